@@ -1,0 +1,52 @@
+# The two commands: `make demo` and `make test`. Everything else is for those who change the code.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PROTO := coordinator/wire/resource_usage_pb2.py
+INSTALLED := $(VENV)/.installed
+
+.PHONY: demo test test-fast check format proto bench clean requirements
+
+demo: $(INSTALLED) requirements  ## a real cluster, three sidecars, a story under load, a summary
+	$(BIN)/python -m deploy.demo
+
+test: $(INSTALLED) requirements  ## all tests, the real cluster included
+	$(BIN)/python -m pytest
+
+test-fast: $(INSTALLED)  ## the tests that need no cluster
+	$(BIN)/python -m pytest -m "not cluster"
+
+check: $(INSTALLED)  ## format, lint, types, layers, generated files
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(MAKE) --no-print-directory proto-is-current
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+proto: $(INSTALLED)  ## generate coordinator/wire/resource_usage_pb2.py anew
+	$(BIN)/python -m grpc_tools.protoc -I proto --python_out=coordinator/wire --pyi_out=coordinator/wire proto/resource_usage.proto
+
+.PHONY: proto-is-current
+proto-is-current: $(INSTALLED)
+	@out=$$(mktemp -d) && trap 'rm -rf "$$out"' EXIT && \
+	$(BIN)/python -m grpc_tools.protoc -I proto --python_out="$$out" --pyi_out="$$out" proto/resource_usage.proto && \
+	for file in resource_usage_pb2.py resource_usage_pb2.pyi; do \
+	  cmp "$$out/$$file" "coordinator/wire/$$file" || { echo "$$file is not current: run 'make proto'"; exit 1; }; \
+	done && echo "generated files are current"
+
+requirements: $(INSTALLED)  ## says at once when Java or Maven is missing, and fetches Pulsar's jars
+	@$(BIN)/python -m deploy.local jars
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, $$($(PYTHON) --version) found: set PYTHON=..."; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) demo-out build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

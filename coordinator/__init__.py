@@ -1,0 +1,1 @@
+"""pulsar-quota: a resource-group quota coordinator for Apache Pulsar (PIP-82)."""

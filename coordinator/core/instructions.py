@@ -1,0 +1,59 @@
+"""Orders of the core to the shell: the only way out.
+
+The runner carries a batch out in the order given. ``SetLocalLimits`` stands before
+``PublishUsageReport`` on purpose: a report announces the limits in force, so a limit must be lowered
+before anybody is told that there is room.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coordinator.core.model import Rates, UsageReport
+
+
+@dataclass(frozen=True, slots=True)
+class SetLocalLimits:
+    """Enforce these rates for a group at this broker from now on."""
+
+    group: str
+    limits: Rates
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveLocalLimits:
+    """The group is gone: nothing of it is limited here any more."""
+
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublishUsageReport:
+    """Send this report on every bus topic."""
+
+    report: UsageReport
+
+
+@dataclass(frozen=True, slots=True)
+class JoinMembership:
+    """Register this sidecar; the outcome is MembershipJoined."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveMembership:
+    """Deregister this sidecar at once, without waiting for the session to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainGate:
+    """Accept nothing new, finish what is under way; the outcome is DrainCompleted."""
+
+
+Instruction = (
+    SetLocalLimits
+    | RemoveLocalLimits
+    | PublishUsageReport
+    | JoinMembership
+    | LeaveMembership
+    | DrainGate
+)

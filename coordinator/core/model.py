@@ -1,0 +1,245 @@
+"""The words of the project, as immutable values.
+
+A *resource group* limits four *dimensions*, each a rate per second for the whole cluster. ``None`` is
+"not limited" (Pulsar writes -1, and only the wire and the REST schemas know that); 0 means that
+nothing passes. A *usage* is what one broker admitted for one group and *monitoring class* during one
+round; a *usage report* carries the usages of one broker. A *limit* is a group's rate for the whole
+cluster, a *local limit* one broker's part of it.
+
+All rates are integers per second, all times integer nanoseconds of a monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+NANOS_PER_SECOND = 1_000_000_000
+
+
+class MonitoringClass(Enum):
+    """What a rate is counted on: Pulsar's ResourceGroupMonitoringClass, less replication."""
+
+    PUBLISH = "Publish"
+    DISPATCH = "Dispatch"
+
+
+class Unit(Enum):
+    """What a rate counts."""
+
+    MESSAGES = "messages"
+    BYTES = "bytes"
+
+
+class Dimension(Enum):
+    """The four rates of a resource group, by Pulsar's field names."""
+
+    PUBLISH_MESSAGES = "publishRateInMsgs"
+    PUBLISH_BYTES = "publishRateInBytes"
+    DISPATCH_MESSAGES = "dispatchRateInMsgs"
+    DISPATCH_BYTES = "dispatchRateInBytes"
+
+    @property
+    def monitoring_class(self) -> MonitoringClass:
+        """The class of traffic that this dimension counts."""
+        if self in (Dimension.PUBLISH_MESSAGES, Dimension.PUBLISH_BYTES):
+            return MonitoringClass.PUBLISH
+        return MonitoringClass.DISPATCH
+
+    @property
+    def unit(self) -> Unit:
+        """Messages or bytes."""
+        if self in (Dimension.PUBLISH_MESSAGES, Dimension.DISPATCH_MESSAGES):
+            return Unit.MESSAGES
+        return Unit.BYTES
+
+
+DIMENSIONS_OF: Mapping[MonitoringClass, tuple[Dimension, Dimension]] = {
+    MonitoringClass.PUBLISH: (Dimension.PUBLISH_MESSAGES, Dimension.PUBLISH_BYTES),
+    MonitoringClass.DISPATCH: (Dimension.DISPATCH_MESSAGES, Dimension.DISPATCH_BYTES),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """One rate per dimension, per second; ``None`` is unlimited, 0 lets nothing pass.
+
+    Used both for a group's limit on the whole cluster and for one broker's local limit.
+    """
+
+    publish_messages: int | None = None
+    publish_bytes: int | None = None
+    dispatch_messages: int | None = None
+    dispatch_bytes: int | None = None
+
+    def of(self, dimension: Dimension) -> int | None:
+        """The rate of one dimension."""
+        match dimension:
+            case Dimension.PUBLISH_MESSAGES:
+                return self.publish_messages
+            case Dimension.PUBLISH_BYTES:
+                return self.publish_bytes
+            case Dimension.DISPATCH_MESSAGES:
+                return self.dispatch_messages
+            case Dimension.DISPATCH_BYTES:
+                return self.dispatch_bytes
+
+    @classmethod
+    def from_mapping(cls, rates: Mapping[Dimension, int | None]) -> Rates:
+        """Build from a mapping; a missing dimension is unlimited."""
+        return cls(
+            publish_messages=rates.get(Dimension.PUBLISH_MESSAGES),
+            publish_bytes=rates.get(Dimension.PUBLISH_BYTES),
+            dispatch_messages=rates.get(Dimension.DISPATCH_MESSAGES),
+            dispatch_bytes=rates.get(Dimension.DISPATCH_BYTES),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceGroup:
+    """A group's definition, as it stands in the store.
+
+    ``configuration_version`` grows with every change of the definition, also across delete and
+    re-create (the adapter uses ZooKeeper's mzxid), so that reports can say which definition they mean.
+    """
+
+    name: str
+    limits: Rates
+    law: str = "max-min"
+    overshoot_policy: str = "balanced"
+    partition_policy: str = "hold"
+    configuration_version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Attachments:
+    """Which tenants and namespaces belong to which group (names, not definitions).
+
+    ``namespaces`` is keyed by ``tenant/namespace``. A topic whose tenant and namespace belong to the
+    same group counts once; in different groups, both must admit it.
+    """
+
+    tenants: Mapping[str, str] = field(default_factory=dict)
+    namespaces: Mapping[str, str] = field(default_factory=dict)
+
+    def groups_of(self, tenant: str, namespace: str) -> tuple[str, ...]:
+        """The groups that a topic of this tenant and namespace counts against, narrowest first."""
+        found = (self.namespaces.get(f"{tenant}/{namespace}"), self.tenants.get(tenant))
+        return tuple(dict.fromkeys(group for group in found if group is not None))
+
+    def uses_of(self, group: str) -> tuple[str, ...]:
+        """The tenants and namespaces attached to a group, sorted: what stands in the way of deletion."""
+        owners = [tenant for tenant, name in self.tenants.items() if name == group]
+        owners += [namespace for namespace, name in self.namespaces.items() if name == group]
+        return tuple(sorted(owners))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Member:
+    """A live sidecar as the membership knows it.
+
+    ``incarnation`` grows with every registration of the same broker (the adapter uses the czxid of its
+    ephemeral node: a fencing number that no clock can set back).
+    """
+
+    broker: str
+    incarnation: int
+    api_address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What the gate counted for one group and class since it was last asked.
+
+    Args:
+        messages: messages admitted.
+        bytes: bytes admitted, as Pulsar counts them (headers and payload of the entry).
+        messages_held_ns: how long at least one producer waited for message tokens.
+        bytes_held_ns: how long at least one producer waited for byte tokens.
+        participants: producers (Publish) or consumers (Dispatch) connected now.
+        topics: distinct topics with a participant now.
+    """
+
+    group: str
+    monitoring_class: MonitoringClass
+    messages: int = 0
+    bytes: int = 0
+    messages_held_ns: int = 0
+    bytes_held_ns: int = 0
+    participants: int = 0
+    topics: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one broker says of one group and class in a report.
+
+    ``messages`` and ``bytes`` were admitted in the report's ``elapsed_ns``. The throttled shares say
+    for how much of that time (in thousandths) a producer waited for tokens of that unit. The demands
+    are the sender's estimate of what it would admit without its limit, per second; ``None`` is
+    unbounded (demand.py). The limits are the ones in force at the sender; ``None`` is unlimited.
+    """
+
+    messages: int = 0
+    bytes: int = 0
+    messages_throttled_permille: int = 0
+    bytes_throttled_permille: int = 0
+    messages_demand: int | None = 0
+    bytes_demand: int | None = 0
+    messages_limit: int | None = None
+    bytes_limit: int | None = None
+    participants: int = 0
+    topics: int = 0
+
+    def count_of(self, unit: Unit) -> int:
+        """What was admitted, in this unit."""
+        return self.messages if unit is Unit.MESSAGES else self.bytes
+
+    def throttled_permille_of(self, unit: Unit) -> int:
+        """How much of the time a producer waited for tokens of this unit, in thousandths."""
+        if unit is Unit.MESSAGES:
+            return self.messages_throttled_permille
+        return self.bytes_throttled_permille
+
+    def demand_of(self, unit: Unit) -> int | None:
+        """The sender's demand, per second; None is unbounded."""
+        return self.messages_demand if unit is Unit.MESSAGES else self.bytes_demand
+
+    def limit_of(self, unit: Unit) -> int | None:
+        """The local limit in force at the sender, per second."""
+        return self.messages_limit if unit is Unit.MESSAGES else self.bytes_limit
+
+
+@dataclass(frozen=True, slots=True)
+class GroupUsage:
+    """One group's entry in a usage report; a class without news is left out."""
+
+    group: str
+    configuration_version: int
+    usages: Mapping[MonitoringClass, Usage]
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReport:
+    """What one broker tells all others, once a round or at once when something important changed.
+
+    Args:
+        broker: the sender.
+        incarnation: the sender's registration; a report of an older one is dropped.
+        sequence: grows by one per report of an incarnation; duplicates and late ones are dropped.
+        elapsed_ns: the time that the counts cover.
+        complete: every group in which the sender takes part is listed; what is not listed has ended.
+        learning: the sender does not know everybody's usage yet and asks for complete reports.
+        leaving: the sender goes; everything it had is free.
+        groups: the entries.
+    """
+
+    broker: str
+    incarnation: int
+    sequence: int
+    elapsed_ns: int
+    groups: tuple[GroupUsage, ...]
+    complete: bool = False
+    learning: bool = False
+    leaving: bool = False

@@ -1,0 +1,170 @@
+"""When to tell the others, and what: rounds, urgent reports, suppression.
+
+Once a round the groups that changed are reported, every ``complete_report_rounds`` rounds all of them
+(PIP-82: report when the usage has changed significantly, and mandatorily once in N cycles). What cannot
+wait is reported at once, at most every ``urgent_gap_ns``: a participant appeared or left, throttling
+started, a limit changed by much, somebody asks for a complete report.
+"""
+
+from __future__ import annotations
+
+from coordinator.core.meters import Key, Meters
+from coordinator.core.model import (
+    DIMENSIONS_OF,
+    GroupUsage,
+    MonitoringClass,
+    Rates,
+    ResourceGroup,
+    Usage,
+    UsageReport,
+)
+from coordinator.core.settings import CoreSettings
+
+
+class Reporter:
+    """Builds this broker's reports and remembers what the others were told."""
+
+    def __init__(self, settings: CoreSettings) -> None:
+        self._settings = settings
+        self._sequence = 0
+        self._told: dict[Key, Usage] = {}
+        self._urgent: set[Key] = set()
+        self._complete_due = True
+        self._rounds_since_complete = 0
+        self._last_report_ns: int | None = None
+
+    def restart(self) -> None:
+        """A new incarnation has told nobody anything yet."""
+        self._sequence = 0
+        self._told.clear()
+        self._urgent.clear()
+        self._complete_due = True
+
+    def require(self, key: Key) -> None:
+        """This group and class cannot wait for the end of the round."""
+        self._urgent.add(key)
+
+    def require_complete(self) -> None:
+        """Everything is to be reported at once: somebody knows nothing yet."""
+        self._complete_due = True
+
+    def forget(self, group: str) -> None:
+        """The group is gone; the next complete report will not list it."""
+        for monitoring_class in MonitoringClass:
+            self._told.pop((group, monitoring_class), None)
+            self._urgent.discard((group, monitoring_class))
+
+    def close_round(
+        self, meters: Meters, limits: dict[str, Rates], groups: dict[str, ResourceGroup]
+    ) -> None:
+        """Mark what changed in the round that just ended."""
+        self._rounds_since_complete += 1
+        if self._rounds_since_complete >= self._settings.complete_report_rounds:
+            self._complete_due = True
+        for key, meter in meters:
+            if key[0] not in groups:
+                continue
+            if meter.farewells:
+                meter.farewells -= 1
+                self._urgent.add(key)
+            elif self._changed(self._told.get(key), _usage(meters, key, limits)):
+                self._urgent.add(key)
+
+    def due(self, now_ns: int) -> bool:
+        """Whether something must be said now."""
+        if not self._urgent and not self._complete_due:
+            return False
+        last_ns = self._last_report_ns
+        return last_ns is None or now_ns - last_ns >= self._settings.urgent_gap_ns
+
+    def build(
+        self,
+        incarnation: int,
+        meters: Meters,
+        limits: dict[str, Rates],
+        groups: dict[str, ResourceGroup],
+        elapsed_ns: int,
+        now_ns: int,
+        *,
+        learning: bool,
+    ) -> UsageReport:
+        """The report that is due."""
+        keys = {key for key, _ in meters} if self._complete_due else self._urgent
+        usages: dict[str, dict[MonitoringClass, Usage]] = {}
+        for key in sorted(keys, key=lambda key: (key[0], key[1].value)):
+            if key[0] not in groups or meters.get(key) is None:
+                continue
+            usage = _usage(meters, key, limits)
+            usages.setdefault(key[0], {})[key[1]] = usage
+            self._told[key] = usage
+        report = self._report(
+            incarnation,
+            tuple(
+                GroupUsage(name, groups[name].configuration_version, by_class)
+                for name, by_class in usages.items()
+            ),
+            elapsed_ns,
+            complete=self._complete_due,
+            learning=learning,
+        )
+        if self._complete_due:
+            self._rounds_since_complete = 0
+        self._complete_due = False
+        self._urgent.clear()
+        self._last_report_ns = now_ns
+        return report
+
+    def farewell(self, incarnation: int) -> UsageReport:
+        """The last report: this broker goes, everything it had is free."""
+        return self._report(incarnation, (), 0, leaving=True)
+
+    def _report(
+        self,
+        incarnation: int,
+        entries: tuple[GroupUsage, ...],
+        elapsed_ns: int,
+        *,
+        complete: bool = False,
+        learning: bool = False,
+        leaving: bool = False,
+    ) -> UsageReport:
+        self._sequence += 1
+        return UsageReport(
+            broker=self._settings.broker,
+            incarnation=incarnation,
+            sequence=self._sequence,
+            elapsed_ns=elapsed_ns,
+            groups=entries,
+            complete=complete,
+            learning=learning,
+            leaving=leaving,
+        )
+
+    def _changed(self, told: Usage | None, usage: Usage) -> bool:
+        if told is None:
+            return True
+        permille = self._settings.change_permille
+        return (
+            (told.participants > 0) != (usage.participants > 0)
+            or told.messages_limit != usage.messages_limit
+            or told.bytes_limit != usage.bytes_limit
+            or moved(told.messages, usage.messages, permille)
+            or moved(told.bytes, usage.bytes, permille)
+            or moved(told.messages_demand, usage.messages_demand, permille)
+            or moved(told.bytes_demand, usage.bytes_demand, permille)
+        )
+
+
+def moved(before: int | None, after: int | None, change_permille: int) -> bool:
+    """Whether a value moved by more than so many thousandths of what it was; None is infinite."""
+    if before is None or after is None:
+        return before is not after
+    return abs(after - before) * 1000 > before * change_permille
+
+
+def _usage(meters: Meters, key: Key, limits: dict[str, Rates]) -> Usage:
+    meter = meters.get(key)
+    assert meter is not None
+    rates = limits.get(key[0], Rates())
+    messages, bytes_ = DIMENSIONS_OF[key[1]]
+    return meter.usage(rates.of(messages), rates.of(bytes_))

@@ -1,0 +1,337 @@
+"""The coordinator as one state machine: facts in, orders out, told the time.
+
+``CoordinatorState.handle(event, now_ns)`` is the only way in and returns what is to be done, in order.
+Every call has the same five steps, so nothing depends on which event happened to come first:
+
+1. the event changes facts (members, groups, usage map, meters, troubles);
+2. a round that is over is closed: the meters become samples, the reporter marks what changed;
+3. the lifecycle follows from the facts (lifecycle.py has the table);
+4. the limits of every group whose facts changed are decided anew (allocation.py, policies.py,
+   trouble.py); changed ones become SetLocalLimits;
+5. what must be told the others becomes one PublishUsageReport.
+
+Limits come before reports: a report announces what is in force, so a limit is lowered before anybody
+is told that there is room. A higher limit waits ``raise_delay_ns`` from when it was first wanted, so
+that brokers that start together see each other before they raise.
+
+The state never looks at a clock and never fails half-way: an event that the table does not allow raises
+before anything changed.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from coordinator.core.decisions import Decider
+from coordinator.core.events import (
+    BrokerAvailabilityChanged,
+    ConnectionChanged,
+    ConnectionState,
+    DrainCompleted,
+    DrainRequested,
+    Event,
+    GroupsChanged,
+    MembersChanged,
+    MembershipJoined,
+    ParticipantsChanged,
+    TrafficCounted,
+    UsageReportReceived,
+)
+from coordinator.core.instructions import (
+    DrainGate,
+    Instruction,
+    JoinMembership,
+    LeaveMembership,
+    PublishUsageReport,
+    RemoveLocalLimits,
+    SetLocalLimits,
+)
+from coordinator.core.lifecycle import Lifecycle, Trigger, next_state
+from coordinator.core.meters import Meters
+from coordinator.core.model import Dimension, Member, Rates, ResourceGroup, UsageReport
+from coordinator.core.reporting import Reporter, moved
+from coordinator.core.settings import CoreSettings
+from coordinator.core.trouble import Troubles
+from coordinator.core.usage_map import UsageMap, Verdict
+
+
+class CoordinatorState:
+    """All that one sidecar knows and decides. See the module's head."""
+
+    def __init__(self, settings: CoreSettings) -> None:
+        self.settings = settings
+        self.lifecycle = Lifecycle.STARTING
+        self.troubles = Troubles(settings)
+        self.usage = UsageMap()
+        self.meters = Meters(settings)
+        #: Everybody alive, this broker included once it has joined; the last known ones when cut off.
+        self.members: dict[str, Member] = {}
+        #: Every definition; None until the store was read for the first time.
+        self.groups: dict[str, ResourceGroup] | None = None
+        #: This broker's registration; None while it is not registered.
+        self.incarnation: int | None = None
+        #: Rounds closed since the start, and when the present one began.
+        self.round = 0
+        #: Reports not taken, by reason.
+        self.reports_dropped: dict[Verdict, int] = {}
+        self.decider = Decider(settings)
+        self._reporter = Reporter(settings)
+        self._round_started_ns: int | None = None
+        self._counted_ns: int | None = None
+        self._sampled_elapsed_ns = settings.round_ns
+        self._answering = False
+        self._connected = False
+        self._join_requested_round: int | None = None
+        self._seen_as_member = False
+
+    def handle(self, event: Event, now_ns: int) -> list[Instruction]:
+        """Take one fact in and say what is to be done, in this order.
+
+        Raises:
+            IllegalTransition: the event cannot happen in this state; nothing was changed.
+        """
+        if self.lifecycle is Lifecycle.STOPPED:
+            return []
+        if self._round_started_ns is None:
+            self._round_started_ns = self._counted_ns = now_ns
+        instructions = self._apply(event, now_ns)
+        self._close_round(now_ns)
+        instructions += self._follow_lifecycle(now_ns)
+        instructions += self._decide(now_ns)
+        instructions += self._report(now_ns)
+        return instructions
+
+    def limits(self) -> dict[str, Rates]:
+        """The local limits in force, by group."""
+        return self.decider.in_force
+
+    def validate(self) -> None:
+        """Check the invariants; a failure is a mistake in the core.
+
+        Raises:
+            AssertionError: an invariant does not hold.
+        """
+        for name, rates in self.decider.in_force.items():
+            group = (self.groups or {}).get(name)
+            assert group is not None, f"limits of a group that is gone: {name}"
+            for dimension in Dimension:
+                limit, local = group.limits.of(dimension), rates.of(dimension)
+                assert (limit is None) == (local is None), f"{name} {dimension}: {local} of {limit}"
+                assert local is None or local >= 0
+        if self.lifecycle is Lifecycle.ACTIVE:
+            assert self.incarnation is not None
+            assert not self.troubles
+
+    # Step 1: the event changes facts.
+
+    def _apply(self, event: Event, now_ns: int) -> list[Instruction]:  # noqa: C901  # one row per event
+        match event:
+            case TrafficCounted():
+                self._handle_traffic_counted(event, now_ns)
+            case UsageReportReceived():
+                self._handle_usage_report_received(event.report, now_ns)
+            case ParticipantsChanged():
+                key = (event.group, event.monitoring_class)
+                self.meters.set_participants(key, event.participants)
+                self._reporter.require(key)
+            case MembersChanged():
+                self._handle_members_changed(event, now_ns)
+            case GroupsChanged():
+                return self._handle_groups_changed(event)
+            case MembershipJoined():
+                return self._handle_membership_joined(event)
+            case ConnectionChanged():
+                self._handle_connection_changed(event, now_ns)
+            case BrokerAvailabilityChanged():
+                return self._handle_broker_availability_changed(event)
+            case DrainRequested():
+                return self._handle_drain_requested()
+            case DrainCompleted():
+                self.lifecycle = next_state(self.lifecycle, Trigger.DRAINED)
+            case _:
+                assert_never(event)
+        return []
+
+    def _handle_traffic_counted(self, event: TrafficCounted, now_ns: int) -> None:
+        assert self._counted_ns is not None
+        elapsed_ns = now_ns - self._counted_ns
+        self._counted_ns = now_ns
+        for traffic in event.traffic:
+            if self.meters.count(traffic, elapsed_ns):
+                self._reporter.require((traffic.group, traffic.monitoring_class))
+
+    def _handle_usage_report_received(self, report: UsageReport, now_ns: int) -> None:
+        if report.broker == self.settings.broker:
+            return  # the own reports were taken in when they were sent
+        verdict = self.usage.take(report, now_ns)
+        if verdict is not Verdict.TAKEN:
+            self.reports_dropped[verdict] = self.reports_dropped.get(verdict, 0) + 1
+            return
+        if report.learning:
+            self._reporter.require_complete()
+        if report.complete or report.leaving:
+            self.decider.mark_all()
+        else:
+            self.decider.mark(entry.group for entry in report.groups)
+
+    def _handle_members_changed(self, event: MembersChanged, now_ns: int) -> None:
+        before = self.members
+        self.members = {member.broker: member for member in event.members}
+        self.usage.set_members(self.members)
+        self.troubles.members_changed(self.members, now_ns)
+        own = self.members.get(self.settings.broker)
+        if own is not None and own.incarnation == self.incarnation:
+            self._seen_as_member = True
+        elif self._seen_as_member:
+            self._unregister()  # somebody else's word: the session of this incarnation is over
+        if any(before.get(broker) != member for broker, member in self.members.items()):
+            self._reporter.require_complete()
+        self.decider.mark_all()
+
+    def _handle_groups_changed(self, event: GroupsChanged) -> list[Instruction]:
+        before = self.groups or {}
+        self.groups = {group.name: group for group in event.groups}
+        instructions: list[Instruction] = []
+        for name in sorted(before.keys() - self.groups.keys()):
+            self.decider.forget(name)
+            self.meters.forget(name)
+            self._reporter.forget(name)
+            instructions.append(RemoveLocalLimits(name))
+        self.decider.mark(name for name, group in self.groups.items() if before.get(name) != group)
+        return instructions
+
+    def _handle_membership_joined(self, event: MembershipJoined) -> list[Instruction]:
+        if self.lifecycle is Lifecycle.DRAINING:
+            return [LeaveMembership()]  # asked for before the drain, answered after it
+        self.lifecycle = next_state(self.lifecycle, Trigger.JOINED)
+        self.incarnation = event.incarnation
+        self._join_requested_round = None
+        own = self.members.get(self.settings.broker)
+        self._seen_as_member = own is not None and own.incarnation == event.incarnation
+        self._reporter.restart()
+        self.decider.mark_all()
+        return []
+
+    def _handle_connection_changed(self, event: ConnectionChanged, now_ns: int) -> None:
+        self._connected = event.state is ConnectionState.CONNECTED
+        self.troubles.connection_changed(event.state, now_ns)
+        if event.state is ConnectionState.LOST:
+            self._unregister()
+
+    def _handle_broker_availability_changed(
+        self, event: BrokerAvailabilityChanged
+    ) -> list[Instruction]:
+        self._answering = event.answering
+        if event.answering or self.incarnation is None:
+            return []
+        report = self._reporter.farewell(self.incarnation)
+        self._unregister()
+        return [PublishUsageReport(report), LeaveMembership()]
+
+    def _handle_drain_requested(self) -> list[Instruction]:
+        self.lifecycle = next_state(self.lifecycle, Trigger.DRAIN)
+        instructions: list[Instruction] = []
+        if self.incarnation is not None:
+            instructions += [
+                PublishUsageReport(self._reporter.farewell(self.incarnation)),
+                LeaveMembership(),
+            ]
+            self._unregister()
+        return [*instructions, DrainGate()]
+
+    def _unregister(self) -> None:
+        self.incarnation = None
+        self._seen_as_member = False
+        self._join_requested_round = None
+
+    # Step 2: rounds.
+
+    def _close_round(self, now_ns: int) -> None:
+        assert self._round_started_ns is not None
+        elapsed_ns = now_ns - self._round_started_ns
+        if elapsed_ns < self.settings.round_ns:
+            return
+        self._round_started_ns = now_ns
+        self._sampled_elapsed_ns = elapsed_ns
+        self.round += 1
+        self.meters.close_round(elapsed_ns)
+        self._reporter.close_round(self.meters, self.limits(), self.groups or {})
+        self.usage.forget_strangers(now_ns - self.settings.silence_rounds * self.settings.round_ns)
+        if self.troubles:
+            self.decider.mark_all()  # what trouble does to a limit depends on how long it has lasted
+
+    # Step 3: the lifecycle follows from the facts.
+
+    def _follow_lifecycle(self, now_ns: int) -> list[Instruction]:
+        if self.lifecycle in (Lifecycle.DRAINING, Lifecycle.STOPPED):
+            return []
+        before = self.lifecycle
+        if self.troubles.look(self.usage, now_ns, answering=self._answering):
+            self.decider.mark_all()
+        cut_off = self.troubles or self.incarnation is None
+        if cut_off and before in (Lifecycle.LEARNING, Lifecycle.ACTIVE):
+            self.lifecycle = next_state(before, Trigger.TROUBLED)
+        elif before is Lifecycle.DEGRADED and not cut_off:
+            self.lifecycle = next_state(before, Trigger.RECOVERED)
+        elif before is Lifecycle.LEARNING and self._is_informed():
+            self.lifecycle = next_state(before, Trigger.INFORMED)
+        if self.lifecycle is not before:
+            self.decider.mark_all()
+        return self._join_if_needed()
+
+    def _is_informed(self) -> bool:
+        return self._seen_as_member and all(
+            self.usage.is_complete(broker)
+            for broker in self.members
+            if broker != self.settings.broker
+        )
+
+    def _join_if_needed(self) -> list[Instruction]:
+        ready = self._connected and self._answering and self.groups is not None
+        if not ready or self.incarnation is not None or self._join_requested_round == self.round:
+            return []
+        self._join_requested_round = self.round  # asked again next round if nothing comes of it
+        return [JoinMembership()]
+
+    # Steps 4 and 5: limits, then reports.
+
+    def _decide(self, now_ns: int) -> list[Instruction]:
+        if self.groups is None:
+            return []
+        before = dict(self.decider.in_force)
+        changed = self.decider.decide(
+            self.groups, self.members, self.usage, self.troubles, self.lifecycle, self.round, now_ns
+        )
+        for name in changed:
+            if _moved_much(before.get(name), self.decider.in_force[name], self.settings):
+                for key, _ in self.meters:
+                    if key[0] == name:
+                        self._reporter.require(key)
+        return [SetLocalLimits(name, self.decider.in_force[name]) for name in changed]
+
+    def _report(self, now_ns: int) -> list[Instruction]:
+        if self.incarnation is None or self.lifecycle in (Lifecycle.DRAINING, Lifecycle.STOPPED):
+            return []
+        if not self._reporter.due(now_ns):
+            return []
+        report = self._reporter.build(
+            self.incarnation,
+            self.meters,
+            self.limits(),
+            self.groups or {},
+            self._sampled_elapsed_ns,
+            now_ns,
+            learning=self.lifecycle is Lifecycle.LEARNING,
+        )
+        self.usage.take(report, now_ns)
+        self.decider.mark(entry.group for entry in report.groups)
+        return [PublishUsageReport(report)]
+
+
+def _moved_much(before: Rates | None, after: Rates, settings: CoreSettings) -> bool:
+    """Whether the others wait for this change: anything that frees or takes a notable part."""
+    for dimension in Dimension:
+        old = before.of(dimension) if before is not None else None
+        if moved(old, after.of(dimension), settings.change_permille):
+            return True
+    return False

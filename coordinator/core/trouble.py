@@ -1,0 +1,134 @@
+"""Trouble: when a sidecar cannot trust its view, and what its limits do then (design.md, section 7).
+
+======================  ==========================================================================
+bus silent              hold the last limits, raise nothing; after ``hold`` lower to an equal part
+                        C/N; after a second ``hold``, when every other sidecar in the same trouble
+                        has lowered itself, raise to C/N as well
+ZooKeeper suspended     hold, raise nothing: the session may still be alive
+ZooKeeper lost          the others have taken this broker's share: the group's ``partitionPolicy``
+                        says what to do: ``hold`` keeps the limit (traffic first), ``safe`` keeps at
+                        most C/N, ``stop`` lets nothing pass (the limit first)
+own broker down         there is no traffic; this sidecar leaves the membership and its share is free
+======================  ==========================================================================
+
+kazoo says LOST only after it has reconnected, so a sidecar that stays cut off would never hear it:
+SUSPENDED for longer than the session timeout counts as lost, by the core's own timer.
+"""
+
+from __future__ import annotations
+
+from coordinator.core.events import ConnectionState
+from coordinator.core.lifecycle import Trouble
+from coordinator.core.model import Member
+from coordinator.core.settings import CoreSettings
+from coordinator.core.usage_map import UsageMap
+
+
+class Troubles:
+    """Which troubles there are and since when."""
+
+    def __init__(self, settings: CoreSettings) -> None:
+        self._settings = settings
+        self._since: dict[Trouble, int] = {}
+        self._connection = ConnectionState.LOST
+        self._suspended_ns = 0
+        self._member_since: dict[str, tuple[int, int]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._since)
+
+    def __contains__(self, trouble: Trouble) -> bool:
+        return trouble in self._since
+
+    def all(self) -> tuple[Trouble, ...]:
+        """All present troubles, in the order of their definition."""
+        return tuple(trouble for trouble in Trouble if trouble in self._since)
+
+    def lasted_ns(self, trouble: Trouble, now_ns: int) -> int:
+        """For how long there has been this trouble; 0 when there is none."""
+        return now_ns - self._since.get(trouble, now_ns)
+
+    def connection_changed(self, state: ConnectionState, now_ns: int) -> None:
+        """The connection to ZooKeeper changed."""
+        if state is not ConnectionState.CONNECTED and self._connection is ConnectionState.CONNECTED:
+            self._suspended_ns = now_ns
+        self._connection = state
+
+    def members_changed(self, members: dict[str, Member], now_ns: int) -> None:
+        """Remember since when each incarnation is a member: silence is counted from there."""
+        self._member_since = {
+            broker: known
+            if (known := self._member_since.get(broker)) and known[0] == member.incarnation
+            else (member.incarnation, now_ns)
+            for broker, member in members.items()
+        }
+
+    def look(self, usage: UsageMap, now_ns: int, *, answering: bool) -> bool:
+        """Bring the troubles up to date; tell whether anything changed."""
+        disconnected = self._connection is not ConnectionState.CONNECTED
+        lost = disconnected and (
+            self._connection is ConnectionState.LOST
+            or now_ns - self._suspended_ns >= self._settings.session_timeout_ns
+        )
+        present = {
+            Trouble.ZOOKEEPER_SUSPENDED: disconnected and not lost,
+            Trouble.ZOOKEEPER_LOST: lost,
+            Trouble.BUS_SILENT: bool(self.silent_members(usage, now_ns)),
+            Trouble.BROKER_DOWN: not answering,
+        }
+        before = set(self._since)
+        for trouble, holds in present.items():
+            if holds:
+                self._since.setdefault(trouble, now_ns)
+            else:
+                self._since.pop(trouble, None)
+        return before != set(self._since)
+
+    def silent_members(self, usage: UsageMap, now_ns: int) -> list[str]:
+        """The other members that were not heard, or not heard completely, for too long."""
+        limit_ns = self._settings.silence_rounds * self._settings.round_ns
+        silent = []
+        for broker, (_, since_ns) in self._member_since.items():
+            if broker == self._settings.broker:
+                continue
+            heard_ns = usage.heard_ns(broker) if usage.is_complete(broker) else None
+            if now_ns - max(since_ns, heard_ns or since_ns) > limit_ns:
+                silent.append(broker)
+        return silent
+
+
+def limit_in_trouble(
+    held: int,
+    limit: int,
+    members: int,
+    troubles: Troubles,
+    partition_policy: str,
+    hold_ns: int,
+    now_ns: int,
+) -> int:
+    """The local limit while in trouble, per second.
+
+    Args:
+        held: what is in force, or less where the law's target is already lower.
+        limit: the group's limit for the cluster.
+        members: N, as last known.
+        troubles: what is wrong.
+        partition_policy: the group's: hold, safe or stop.
+        hold_ns: how long the bus may be silent before the limit goes to C/N.
+        now_ns: the time.
+    """
+    equal_part = limit // max(1, members)
+    if Trouble.ZOOKEEPER_LOST in troubles:
+        match partition_policy:
+            case "stop":
+                return 0
+            case "safe":
+                return min(held, equal_part)
+            case _:
+                return held
+    silent_ns = troubles.lasted_ns(Trouble.BUS_SILENT, now_ns)
+    if silent_ns >= 2 * hold_ns:
+        return equal_part
+    if silent_ns >= hold_ns:
+        return min(held, equal_part)
+    return held

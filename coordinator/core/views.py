@@ -1,0 +1,109 @@
+"""What the core shows: read-only values for the admin API, the CLI and the demo.
+
+A view is a copy taken at one moment; ages count from arrival on this sidecar's own monotonic clock, so
+the clocks of other hosts do not matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.model import Dimension, Rates
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerUsageView:
+    """One broker's row of a group: what it admits, wants and may admit.
+
+    Args:
+        broker: the broker's id.
+        admitted: rates over its last round, per second.
+        limits: its local limits in force.
+        throttled_permille: per dimension, for how much of its last round producers waited.
+        participants: producers and consumers together.
+        topics: topics with a participant.
+        report_age_ns: time since its last report arrived; 0 for this sidecar itself.
+    """
+
+    broker: str
+    admitted: Rates
+    limits: Rates
+    throttled_permille: dict[Dimension, int]
+    participants: int
+    topics: int
+    report_age_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """One group: its limits for the cluster and a row per broker that takes part."""
+
+    group: str
+    limits: Rates
+    law: str
+    overshoot_policy: str
+    configuration_version: int
+    brokers: tuple[BrokerUsageView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    """One live sidecar.
+
+    ``report_age_ns`` is None when nothing was heard of this incarnation yet.
+    """
+
+    broker: str
+    incarnation: int
+    api_address: str
+    report_age_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HealthView:
+    """How this sidecar is."""
+
+    broker: str
+    incarnation: int
+    state: Lifecycle
+    troubles: tuple[Trouble, ...]
+    ready: bool
+    members: tuple[MemberView, ...]
+    round: int
+    reports_dropped: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class WantView:
+    """What one broker is taken to want of a dimension; ``wants`` is None when its demand is unbounded."""
+
+    broker: str
+    wants: int | None
+    admitted: int
+    limit: int | None
+    throttled_permille: int
+    report_age_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a local limit is what it is.
+
+    ``binding`` is one of unlimited, level, demand, reserve, gate, hold-down, degraded. ``water_level``
+    is the rate at which brokers that want more are cut, None when everybody gets what it wants.
+    ``sentence`` says the same in words.
+    """
+
+    group: str
+    dimension: Dimension
+    broker: str
+    cluster_limit: int | None
+    local_limit: int | None
+    target: int | None
+    binding: str
+    water_level: int | None
+    decided_age_ns: int
+    round: int
+    wants: tuple[WantView, ...]
+    sentence: str

@@ -1,0 +1,306 @@
+"""The shell around the core: it brings what happens as events and carries instructions out, in order.
+
+Everything runs on one event loop's thread. Whoever has news calls ``post``; events are handled one
+after the other, never one inside the other, and the instructions of one event are carried out before
+the next event is looked at. What takes time (joining and leaving the membership, draining the gate) runs
+as a task whose outcome comes back as an event; a failure is logged and the core asks again.
+
+The bus carries bytes from anybody: what is not a usage report is counted, logged once per reason, and
+dropped. The runner keeps a bounded story of what happened, for the log and for bug reports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Coroutine
+from typing import assert_never
+
+import structlog
+
+from coordinator.core import explain
+from coordinator.core.events import (
+    BrokerAvailabilityChanged,
+    ConnectionChanged,
+    ConnectionState,
+    DrainCompleted,
+    DrainRequested,
+    Event,
+    GroupsChanged,
+    MembersChanged,
+    MembershipJoined,
+    ParticipantsChanged,
+    TrafficCounted,
+    UsageReportReceived,
+)
+from coordinator.core.instructions import (
+    DrainGate,
+    Instruction,
+    JoinMembership,
+    LeaveMembership,
+    PublishUsageReport,
+    RemoveLocalLimits,
+    SetLocalLimits,
+)
+from coordinator.core.lifecycle import Lifecycle
+from coordinator.core.model import Dimension, Member, MonitoringClass
+from coordinator.core.state import CoordinatorState
+from coordinator.core.views import Explanation, GroupView, HealthView
+from coordinator.ports import (
+    BrokerAdmin,
+    Catalogue,
+    Clock,
+    GroupStore,
+    Membership,
+    PortError,
+    ReportBus,
+    TrafficGate,
+)
+from coordinator.wire import reports
+
+TICK_S = 0.05
+"""How often the gate's counts are brought to the core: the delay of everything urgent that is counted."""
+
+STORY_LENGTH = 1000
+"""Events kept for the story; older ones are forgotten."""
+
+_BROKER_CHECK_S = 1.0
+_BROKER_FAILURES = 3
+
+log = structlog.get_logger(__name__)
+
+
+class Runner:
+    """Runs one core. Also answers the admin API's questions about it (admin_api.backend.Views).
+
+    Args:
+        state: the core.
+        clock: monotonic time.
+        store: groups and attachments.
+        membership: who is alive.
+        bus: usage reports.
+        broker: the own broker's admin REST.
+        api_address: host:port of the own admin API, told to the others.
+        drain_timeout_s: how long draining may take.
+    """
+
+    def __init__(
+        self,
+        state: CoordinatorState,
+        *,
+        clock: Clock,
+        store: GroupStore,
+        membership: Membership,
+        bus: ReportBus,
+        broker: BrokerAdmin,
+        api_address: str,
+        drain_timeout_s: float,
+    ) -> None:
+        self._state = state
+        self._clock = clock
+        self._store = store
+        self._membership = membership
+        self._bus = bus
+        self._broker = broker
+        self._api_address = api_address
+        self._drain_timeout_s = drain_timeout_s
+        self._gate: TrafficGate | None = None
+        self._catalogue: Catalogue | None = None
+        self._events: deque[Event] = deque()
+        self._handling = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._bad_payloads: Counter[str] = Counter()
+        self.story: deque[tuple[int, Event, tuple[Instruction, ...]]] = deque(maxlen=STORY_LENGTH)
+        #: Set when the catalogue was read for the first time: from then on limits are known.
+        self.informed = asyncio.Event()
+        #: Set when the core has stopped.
+        self.stopped = asyncio.Event()
+
+    # The world's news.
+
+    def start(self, gate: TrafficGate) -> None:
+        """Connect everything; events flow from now on."""
+        self._gate = gate
+        self._membership.watch_connection(self._connection_changed)
+        self._membership.watch_members(self._members_changed)
+        self._store.watch(self._catalogue_changed)
+        self._bus.watch(self._payload_arrived)
+        self._spawn(self._tick())
+        self._spawn(self._watch_broker())
+
+    def post(self, event: Event) -> None:
+        """Hand an event to the core; returns when it and all that followed from it is handled."""
+        self._events.append(event)
+        if self._handling:
+            return
+        self._handling = True
+        try:
+            while self._events:
+                self._handle(self._events.popleft())
+        finally:
+            self._handling = False
+
+    def participants_changed(
+        self, group: str, monitoring_class: MonitoringClass, participants: int
+    ) -> None:
+        """The gate's news: the first participant of a group appeared, or the last one left."""
+        self.post(ParticipantsChanged(group, monitoring_class, participants))
+
+    async def drain(self) -> None:
+        """Leave, drain the gate and stop."""
+        self.post(DrainRequested())
+        await self.stopped.wait()
+
+    async def close(self) -> None:
+        """End all tasks."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # Views: what the admin API asks.
+
+    def health(self) -> HealthView:
+        """How this sidecar is."""
+        return explain.health(self._state, self._clock.now_ns())
+
+    def group_views(self) -> tuple[GroupView, ...]:
+        """Every group with a row for every member."""
+        now_ns = self._clock.now_ns()
+        return tuple(
+            explain.group_view(self._state, name, now_ns)
+            for name in sorted(self._state.groups or {})
+        )
+
+    def explain(self, group: str, dimension: Dimension, broker: str | None) -> Explanation:
+        """Why a local limit is what it is; raises UnknownGroup and UnknownBroker."""
+        return explain.explain(self._state, group, dimension, broker, self._clock.now_ns())
+
+    def catalogue(self) -> Catalogue:
+        """The last copy of the store that arrived here; empty before the first."""
+        return self._catalogue or Catalogue()
+
+    def bad_payloads(self) -> dict[str, int]:
+        """Payloads on the bus that were no usage reports, by reason."""
+        return dict(self._bad_payloads)
+
+    # From the world to events.
+
+    def _connection_changed(self, state: ConnectionState) -> None:
+        log.info("zookeeper connection changed", state=state.value)
+        self.post(ConnectionChanged(state))
+
+    def _members_changed(self, members: tuple[Member, ...]) -> None:
+        log.info("members changed", members=[member.broker for member in members])
+        self.post(MembersChanged(members))
+
+    def _catalogue_changed(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        # Groups first: a namespace that is attached to a new group must find its limits set.
+        self.post(GroupsChanged(tuple(entry.group for entry in catalogue.groups.values())))
+        assert self._gate is not None
+        self._gate.set_attachments(catalogue.attachments)
+        self.informed.set()
+
+    def _payload_arrived(self, payload: bytes) -> None:
+        try:
+            report = reports.decode(payload)
+        except reports.BadReport as error:
+            reason = str(error).partition(":")[0]
+            if not self._bad_payloads[reason]:
+                log.warning("not a usage report", reason=str(error), size=len(payload))
+            self._bad_payloads[reason] += 1
+            return
+        self.post(UsageReportReceived(report))
+
+    async def _tick(self) -> None:
+        assert self._gate is not None
+        while True:
+            await asyncio.sleep(TICK_S)
+            self.post(TrafficCounted(self._gate.collect()))
+
+    async def _watch_broker(self) -> None:
+        answering, failures = False, 0
+        while True:
+            if await self._broker.is_answering():
+                failures = 0
+                if not answering:
+                    answering = True
+                    self.post(BrokerAvailabilityChanged(answering=True))
+            else:
+                failures += 1
+                if answering and failures >= _BROKER_FAILURES:
+                    answering = False
+                    self.post(BrokerAvailabilityChanged(answering=False))
+            await asyncio.sleep(_BROKER_CHECK_S)
+
+    # From instructions to the world.
+
+    def _handle(self, event: Event) -> None:
+        now_ns = self._clock.now_ns()
+        before = self._state.lifecycle
+        instructions = self._state.handle(event, now_ns)
+        if instructions or not isinstance(event, TrafficCounted):
+            self.story.append((now_ns, event, tuple(instructions)))
+        if self._state.lifecycle is not before:
+            log.info(
+                "state changed",
+                before=before.value,
+                after=self._state.lifecycle.value,
+                troubles=[trouble.value for trouble in self._state.troubles.all()],
+            )
+        for instruction in instructions:
+            self._carry_out(instruction)
+        if self._state.lifecycle is Lifecycle.STOPPED:
+            self.stopped.set()
+
+    def _carry_out(self, instruction: Instruction) -> None:
+        assert self._gate is not None
+        match instruction:
+            case SetLocalLimits(group, limits):
+                log.debug("limits set", group=group, limits=limits)
+                self._gate.set_limits(group, limits)
+            case RemoveLocalLimits(group):
+                self._gate.remove_limits(group)
+            case PublishUsageReport(report):
+                self._bus.publish(reports.encode(report))
+            case JoinMembership():
+                self._spawn(self._join())
+            case LeaveMembership():
+                self._spawn(self._leave())
+            case DrainGate():
+                self._spawn(self._drain_gate(self._gate))
+            case _:
+                assert_never(instruction)
+
+    async def _join(self) -> None:
+        try:
+            incarnation = await self._membership.join(
+                self._state.settings.broker, self._api_address
+            )
+        except PortError as error:
+            log.warning("cannot join the membership yet", reason=str(error))
+            return
+        log.info("joined", incarnation=incarnation)
+        self.post(MembershipJoined(incarnation))
+
+    async def _leave(self) -> None:
+        try:
+            await self._membership.leave()
+        except PortError as error:
+            log.warning("cannot leave the membership; the session's end will", reason=str(error))
+
+    async def _drain_gate(self, gate: TrafficGate) -> None:
+        await gate.drain(self._drain_timeout_s)
+        self.post(DrainCompleted())
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a task of the sidecar failed", exc_info=error)
+            self.stopped.set()

@@ -1,0 +1,169 @@
+"""The JSON documents that the store holds: groups, attachments and members.
+
+Every document is one JSON object with ``"schema": 1``. A reader takes what it knows and ignores other
+fields, so fields can be added without a new schema; a schema number above its own means that the
+meaning of a known field changed, and then the reader must not guess: it refuses the whole document.
+Refusing is cheap, because a document that cannot be read is a fault of that one entry and the last
+definition that could be read stays in force.
+
+Rates carry Pulsar's field names and Pulsar's -1 for "unlimited"; this module is one of the few places
+that know it. Encoding is canonical (sorted keys, no spaces), so equal definitions are equal bytes.
+
+Documents come from other processes and from people with a ZooKeeper shell, so decoding trusts nothing:
+every mistake, however odd, is a `DocumentError`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from coordinator.core.laws import LAWS
+from coordinator.core.model import Dimension, Rates, ResourceGroup
+from coordinator.core.policies import PARTITION_POLICIES, POLICIES
+
+SCHEMA = 1
+"""The newest schema that this code understands."""
+
+MAX_RATE = 2**63 - 1
+"""Pulsar keeps rates in a Java long."""
+
+_UNLIMITED = -1
+_NAME = re.compile(r"[A-Za-z0-9_.:=-]{1,255}")
+
+
+class DocumentError(ValueError):
+    """A document that cannot be understood; the text says why, for people."""
+
+
+def validate_name(name: str) -> str:
+    """Return the name of a group, tenant, namespace or broker if it can be one.
+
+    Pulsar's own pattern for tenants and namespaces. It leaves out the slash, because Pulsar's brokers
+    fail to start on a group whose name holds one, and ``.`` and ``..``, which ZooKeeper refuses.
+
+    Raises:
+        ValueError: the name breaks the pattern.
+    """
+    if _NAME.fullmatch(name) is None or name in {".", ".."}:
+        raise ValueError(f"{name!r} is not a name: use 1 to 255 of A-Z a-z 0-9 _ . : = -")
+    return name
+
+
+def encode_group(group: ResourceGroup) -> bytes:
+    """The document of a group; its name and version are the node's, not the document's.
+
+    Raises:
+        ValueError: the definition could not be read back, so it must not be written.
+    """
+    rates = {d.value: _UNLIMITED if (r := group.limits.of(d)) is None else r for d in Dimension}
+    data = _encode(
+        rates
+        | {
+            "law": group.law,
+            "overshootPolicy": group.overshoot_policy,
+            "partitionPolicy": group.partition_policy,
+        }
+    )
+    decode_group(validate_name(group.name), data, group.configuration_version)
+    return data
+
+
+def decode_group(name: str, data: bytes, configuration_version: int) -> ResourceGroup:
+    """Read a group's document; an absent field has its default, an absent rate is unlimited.
+
+    Raises:
+        DocumentError: the document is broken, newer than this code, or names what it does not know.
+    """
+    fields = _decode(data)
+    defaults = ResourceGroup(name, Rates())
+    return ResourceGroup(
+        name=name,
+        limits=Rates.from_mapping({d: _rate(fields, d.value) for d in Dimension}),
+        law=_choice(fields, "law", defaults.law, tuple(LAWS)),
+        overshoot_policy=_choice(
+            fields, "overshootPolicy", defaults.overshoot_policy, tuple(POLICIES)
+        ),
+        partition_policy=_choice(
+            fields, "partitionPolicy", defaults.partition_policy, PARTITION_POLICIES
+        ),
+        configuration_version=configuration_version,
+    )
+
+
+def encode_attachment(group: str) -> bytes:
+    """The document of a tenant's or namespace's attachment to a group."""
+    return _encode({"group": group})
+
+
+def decode_attachment(data: bytes) -> str:
+    """Read which group an attachment names.
+
+    Raises:
+        DocumentError: the document is broken, newer than this code, or its group's name is no name.
+    """
+    return _name(_text(_decode(data), "group"))
+
+
+def encode_member(api_address: str, version: str) -> bytes:
+    """The document of a registered sidecar: where its admin API listens, which release it is."""
+    return _encode({"apiAddress": api_address, "version": version})
+
+
+def decode_member(data: bytes) -> str:
+    """Read a member's API address.
+
+    Raises:
+        DocumentError: the document is broken or newer than this code.
+    """
+    return _text(_decode(data), "apiAddress")
+
+
+def _encode(fields: dict[str, Any]) -> bytes:
+    document = {"schema": SCHEMA} | fields
+    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _decode(data: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError) as error:  # a megabyte of "[" is deeper than the stack
+        raise DocumentError(f"not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise DocumentError("not a JSON object")
+    schema = document.get("schema")
+    if type(schema) is not int or schema < 1:
+        raise DocumentError(f"schema must be a positive integer, found {schema!r:.80}")
+    if schema > SCHEMA:
+        raise DocumentError(f"schema {schema} is newer than {SCHEMA}, the newest known here")
+    return document
+
+
+def _rate(fields: dict[str, Any], key: str) -> int | None:
+    rate = fields.get(key, _UNLIMITED)
+    # bool is an int to Python, and 1.0 is not a count.
+    if type(rate) is not int or not _UNLIMITED <= rate <= MAX_RATE:
+        raise DocumentError(f"{key} must be an integer from -1 to {MAX_RATE}, found {rate!r:.80}")
+    return None if rate == _UNLIMITED else rate
+
+
+def _choice(fields: dict[str, Any], key: str, default: str, known: tuple[str, ...]) -> str:
+    chosen = fields.get(key, default)
+    if not isinstance(chosen, str) or chosen not in known:
+        raise DocumentError(f"{key} must be one of {', '.join(known)}, found {chosen!r:.80}")
+    return chosen
+
+
+def _text(fields: dict[str, Any], key: str) -> str:
+    text = fields.get(key)
+    if not isinstance(text, str):
+        raise DocumentError(f"{key} must be a string, found {text!r:.80}")
+    return text
+
+
+def _name(text: str) -> str:
+    try:
+        return validate_name(text)
+    except ValueError as error:
+        raise DocumentError(str(error)) from error

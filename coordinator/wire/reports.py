@@ -1,0 +1,149 @@
+"""Usage reports as Protocol Buffers, compatible with Pulsar's ResourceUsageInfo (PIP-82).
+
+Whatever arrives on the bus is somebody else's bytes: ``decode`` accepts only what this project's
+sidecars send and answers everything else with ``BadReport``, which names the field. Counts are per
+``elapsedNanos``, as Pulsar's are per period; receivers make rates of them.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from google.protobuf.message import DecodeError
+
+from coordinator.core.model import GroupUsage, MonitoringClass, Usage, UsageReport
+from coordinator.wire import resource_usage_pb2 as pb
+
+MAX_NAME_LENGTH = 255
+MAX_COUNT = 2**63 - 1
+
+
+class BadReport(ValueError):
+    """A payload on the bus is not a usage report of a sidecar; the message names the field."""
+
+
+def encode(report: UsageReport) -> bytes:
+    """A report as bytes; fields with their default value are left out."""
+    message = pb.ResourceUsageInfo(
+        broker=report.broker,
+        incarnation=report.incarnation,
+        sequence=report.sequence,
+        elapsedNanos=report.elapsed_ns,
+    )
+    if report.complete:
+        message.complete = True
+    if report.learning:
+        message.learning = True
+    if report.leaving:
+        message.leaving = True
+    for entry in report.groups:
+        row = message.usageMap.add(
+            owner=entry.group, configurationVersion=entry.configuration_version
+        )
+        for monitoring_class, usage in entry.usages.items():
+            target = row.publish if monitoring_class is MonitoringClass.PUBLISH else row.dispatch
+            _encode_usage(usage, target)
+    return message.SerializeToString()
+
+
+def decode(payload: bytes) -> UsageReport:
+    """A report from bytes.
+
+    Raises:
+        BadReport: the bytes are no usage report, or a field is missing or out of bounds.
+    """
+    message = pb.ResourceUsageInfo()
+    try:
+        message.ParseFromString(payload)
+    except DecodeError as error:
+        raise BadReport(f"not a usage report: {error}") from error
+    for name in ("incarnation", "sequence", "elapsedNanos"):
+        if not message.HasField(name):
+            raise BadReport(f"{name} is missing: not sent by a sidecar of this project")
+    return UsageReport(
+        broker=_name("broker", message.broker),
+        incarnation=_count("incarnation", message.incarnation),
+        sequence=_count("sequence", message.sequence),
+        elapsed_ns=_count("elapsedNanos", message.elapsedNanos),
+        groups=tuple(_decode_group(row) for row in message.usageMap),
+        complete=message.complete,
+        learning=message.learning,
+        leaving=message.leaving,
+    )
+
+
+def _encode_usage(usage: Usage, target: pb.NetworkUsage) -> None:
+    target.bytesPerPeriod = usage.bytes
+    target.messagesPerPeriod = usage.messages
+    if usage.bytes_limit is not None:
+        target.bytesLimit = usage.bytes_limit
+    if usage.messages_limit is not None:
+        target.messagesLimit = usage.messages_limit
+    if usage.bytes_throttled_permille:
+        target.bytesThrottledPermille = usage.bytes_throttled_permille
+    if usage.bytes_demand is not None:
+        target.bytesDemand = usage.bytes_demand
+    if usage.messages_demand is not None:
+        target.messagesDemand = usage.messages_demand
+    if usage.messages_throttled_permille:
+        target.messagesThrottledPermille = usage.messages_throttled_permille
+    if usage.participants:
+        target.participants = usage.participants
+    if usage.topics:
+        target.topics = usage.topics
+
+
+def _decode_group(row: pb.ResourceUsage) -> GroupUsage:
+    usages: dict[MonitoringClass, Usage] = {}
+    if row.HasField("publish"):
+        usages[MonitoringClass.PUBLISH] = _decode_usage("publish", row.publish)
+    if row.HasField("dispatch"):
+        usages[MonitoringClass.DISPATCH] = _decode_usage("dispatch", row.dispatch)
+    return GroupUsage(
+        group=_name("owner", row.owner),
+        configuration_version=_count("configurationVersion", row.configurationVersion),
+        usages=usages,
+    )
+
+
+def _decode_usage(where: str, usage: pb.NetworkUsage) -> Usage:
+    return Usage(
+        messages=_count(f"{where}.messagesPerPeriod", usage.messagesPerPeriod),
+        bytes=_count(f"{where}.bytesPerPeriod", usage.bytesPerPeriod),
+        messages_throttled_permille=_permille(where, usage.messagesThrottledPermille),
+        bytes_throttled_permille=_permille(where, usage.bytesThrottledPermille),
+        messages_demand=_optional(where, usage, "messagesDemand"),
+        bytes_demand=_optional(where, usage, "bytesDemand"),
+        messages_limit=_optional(where, usage, "messagesLimit"),
+        bytes_limit=_optional(where, usage, "bytesLimit"),
+        participants=usage.participants,
+        topics=usage.topics,
+    )
+
+
+def _name(field: str, value: str) -> str:
+    if not value or len(value) > MAX_NAME_LENGTH:
+        raise BadReport(f"{field} has {len(value)} characters, 1 to {MAX_NAME_LENGTH} are allowed")
+    return value
+
+
+def _count(field: str, value: int) -> int:
+    if value > MAX_COUNT:
+        raise BadReport(f"{field} is {value}, more than {MAX_COUNT}")
+    return value
+
+
+def _optional(
+    where: str,
+    usage: pb.NetworkUsage,
+    field: Literal["messagesDemand", "bytesDemand", "messagesLimit", "bytesLimit"],
+) -> int | None:
+    if not usage.HasField(field):
+        return None
+    return _count(f"{where}.{field}", getattr(usage, field))
+
+
+def _permille(where: str, value: int) -> int:
+    if value > 1000:
+        raise BadReport(f"{where} was throttled for {value} thousandths of the time")
+    return value

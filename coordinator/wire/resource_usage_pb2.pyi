@@ -1,0 +1,71 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ResourceUsageInfo(_message.Message):
+    __slots__ = ("broker", "usageMap", "incarnation", "sequence", "elapsedNanos", "complete", "learning", "leaving")
+    BROKER_FIELD_NUMBER: _ClassVar[int]
+    USAGEMAP_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    ELAPSEDNANOS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    LEARNING_FIELD_NUMBER: _ClassVar[int]
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
+    broker: str
+    usageMap: _containers.RepeatedCompositeFieldContainer[ResourceUsage]
+    incarnation: int
+    sequence: int
+    elapsedNanos: int
+    complete: bool
+    learning: bool
+    leaving: bool
+    def __init__(self, broker: _Optional[str] = ..., usageMap: _Optional[_Iterable[_Union[ResourceUsage, _Mapping]]] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., elapsedNanos: _Optional[int] = ..., complete: _Optional[bool] = ..., learning: _Optional[bool] = ..., leaving: _Optional[bool] = ...) -> None: ...
+
+class ResourceUsage(_message.Message):
+    __slots__ = ("owner", "publish", "dispatch", "storage", "configurationVersion")
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_FIELD_NUMBER: _ClassVar[int]
+    DISPATCH_FIELD_NUMBER: _ClassVar[int]
+    STORAGE_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURATIONVERSION_FIELD_NUMBER: _ClassVar[int]
+    owner: str
+    publish: NetworkUsage
+    dispatch: NetworkUsage
+    storage: StorageUsage
+    configurationVersion: int
+    def __init__(self, owner: _Optional[str] = ..., publish: _Optional[_Union[NetworkUsage, _Mapping]] = ..., dispatch: _Optional[_Union[NetworkUsage, _Mapping]] = ..., storage: _Optional[_Union[StorageUsage, _Mapping]] = ..., configurationVersion: _Optional[int] = ...) -> None: ...
+
+class NetworkUsage(_message.Message):
+    __slots__ = ("bytesPerPeriod", "messagesPerPeriod", "bytesLimit", "messagesLimit", "bytesThrottledPermille", "messagesThrottledPermille", "participants", "topics", "bytesDemand", "messagesDemand")
+    BYTESPERPERIOD_FIELD_NUMBER: _ClassVar[int]
+    MESSAGESPERPERIOD_FIELD_NUMBER: _ClassVar[int]
+    BYTESLIMIT_FIELD_NUMBER: _ClassVar[int]
+    MESSAGESLIMIT_FIELD_NUMBER: _ClassVar[int]
+    BYTESTHROTTLEDPERMILLE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGESTHROTTLEDPERMILLE_FIELD_NUMBER: _ClassVar[int]
+    PARTICIPANTS_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    BYTESDEMAND_FIELD_NUMBER: _ClassVar[int]
+    MESSAGESDEMAND_FIELD_NUMBER: _ClassVar[int]
+    bytesPerPeriod: int
+    messagesPerPeriod: int
+    bytesLimit: int
+    messagesLimit: int
+    bytesThrottledPermille: int
+    messagesThrottledPermille: int
+    participants: int
+    topics: int
+    bytesDemand: int
+    messagesDemand: int
+    def __init__(self, bytesPerPeriod: _Optional[int] = ..., messagesPerPeriod: _Optional[int] = ..., bytesLimit: _Optional[int] = ..., messagesLimit: _Optional[int] = ..., bytesThrottledPermille: _Optional[int] = ..., messagesThrottledPermille: _Optional[int] = ..., participants: _Optional[int] = ..., topics: _Optional[int] = ..., bytesDemand: _Optional[int] = ..., messagesDemand: _Optional[int] = ...) -> None: ...
+
+class StorageUsage(_message.Message):
+    __slots__ = ("totalBytes",)
+    TOTALBYTES_FIELD_NUMBER: _ClassVar[int]
+    totalBytes: int
+    def __init__(self, totalBytes: _Optional[int] = ...) -> None: ...
