@@ -125,8 +125,8 @@ class Runner:
         self._membership.watch_members(self._members_changed)
         self._store.watch(self._catalogue_changed)
         self._bus.watch(self._payload_arrived)
-        self._spawn(self._tick())
-        self._spawn(self._watch_broker())
+        self.spawn(self._tick())
+        self.spawn(self._watch_broker())
 
     def post(self, event: Event) -> None:
         """Hand an event to the core; returns when it and all that followed from it is handled."""
@@ -145,6 +145,12 @@ class Runner:
     ) -> None:
         """The gate's news: the first participant of a group appeared, or the last one left."""
         self.post(ParticipantsChanged(group, monitoring_class, participants))
+
+    def spawn(self, work: Coroutine[None, None, None]) -> None:
+        """Run work beside the core; when it fails, the sidecar stops."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
 
     async def drain(self) -> None:
         """Leave, drain the gate and stop."""
@@ -265,11 +271,11 @@ class Runner:
             case PublishUsageReport(report):
                 self._bus.publish(reports.encode(report))
             case JoinMembership():
-                self._spawn(self._join())
+                self.spawn(self._join())
             case LeaveMembership():
-                self._spawn(self._leave())
+                self.spawn(self._leave())
             case DrainGate():
-                self._spawn(self._drain_gate(self._gate))
+                self.spawn(self._drain_gate(self._gate))
             case _:
                 assert_never(instruction)
 
@@ -293,11 +299,6 @@ class Runner:
     async def _drain_gate(self, gate: TrafficGate) -> None:
         await gate.drain(self._drain_timeout_s)
         self.post(DrainCompleted())
-
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._task_done)
 
     def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

@@ -7,7 +7,9 @@ anything else passes. A balance of exactly 0 counts as "no tokens".
 
 Differences to upstream, on purpose:
 
-* One thread owns a bucket, so consumption is subtracted at once and no pending adder is needed.
+* One thread owns a bucket, so tokens are added at every look and consumption is subtracted at once:
+  no pending adder, and the balance does not lag. Upstream adds tokens at most every 16 ms to spare
+  contended updates; here that resolution only says how much a resumed producer should find.
 * ``set_rate`` keeps the balance: a new rate neither refills the bucket (upstream's refill at every
   recalculation doubles the traffic of that second) nor forgives debt.
 * A rate of 0 lets nothing pass; upstream reads it as "no limit".
@@ -20,7 +22,7 @@ from __future__ import annotations
 from coordinator.core.model import NANOS_PER_SECOND
 
 DEFAULT_RESOLUTION_NS = 16_000_000
-"""Pulsar's DEFAULT_ADD_TOKENS_RESOLUTION_NANOS: the balance lags by at most this."""
+"""Pulsar's DEFAULT_ADD_TOKENS_RESOLUTION_NANOS."""
 
 
 class TokenBucket:
@@ -31,7 +33,7 @@ class TokenBucket:
         capacity: the most that can be saved up, >= 1.
         initial: the balance at the start; may be negative.
         now_ns: the time of construction.
-        resolution_ns: tokens are added at most this often; 0 adds them at every look.
+        resolution_ns: a pause ends with so much time's worth of tokens, at least one.
     """
 
     __slots__ = ("_capacity", "_last_ns", "_rate", "_remainder_ns", "_resolution_ns", "_tokens")
@@ -111,7 +113,7 @@ class TokenBucket:
     def set_rate(self, rate: int, capacity: int, now_ns: int) -> None:
         """Change rate and capacity; what was saved stays up to the new capacity, debt stays debt."""
         _check(rate, capacity)
-        self._refill(now_ns, at_once=True)
+        self._refill(now_ns)
         # The carried time was measured against the old rate; it is worth less than one token either
         # way, and keeping it as time would turn into more than one at a much higher rate.
         if self._rate and rate:
@@ -122,9 +124,9 @@ class TokenBucket:
         self._capacity = capacity
         self._tokens = min(self._tokens, capacity)
 
-    def _refill(self, now_ns: int, *, at_once: bool = False) -> None:
+    def _refill(self, now_ns: int) -> None:
         elapsed_ns = now_ns - self._last_ns
-        if elapsed_ns <= 0 or (not at_once and elapsed_ns <= self._min_increment_ns()):
+        if elapsed_ns <= 0:
             return
         duration_ns = elapsed_ns + self._remainder_ns
         added = duration_ns * self._rate // NANOS_PER_SECOND
@@ -135,14 +137,6 @@ class TokenBucket:
         self._remainder_ns = max(0, duration_ns - added * NANOS_PER_SECOND // self._rate)
         if added:
             self._tokens = min(self._tokens + added, self._capacity)
-
-    def _min_increment_ns(self) -> int:
-        if self._resolution_ns == 0 or self._rate == 0:
-            return 0
-        one_token_ns = NANOS_PER_SECOND // self._rate
-        if one_token_ns > self._resolution_ns:
-            return one_token_ns - self._remainder_ns - 1
-        return self._resolution_ns
 
 
 def _check(rate: int, capacity: int) -> None:

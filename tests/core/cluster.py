@@ -1,0 +1,143 @@
+"""Several real cores joined by a fake bus and a fake gate: each event is seen on every side.
+
+The bus delivers a report to everybody at once, the gate admits what the local limit allows of a fixed
+demand, and time passes in steps of 50 ms. No clock, no loss, no randomness: those are the simulator's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from coordinator.core.events import (
+    BrokerAvailabilityChanged,
+    ConnectionChanged,
+    ConnectionState,
+    Event,
+    GroupsChanged,
+    MembersChanged,
+    MembershipJoined,
+    ParticipantsChanged,
+    TrafficCounted,
+    UsageReportReceived,
+)
+from coordinator.core.instructions import (
+    Instruction,
+    JoinMembership,
+    LeaveMembership,
+    PublishUsageReport,
+)
+from coordinator.core.model import Member, MonitoringClass, Rates, ResourceGroup, Traffic
+from coordinator.core.settings import CoreSettings
+from coordinator.core.state import CoordinatorState
+
+STEP_NS = 50_000_000
+SECOND_NS = 1_000_000_000
+GROUP = "orders"
+
+
+@dataclass
+class Cluster:
+    """Cores by broker, their demand, and what each admitted in every step."""
+
+    limit: int
+    demand: dict[str, int] = field(default_factory=dict)
+    states: dict[str, CoordinatorState] = field(default_factory=dict)
+    now_ns: int = 0
+    policy: str = "balanced"
+    #: Brokers whose bus is cut.
+    deaf: set[str] = field(default_factory=set)
+    admitted: list[dict[str, float]] = field(default_factory=list)
+    _members: dict[str, Member] = field(default_factory=dict)
+    _incarnations: int = 0
+
+    def start(self, broker: str, demand: int = 0) -> CoordinatorState:
+        """Start a sidecar whose broker answers and whose ZooKeeper is connected."""
+        state = CoordinatorState(CoreSettings(broker=broker))
+        self.states[broker] = state
+        self.send(broker, ConnectionChanged(ConnectionState.CONNECTED))
+        self.send(broker, GroupsChanged((self.group(),)))
+        self.send(broker, BrokerAvailabilityChanged(answering=True))
+        self.want(broker, demand)
+        return state
+
+    def group(self) -> ResourceGroup:
+        return ResourceGroup(
+            GROUP, Rates(publish_messages=self.limit), overshoot_policy=self.policy
+        )
+
+    def want(self, broker: str, demand: int) -> None:
+        """Change a broker's demand; a producer connects with the first and leaves with the last."""
+        before = self.demand.get(broker, 0)
+        self.demand[broker] = demand
+        if bool(before) != bool(demand):
+            self.send(
+                broker, ParticipantsChanged(GROUP, MonitoringClass.PUBLISH, 1 if demand else 0)
+            )
+
+    def set_limit(self, limit: int) -> None:
+        self.limit = limit
+        for broker in self.states:
+            self.send(broker, GroupsChanged((self.group(),)))
+
+    def kill(self, broker: str) -> None:
+        """A sidecar and its broker vanish; membership does not know it yet."""
+        del self.states[broker]
+        self.demand[broker] = 0
+
+    def end_session(self, broker: str) -> None:
+        del self._members[broker]
+        self.tell_members()
+
+    def send(self, broker: str, event: Event) -> None:
+        self._carry_out(broker, self.states[broker].handle(event, self.now_ns))
+
+    def tell_members(self) -> None:
+        members = tuple(sorted(self._members.values()))
+        for broker in list(self.states):
+            self.send(broker, MembersChanged(members))
+
+    def limit_of(self, broker: str) -> int:
+        rates = self.states[broker].limits().get(GROUP, Rates())
+        return rates.publish_messages or 0
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        for _ in range(round(seconds * SECOND_NS / STEP_NS)):
+            self._step()
+
+    def _step(self) -> None:
+        self.now_ns += STEP_NS
+        admitted: dict[str, float] = {}
+        for broker in list(self.states):
+            demand, limit = self.demand.get(broker, 0), self.limit_of(broker)
+            admitted[broker] = min(demand, limit)
+            throttled = demand > limit
+            traffic = Traffic(
+                GROUP,
+                MonitoringClass.PUBLISH,
+                messages=min(demand, limit) * STEP_NS // SECOND_NS,
+                messages_held_ns=STEP_NS if throttled else 0,
+                participants=1 if demand else 0,
+            )
+            self.send(broker, TrafficCounted((traffic,) if demand else ()))
+        self.admitted.append(admitted)
+
+    def _carry_out(self, broker: str, instructions: list[Instruction]) -> None:
+        for instruction in instructions:
+            match instruction:
+                case PublishUsageReport(report):
+                    if broker in self.deaf:
+                        continue
+                    for other in list(self.states):
+                        if other not in self.deaf:
+                            self.send(other, UsageReportReceived(report))
+                case JoinMembership():
+                    self._incarnations += 1
+                    self._members[broker] = Member(broker, self._incarnations)
+                    self.send(broker, MembershipJoined(self._incarnations))
+                    self.tell_members()
+                case LeaveMembership():
+                    self._members.pop(broker, None)
+                    self.tell_members()
+                case _:
+                    pass

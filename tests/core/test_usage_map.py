@@ -1,0 +1,147 @@
+"""The usage map: which reports count, and when a row ends."""
+
+from coordinator.core.model import (
+    Dimension,
+    GroupUsage,
+    Member,
+    MonitoringClass,
+    Usage,
+    UsageReport,
+)
+from coordinator.core.usage_map import MAX_STRANGERS, UsageMap, UsageRow, Verdict
+
+SECOND = 1_000_000_000
+PUBLISH = MonitoringClass.PUBLISH
+
+
+def report(
+    broker: str = "b1",
+    incarnation: int = 1,
+    sequence: int = 1,
+    groups: tuple[str, ...] = ("orders",),
+    participants: int = 1,
+    complete: bool = False,
+    leaving: bool = False,
+) -> UsageReport:
+    """A report in which every group has the same usage."""
+    usage = Usage(messages=100, participants=participants)
+    return UsageReport(
+        broker,
+        incarnation,
+        sequence,
+        SECOND,
+        tuple(GroupUsage(name, 1, {PUBLISH: usage}) for name in groups),
+        complete=complete,
+        leaving=leaving,
+    )
+
+
+def usage_map(*brokers: str, incarnation: int = 1) -> UsageMap:
+    """A map whose members are these brokers."""
+    usage = UsageMap()
+    usage.set_members({name: Member(name, incarnation) for name in brokers})
+    return usage
+
+
+def test_a_row_holds_until_the_broker_says_otherwise() -> None:
+    """Silence is not idleness: nothing but news ends a row."""
+    usage = usage_map("b1")
+    usage.take(report(), now_ns=0)
+
+    assert usage.row("b1", "orders", PUBLISH) is not None
+    assert usage.heard_ns("b1") == 0
+
+
+def test_duplicates_and_late_reports_are_dropped() -> None:
+    """A sequence number that is not new changes nothing."""
+    usage = usage_map("b1")
+
+    assert usage.take(report(sequence=5), 0) is Verdict.TAKEN
+    assert usage.take(report(sequence=5), 1) is Verdict.DUPLICATE
+    assert usage.take(report(sequence=4, participants=0), 2) is Verdict.DUPLICATE
+    assert usage.row("b1", "orders", PUBLISH) is not None
+
+
+def test_an_older_incarnation_is_dropped_and_a_newer_one_starts_afresh() -> None:
+    """A restarted broker's first report forgets what it said in its former life."""
+    usage = usage_map("b1", incarnation=3)
+
+    assert usage.take(report(incarnation=2), 0) is Verdict.OLD_INCARNATION
+    assert usage.take(report(incarnation=3, sequence=9), 0) is Verdict.TAKEN
+    assert usage.take(report(incarnation=4, groups=("other",)), 0) is Verdict.TAKEN
+    assert usage.take(report(incarnation=3, sequence=10), 0) is Verdict.OLD_INCARNATION
+    assert usage.row("b1", "orders", PUBLISH) is None
+
+
+def test_no_participants_end_a_row() -> None:
+    """PIP-82: a usage of 0 removes the broker from the map."""
+    usage = usage_map("b1")
+    usage.take(report(), 0)
+    usage.take(report(sequence=2, participants=0), 1)
+
+    assert usage.row("b1", "orders", PUBLISH) is None
+
+
+def test_a_complete_report_ends_what_it_does_not_list() -> None:
+    """A lost report of zero is healed by the next complete one."""
+    usage = usage_map("b1")
+    usage.take(report(groups=("orders", "audit")), 0)
+    assert not usage.is_complete("b1")
+    usage.take(report(sequence=2, groups=("orders",), complete=True), 1)
+
+    assert usage.is_complete("b1")
+    assert usage.row("b1", "audit", PUBLISH) is None
+    assert list(usage.groups_of("b1")) == [("orders", PUBLISH)]
+
+
+def test_a_leaving_broker_has_nothing_any_more() -> None:
+    """Its last report frees everything at once, before membership says that it is gone."""
+    usage = usage_map("b1")
+    usage.take(report(), 0)
+    usage.take(report(sequence=2, groups=(), leaving=True), 1)
+
+    assert list(usage.groups_of("b1")) == []
+
+
+def test_losing_membership_removes_the_broker() -> None:
+    """PIP-82: whoever is not registered any more is cleared from the map."""
+    usage = usage_map("b1", "b2")
+    usage.take(report("b1"), 0)
+    usage.take(report("b2"), 0)
+    usage.set_members({"b2": Member("b2", 1)})
+
+    assert usage.row("b1", "orders", PUBLISH) is None
+    assert usage.heard_ns("b1") is None
+    assert usage.row("b2", "orders", PUBLISH) is not None
+
+
+def test_a_report_that_is_ahead_of_membership_counts_once_its_sender_is_a_member() -> None:
+    """The bus may be faster than ZooKeeper's watch."""
+    usage = usage_map()
+    usage.take(report(), 0)
+    assert usage.row("b1", "orders", PUBLISH) is None
+    usage.set_members({"b1": Member("b1", 1)})
+
+    assert usage.row("b1", "orders", PUBLISH) is not None
+
+
+def test_strangers_are_bounded_and_forgotten() -> None:
+    """Unknown brokers beyond the bound are refused; those that never join are forgotten."""
+    usage = usage_map("b1")
+    for i in range(MAX_STRANGERS):
+        assert usage.take(report(f"x{i}"), 0) is Verdict.TAKEN
+
+    assert usage.take(report("one-too-many"), 0) is Verdict.STRANGER
+    assert usage.take(report("b1"), 0) is Verdict.TAKEN
+    usage.forget_strangers(before_ns=1)
+    assert usage.take(report("one-too-many"), 1) is Verdict.TAKEN
+    assert usage.row("b1", "orders", PUBLISH) is not None
+
+
+def test_rates_are_counts_over_the_time_they_cover() -> None:
+    """Reports of different intervals are comparable, since each carries its elapsed time."""
+    row = UsageRow(Usage(messages=300, bytes=1_000), elapsed_ns=2 * SECOND)
+
+    assert row.rate_of(Dimension.PUBLISH_MESSAGES) == 150
+    assert row.rate_of(Dimension.PUBLISH_BYTES) == 500
+    assert UsageRow(Usage(messages=1), elapsed_ns=0).rate_of(Dimension.PUBLISH_MESSAGES) == 0
