@@ -4,7 +4,8 @@
 Every call has the same five steps, so nothing depends on which event happened to come first:
 
 1. the event changes facts (members, groups, usage map, meters, troubles);
-2. a round that is over is closed: the meters become samples, the reporter marks what changed;
+2. a count that ends a round closes it: the meters become samples, the reporter marks what changed
+   (only a count does, since a sample must cover exactly the time that was counted);
 3. the lifecycle follows from the facts (lifecycle.py has the table);
 4. the limits of every group whose facts changed are decided anew (allocation.py, policies.py,
    trouble.py); changed ones become SetLocalLimits;
@@ -95,7 +96,8 @@ class CoordinatorState:
         if self._round_started_ns is None:
             self._round_started_ns = self._counted_ns = now_ns
         instructions = self._apply(event, now_ns)
-        self._close_round(now_ns)
+        if isinstance(event, TrafficCounted):
+            self._close_round(now_ns)
         instructions += self._follow_lifecycle(now_ns)
         instructions += self._decide(now_ns)
         instructions += self._report(now_ns)

@@ -26,7 +26,14 @@ from coordinator.core.instructions import (
     LeaveMembership,
     PublishUsageReport,
 )
-from coordinator.core.model import Member, MonitoringClass, Rates, ResourceGroup, Traffic
+from coordinator.core.model import (
+    Member,
+    MonitoringClass,
+    Rates,
+    ResourceGroup,
+    Traffic,
+    UsageReport,
+)
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 
@@ -44,9 +51,11 @@ class Cluster:
     states: dict[str, CoordinatorState] = field(default_factory=dict)
     now_ns: int = 0
     policy: str = "balanced"
+    partition_policy: str = "hold"
     #: Brokers whose bus is cut.
     deaf: set[str] = field(default_factory=set)
     admitted: list[dict[str, float]] = field(default_factory=list)
+    reports: list[UsageReport] = field(default_factory=list)
     _members: dict[str, Member] = field(default_factory=dict)
     _incarnations: int = 0
 
@@ -62,7 +71,10 @@ class Cluster:
 
     def group(self) -> ResourceGroup:
         return ResourceGroup(
-            GROUP, Rates(publish_messages=self.limit), overshoot_policy=self.policy
+            GROUP,
+            Rates(publish_messages=self.limit),
+            overshoot_policy=self.policy,
+            partition_policy=self.partition_policy,
         )
 
     def want(self, broker: str, demand: int) -> None:
@@ -75,6 +87,7 @@ class Cluster:
             )
 
     def set_limit(self, limit: int) -> None:
+        """Change the group's limit at every sidecar at once."""
         self.limit = limit
         for broker in self.states:
             self.send(broker, GroupsChanged((self.group(),)))
@@ -85,18 +98,22 @@ class Cluster:
         self.demand[broker] = 0
 
     def end_session(self, broker: str) -> None:
+        """Membership drops a broker."""
         del self._members[broker]
         self.tell_members()
 
     def send(self, broker: str, event: Event) -> None:
+        """Give one core an event and carry out what it says."""
         self._carry_out(broker, self.states[broker].handle(event, self.now_ns))
 
     def tell_members(self) -> None:
+        """Tell every core who is alive."""
         members = tuple(sorted(self._members.values()))
         for broker in list(self.states):
             self.send(broker, MembersChanged(members))
 
     def limit_of(self, broker: str) -> int:
+        """A broker's local limit in force, messages per second."""
         rates = self.states[broker].limits().get(GROUP, Rates())
         return rates.publish_messages or 0
 
@@ -126,6 +143,7 @@ class Cluster:
         for instruction in instructions:
             match instruction:
                 case PublishUsageReport(report):
+                    self.reports.append(report)
                     if broker in self.deaf:
                         continue
                     for other in list(self.states):

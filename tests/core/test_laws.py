@@ -10,9 +10,7 @@ from coordinator.core.laws import LAWS, Claim, apportion, max_min
 
 claims_of_some = st.dictionaries(
     st.sampled_from([f"broker-{i}" for i in range(8)]),
-    st.builds(
-        Claim, wants=st.none() | st.integers(0, 10_000), weight=st.integers(1, 5)
-    ),
+    st.builds(Claim, wants=st.none() | st.integers(0, 10_000), weight=st.integers(1, 5)),
     min_size=1,
 )
 
