@@ -70,6 +70,7 @@ class Cluster:
         return state
 
     def group(self) -> ResourceGroup:
+        """The group's definition as it stands."""
         return ResourceGroup(
             GROUP,
             Rates(publish_messages=self.limit),

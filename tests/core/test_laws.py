@@ -16,7 +16,7 @@ claims_of_some = st.dictionaries(
 
 
 def slow_max_min(limit: int, claims: dict[str, Claim]) -> dict[str, Fraction]:
-    """The definition, unhurried: raise everybody's level together until he has enough or nothing is left."""
+    """The definition, unhurried: raise all levels together until each has enough or nothing is left."""
     shares = dict.fromkeys(claims, Fraction(0))
     left, rising = Fraction(limit), dict(claims)
     while rising and left > 0:

@@ -1,0 +1,108 @@
+"""Usage reports on the wire: what goes in comes out, and nothing else is taken for a report."""
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.core.model import GroupUsage, MonitoringClass, Usage, UsageReport
+from coordinator.wire import resource_usage_pb2 as pb
+from coordinator.wire.reports import MAX_COUNT, BadReport, decode, encode
+
+counts = st.integers(0, MAX_COUNT)
+permilles = st.integers(0, 1000)
+small = st.integers(0, 2**32 - 1)
+names = st.text("abcdefgh-.:/0123456789", min_size=1, max_size=40)
+usages = st.builds(
+    Usage,
+    messages=counts,
+    bytes=counts,
+    messages_throttled_permille=permilles,
+    bytes_throttled_permille=permilles,
+    messages_demand=st.none() | counts,
+    bytes_demand=st.none() | counts,
+    messages_limit=st.none() | counts,
+    bytes_limit=st.none() | counts,
+    participants=small,
+    topics=small,
+)
+groups = st.builds(
+    GroupUsage, names, counts, st.dictionaries(st.sampled_from(MonitoringClass), usages)
+)
+reports = st.builds(
+    UsageReport,
+    names,
+    counts,
+    counts,
+    counts,
+    st.lists(groups, max_size=4).map(tuple),
+    complete=st.booleans(),
+    learning=st.booleans(),
+    leaving=st.booleans(),
+)
+
+
+@given(reports)
+def test_what_is_encoded_is_decoded(report: UsageReport) -> None:
+    """Every report survives the wire unchanged."""
+    assert decode(encode(report)) == report
+
+
+@given(st.binary(max_size=200))
+def test_random_bytes_are_a_report_or_a_bad_report(payload: bytes) -> None:
+    """Garbage on the bus never raises anything else."""
+    with contextlib.suppress(BadReport):
+        decode(payload)
+
+
+def message(**fields: object) -> pb.ResourceUsageInfo:
+    """A report with one group, and what else is asked for."""
+    info = pb.ResourceUsageInfo(broker="b1", incarnation=1, sequence=1, elapsedNanos=1)
+    row = info.usageMap.add(owner="orders")
+    row.publish.bytesPerPeriod = row.publish.messagesPerPeriod = 1
+    for name, value in fields.items():
+        setattr(info, name, value)
+    return info
+
+
+@pytest.mark.parametrize("field", ["incarnation", "sequence", "elapsedNanos"])
+def test_a_report_without_our_fields_is_named_as_such(field: str) -> None:
+    """A report of Pulsar's own brokers is not taken for one of a sidecar."""
+    info = message()
+    info.ClearField(field)
+
+    with pytest.raises(BadReport, match=f"{field} is missing"):
+        decode(info.SerializeToString())
+
+
+def test_a_field_out_of_bounds_is_named() -> None:
+    """The error says which field, what it held and what is allowed."""
+    with pytest.raises(BadReport, match="incarnation is 18446744073709551615, more than"):
+        decode(message(incarnation=2**64 - 1).SerializeToString())
+    with pytest.raises(BadReport, match="broker has 300 characters, 1 to 255 are allowed"):
+        decode(message(broker="x" * 300).SerializeToString())
+    info = message()
+    info.usageMap[0].publish.messagesThrottledPermille = 1001
+    with pytest.raises(BadReport, match="publish was throttled for 1001 thousandths"):
+        decode(info.SerializeToString())
+
+
+def test_a_group_costs_few_bytes() -> None:
+    """One saturated group with its limits fits into 64 bytes (PIP-82 counts on 112)."""
+    usage = Usage(
+        messages=1000,
+        bytes=1_024_000,
+        messages_throttled_permille=1000,
+        messages_demand=None,
+        bytes_demand=1_044_480,
+        messages_limit=1000,
+        bytes_limit=10_000_000,
+        participants=5,
+        topics=5,
+    )
+    entry = GroupUsage("resource-group-1", 4_294_967_296, {MonitoringClass.PUBLISH: usage})
+    empty = UsageReport("b1", 1, 1, 1_000_000_000, ())
+    one = UsageReport("b1", 1, 1, 1_000_000_000, (entry,))
+
+    assert len(encode(one)) - len(encode(empty)) <= 64
