@@ -143,8 +143,16 @@ class Runner:
     def participants_changed(
         self, group: str, monitoring_class: MonitoringClass, participants: int
     ) -> None:
-        """The gate's news: the first participant of a group appeared, or the last one left."""
-        self.post(ParticipantsChanged(group, monitoring_class, participants))
+        """The gate's news: the first participant of a group appeared, or the last one left.
+
+        Handled in the loop's next turn: what follows from it may change the gate's limits, and the
+        gate is in the middle of something.
+        """
+        event = ParticipantsChanged(group, monitoring_class, participants)
+        asyncio.get_running_loop().call_soon(self.post, event)
+
+    def throttling_started(self, *args: object) -> None:
+        pass
 
     def spawn(self, work: Coroutine[None, None, None]) -> None:
         """Run work beside the core; when it fails, the sidecar stops."""

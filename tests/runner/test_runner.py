@@ -1,0 +1,210 @@
+"""The shell around the core, on memory adapters: news become events, instructions are carried out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import structlog
+from structlog.testing import capture_logs
+
+from coordinator.adapters.clock import MonotonicClock
+from coordinator.adapters.memory import (
+    MemoryBrokerAdmin,
+    MemoryBus,
+    MemoryEnsemble,
+    MemoryMembership,
+    MemoryTopic,
+)
+from coordinator.adapters.memory_store import MemoryStore
+from coordinator.core.lifecycle import Lifecycle
+from coordinator.core.model import (
+    Attachments,
+    MonitoringClass,
+    Rates,
+    ResourceGroup,
+    Traffic,
+)
+from coordinator.core.settings import CoreSettings
+from coordinator.core.state import CoordinatorState
+from coordinator.runner import Runner
+
+PUBLISH = MonitoringClass.PUBLISH
+
+
+@dataclass
+class RecordingGate:
+    """A gate that remembers what it was told and counts what the test says."""
+
+    limits: dict[str, Rates] = field(default_factory=dict)
+    attachments: Attachments = field(default_factory=Attachments)
+    told: list[str] = field(default_factory=list)
+    traffic: tuple[Traffic, ...] = ()
+
+    def set_limits(self, group: str, limits: Rates) -> None:
+        self.limits[group] = limits
+        self.told.append("limits")
+
+    def remove_limits(self, group: str) -> None:
+        del self.limits[group]
+
+    def set_attachments(self, attachments: Attachments) -> None:
+        self.attachments = attachments
+        self.told.append("attachments")
+
+    def collect(self) -> tuple[Traffic, ...]:
+        return self.traffic
+
+    async def drain(self, timeout_s: float) -> None:
+        self.told.append(f"drain {timeout_s}")
+
+
+@dataclass
+class World:
+    """What several sidecars share."""
+
+    store: MemoryStore = field(default_factory=MemoryStore)
+    ensemble: MemoryEnsemble = field(default_factory=MemoryEnsemble)
+    topic: MemoryTopic = field(default_factory=MemoryTopic)
+
+    @asynccontextmanager
+    async def sidecar(self, broker: str) -> AsyncIterator[Sidecar]:
+        """A running sidecar."""
+        membership = MemoryMembership(self.ensemble)
+        admin = MemoryBrokerAdmin()
+        gate = RecordingGate()
+        runner = Runner(
+            CoordinatorState(CoreSettings(broker=broker, round_ns=200_000_000)),
+            clock=MonotonicClock(),
+            store=self.store,
+            membership=membership,
+            bus=MemoryBus(self.topic, name=broker),
+            broker=admin,
+            api_address="127.0.0.1:1",
+            drain_timeout_s=3.0,
+        )
+        runner.start(gate)
+        membership.connect()
+        try:
+            yield Sidecar(runner, gate, membership, admin)
+        finally:
+            await runner.close()
+
+
+@dataclass
+class Sidecar:
+    """One runner with the adapters that a test may disturb."""
+
+    runner: Runner
+    gate: RecordingGate
+    membership: MemoryMembership
+    admin: MemoryBrokerAdmin
+
+    def saturate(self) -> None:
+        """Connect a producer that always wants more than it gets."""
+        self.gate.traffic = (
+            Traffic("orders", PUBLISH, messages=1, messages_held_ns=10**9, participants=1),
+        )
+        self.runner.participants_changed("orders", PUBLISH, 1)
+
+    @property
+    def limit(self) -> int | None:
+        """Messages per second that the gate enforces."""
+        return self.gate.limits.get("orders", Rates()).publish_messages
+
+
+def shares(runner: Runner) -> dict[str, int | None]:
+    """Every broker's local limit as one sidecar knows it."""
+    return {row.broker: row.limits.publish_messages for row in runner.group_views()[0].brokers}
+
+
+async def eventually(condition: Callable[[], bool], what: str) -> None:
+    """Wait until something holds; fails after ten seconds."""
+    try:
+        async with asyncio.timeout(10):
+            while not condition():
+                await asyncio.sleep(0.005)
+    except TimeoutError:
+        raise AssertionError(f"never happened: {what}") from None
+
+
+async def test_sidecars_find_each_other_and_share_a_limit() -> None:
+    """Two saturated sidecars get half of the limit each, over real ports in memory."""
+    world = World()
+    await world.store.create_group(ResourceGroup("orders", Rates(publish_messages=3000)))
+    async with world.sidecar("b1") as one, world.sidecar("b2") as two:
+        await eventually(lambda: one.runner.health().ready and two.runner.health().ready, "ready")
+        one.saturate()
+        two.saturate()
+        await eventually(lambda: (one.limit, two.limit) == (1500, 1500), "equal shares")
+        await eventually(lambda: shares(one.runner) == {"b1": 1500, "b2": 1500}, "b2's announced")
+
+
+async def test_limits_are_set_before_attachments() -> None:
+    """A namespace that is attached to a new group finds its limits in force."""
+    world = World()
+    await world.store.create_group(ResourceGroup("orders", Rates(publish_messages=3000)))
+    await world.store.attach_namespace("public", "default", "orders")
+    async with world.sidecar("b1") as sidecar:
+        assert sidecar.gate.told[:2] == ["limits", "attachments"]
+        assert sidecar.gate.attachments.groups_of("public", "default") == ("orders",)
+        assert sidecar.runner.informed.is_set()
+
+
+async def test_garbage_on_the_bus_is_counted_and_logged_once() -> None:
+    """Whatever a stranger sends disturbs nothing."""
+    world = World()
+    with capture_logs() as logs:
+        async with world.sidecar("b1") as sidecar:
+            await eventually(lambda: sidecar.runner.health().ready, "ready")
+            for _ in range(3):
+                world.topic.send(b"garbage")
+            bad_payloads = sidecar.runner.bad_payloads
+            await eventually(lambda: sum(bad_payloads().values()) == 3, "counted")
+
+            assert sidecar.runner.health().ready
+    assert len([log for log in logs if log["event"] == "not a usage report"]) == 1
+
+
+async def test_a_drain_stops_the_runner() -> None:
+    """Leave, drain the gate with its timeout, stop."""
+    world = World()
+    async with world.sidecar("b1") as sidecar:
+        await eventually(lambda: sidecar.runner.health().ready, "ready")
+        await sidecar.runner.drain()
+
+        assert sidecar.gate.told[-1] == "drain 3.0"
+        assert sidecar.runner.health().state is Lifecycle.STOPPED
+    assert world.ensemble.members == ()
+
+
+async def test_a_lost_session_is_joined_again() -> None:
+    """After the session expired the sidecar registers under a new incarnation."""
+    world = World()
+    async with world.sidecar("b1") as sidecar:
+        await eventually(lambda: sidecar.runner.health().ready, "ready")
+        before = sidecar.runner.health().incarnation
+        sidecar.membership.expire()
+        assert not sidecar.runner.health().ready
+        sidecar.membership.connect()
+        await eventually(lambda: sidecar.runner.health().ready, "ready again")
+
+        assert sidecar.runner.health().incarnation > before
+
+
+async def test_a_failing_task_stops_the_sidecar() -> None:
+    """What nobody expected is logged and ends the process, so that its supervisor restarts it."""
+
+    async def fail() -> None:
+        raise RuntimeError("planted")
+
+    structlog.reset_defaults()
+    with capture_logs() as logs:
+        async with World().sidecar("b1") as sidecar:
+            sidecar.runner.spawn(fail())
+            await eventually(sidecar.runner.stopped.is_set, "stopped")
+    assert [log["event"] for log in logs if log["log_level"] == "error"] == [
+        "a task of the sidecar failed"
+    ]
