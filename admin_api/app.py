@@ -1,0 +1,39 @@
+"""The admin API as an ASGI application; the sidecar runs it in its own event loop.
+
+Handlers are coroutines that wait for nothing but the store and the broker: the same loop carries the
+traffic of the gate, so a handler that blocks would stop messages.
+"""
+
+from __future__ import annotations
+
+from fastapi import Depends, FastAPI
+
+from admin_api import errors
+from admin_api.backend import AdminBackend
+from admin_api.body import refuse_large_body
+from admin_api.names import KeepEncodedSeparators
+from admin_api.routes import attachments, groups, quota, sidecar
+
+_DESCRIPTION = """\
+Pulsar's resource-group REST under /admin/v2, and what Pulsar lacks under /quota/v1.
+Rates are per second; -1 means not limited. Every error is `{"reason": "..."}`."""
+
+
+def create_app(backend: AdminBackend) -> FastAPI:
+    """Build the admin API of one sidecar."""
+    app = FastAPI(
+        title="pulsar-quota",
+        description=_DESCRIPTION,
+        # The ready-made pages load their scripts from the internet, which a broker's host need not
+        # reach; /openapi.json needs nobody.
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.backend = backend
+    routers = (groups.router, attachments.router, quota.router, sidecar.router)
+    for router in routers:
+        app.include_router(router, dependencies=[Depends(refuse_large_body)])
+    app.add_middleware(KeepEncodedSeparators)
+    errors.install(app, [route for router in routers for route in router.routes])
+    return app

@@ -1,0 +1,125 @@
+"""One shape for everything that goes wrong: a status and ``{"reason": "..."}``, as Pulsar has it.
+
+Pulsar's tools print the reason and nothing else, so a reason names what is wrong and, where somebody
+can do something about it, what. Pulsar itself leaves the shape in three places (a stack trace as plain
+text with 500, the JSON parser's text with 400, an HTML page for an unknown path); here there is no such
+place. A stack trace is for the log, where it stands once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from coordinator.ports import StoreUnreachable
+
+NO_SUCH_GROUP = "ResourceGroup does not exist"
+GROUP_IN_USE = "ResourceGroup is in use"
+NO_SUCH_NAMESPACE = "Namespace does not exist"
+NO_SUCH_TENANT = "Tenant does not exist"
+
+_log = structlog.get_logger("admin_api")
+
+
+class ApiError(Exception):
+    """A request that gets no: the status and the reason to answer with."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+def reason_response(
+    status: int, reason: str, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    """An error as every client of this API gets it."""
+    return JSONResponse({"reason": reason}, status, headers)
+
+
+def sentence_of(errors: Sequence[Mapping[str, Any]]) -> str:
+    """What pydantic found, as one line: ``field: what is wrong with it; ...``."""
+    # The first part of a parameter's location says where it stood ("query"), which nobody asked.
+    found = ((".".join(map(str, error["loc"][-1:])), str(error["msg"])) for error in errors)
+    return "; ".join(f"{field}: {message}" if field else message for field, message in found)
+
+
+async def _answer_api_error(_: Request, error: ApiError) -> JSONResponse:
+    return reason_response(error.status, error.reason)
+
+
+async def _answer_unreachable(request: Request, error: StoreUnreachable) -> JSONResponse:
+    advice = (
+        "try again"
+        if request.method == "GET"
+        else "the change may have been made or not, so read before you try again"
+    )
+    return reason_response(503, f"ZooKeeper is out of reach ({error}); {advice}")
+
+
+async def _answer_invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+    return reason_response(400, sentence_of(error.errors()))
+
+
+async def _answer_http(request: Request, error: HTTPException) -> JSONResponse:
+    path = request.url.path
+    if error.status_code == 404:
+        return reason_response(404, f"Nothing answers under {path}")
+    if error.status_code == 405:
+        # Starlette names the methods of one route only, and a path has one route per method.
+        routes: list[BaseRoute] = request.app.state.routes
+        matching = (route for route in routes if route.matches(request.scope)[0] is not Match.NONE)
+        allowed = ", ".join(sorted({method for r in matching for method in _methods_of(r)}))
+        reason = f"{request.method} is not allowed under {path}; use {allowed}"
+        return reason_response(405, reason, {"Allow": allowed})
+    return reason_response(error.status_code, str(error.detail), error.headers)
+
+
+def _methods_of(route: BaseRoute) -> set[str]:
+    return (route.methods or set()) if isinstance(route, Route) else set()
+
+
+class UnexpectedErrors:
+    """Turns an exception that nobody expected into a logged 500.
+
+    Starlette's own handler of last resort raises the exception again after it has answered, and the
+    server would write the same stack trace a second time.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass everything through; answer where nothing else did."""
+        started = False
+
+        async def sending(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except Exception:  # noqa: BLE001 - whatever it is, the client must get an answer
+            _log.exception("request_failed", method=scope.get("method"), path=scope.get("path"))
+            if not started:
+                answer = reason_response(500, "Unexpected error; the sidecar's log has the details")
+                await answer(scope, receive, send)
+
+
+def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
+    """Give every error of the app the one shape; ``routes`` are all that it answers."""
+    app.state.routes = list(routes)
+    app.exception_handler(ApiError)(_answer_api_error)
+    app.exception_handler(StoreUnreachable)(_answer_unreachable)
+    app.exception_handler(RequestValidationError)(_answer_invalid)
+    app.exception_handler(HTTPException)(_answer_http)
+    app.add_middleware(UnexpectedErrors)

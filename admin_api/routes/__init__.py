@@ -1,0 +1,1 @@
+"""The paths of the admin API, a module per subject."""

@@ -1,0 +1,78 @@
+"""Pulsar's resource-group REST: ``/admin/v2/resourcegroups[/{name}]``.
+
+Answers are those of a live Pulsar 4.2.4, byte for byte where its tools read them. PIP-82 calls the path
+``resourcegroup``; it answers too.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fastapi import APIRouter, Request, Response
+
+from admin_api import definitions
+from admin_api.body import read_object
+from admin_api.errors import GROUP_IN_USE, NO_SUCH_GROUP, ApiError
+from admin_api.names import GroupName
+from admin_api.routes.common import PROBLEMS, Backend
+from admin_api.schemas import GroupPatch, PulsarGroup
+from coordinator.ports import InUse, NotFound
+
+router = APIRouter(prefix="/admin/v2", tags=["resource groups"], responses=PROBLEMS)
+
+# The body is read by hand (see `body`), so its schema is stated by hand as well.
+_PATCH_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": GroupPatch.model_json_schema()}},
+    }
+}
+
+
+async def list_groups(backend: Backend) -> list[str]:
+    """The names of all resource groups."""
+    return sorted(definitions.current_catalogue(backend.views).groups)
+
+
+async def get_group(name: GroupName, backend: Backend) -> PulsarGroup:
+    """One resource group's limits for the cluster, per second; -1 = not limited."""
+    try:
+        found = await backend.store.read_group(name)
+    except NotFound as error:
+        raise ApiError(404, NO_SUCH_GROUP) from error
+    return PulsarGroup.of(found.group)
+
+
+async def put_group(name: GroupName, request: Request, backend: Backend) -> None:
+    """Create a resource group, or change the fields that are sent; -1 lifts a limit."""
+    patch = GroupPatch.parse(await read_object(request))
+    await definitions.put_group(backend, name, patch)
+
+
+async def delete_group(name: GroupName, backend: Backend) -> None:
+    """Delete a resource group that nothing is attached to."""
+    try:
+        await definitions.delete_group(backend, name)
+    except NotFound as error:
+        raise ApiError(404, NO_SUCH_GROUP) from error
+    except InUse as error:
+        raise ApiError(412, GROUP_IN_USE) from error
+
+
+for _path in ("/resourcegroups", "/resourcegroup"):
+    _shown = _path == "/resourcegroups"
+    # The name takes the rest of the path, so that a name with a slash or without a character is
+    # refused as a name. PIP-82 lists the groups at the path with the slash at its end.
+    _named = _path + "/{name:path}"
+    _silent = partial(
+        router.api_route,
+        _named,
+        status_code=204,
+        response_class=Response,
+        include_in_schema=_shown,
+    )
+    router.get(_path, include_in_schema=_shown)(list_groups)
+    router.get(_path + "/", include_in_schema=False)(list_groups)
+    router.get(_named, response_model_exclude_none=True, include_in_schema=_shown)(get_group)
+    _silent(methods=["PUT"], openapi_extra=_PATCH_BODY)(put_group)
+    _silent(methods=["DELETE"])(delete_group)

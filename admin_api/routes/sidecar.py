@@ -1,0 +1,52 @@
+"""What Pulsar lacks, by sidecar: health, readiness, members, and entries that cannot be read."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from admin_api.errors import ApiError
+from admin_api.routes.common import PROBLEMS, Backend
+from admin_api.schemas_live import Health, MemberBody, Ready
+from coordinator.core.lifecycle import Lifecycle
+from coordinator.core.views import HealthView
+
+router = APIRouter(prefix="/quota/v1", tags=["sidecar"], responses=PROBLEMS)
+
+_WHY_NOT_READY = {
+    Lifecycle.STARTING: "it has not joined the other sidecars yet",
+    Lifecycle.LEARNING: "it waits for every member to say what it uses",
+    Lifecycle.DRAINING: "it is being shut down",
+    Lifecycle.STOPPED: "it is being shut down",
+}
+
+
+@router.get("/members")
+async def list_members(backend: Backend) -> list[MemberBody]:
+    """Every live sidecar that this one knows of, itself included."""
+    return [MemberBody.of(member) for member in backend.views.health().members]
+
+
+@router.get("/health")
+async def get_health(backend: Backend) -> Health:
+    """How this sidecar is. Always 200: whoever can read this reached a sidecar that works."""
+    return Health.of(backend.views.health())
+
+
+@router.get("/ready")
+async def get_ready(backend: Backend) -> Ready:
+    """200 when this sidecar may be given traffic, 503 and the reason when not."""
+    health = backend.views.health()
+    if not health.ready:
+        raise ApiError(503, f"{health.state.value}: {_why_not_ready(health)}")
+    return Ready(ready=True, state=health.state.value)
+
+
+@router.get("/catalogue/faults")
+async def list_faults(backend: Backend) -> dict[str, str]:
+    """Entries of the store that cannot be read: path to reason."""
+    return dict(backend.views.catalogue().faults)
+
+
+def _why_not_ready(health: HealthView) -> str:
+    troubles = "; ".join(trouble.value for trouble in health.troubles)
+    return troubles or _WHY_NOT_READY.get(health.state, "it says so itself, without a reason")

@@ -1,0 +1,243 @@
+"""The JSON of the admin API, and the one place that knows Pulsar's -1.
+
+Rates are per second and for the whole cluster unless a field says otherwise. -1 is "not limited" and
+becomes None here, on the way in and on the way out; 0 lets nothing pass. Names are Pulsar's, in camel
+case; times end in their unit; shares run from 0 to 1.
+
+A definition is read as Pulsar's Jackson reads it (unknown fields are ignored, "12" is 12, null is
+absent) except where that would store something nobody meant: 1.5 (Pulsar stores 1), -5 (Pulsar stores
+it, and takes it for unlimited) and our own settings under a name that does not exist.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Annotated, ClassVar, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from admin_api.errors import ApiError, sentence_of
+from coordinator.core.laws import LAWS
+from coordinator.core.model import Attachments, Rates, ResourceGroup
+from coordinator.core.policies import PARTITION_POLICIES, POLICIES
+from coordinator.ports import Versioned
+
+UNLIMITED = -1
+MAX_INT32 = 2**31 - 1
+MAX_INT64 = 2**63 - 1
+
+_WHOLE_NUMBER = re.compile(r"\s*-?[0-9]{1,19}\s*", re.ASCII)
+_DEFAULTS = ResourceGroup("defaults", Rates())
+
+
+def to_wire(rate: int | None) -> int:
+    """A rate as Pulsar writes it."""
+    return UNLIMITED if rate is None else rate
+
+
+def from_wire(rate: int) -> int | None:
+    """A rate as the code has it."""
+    return None if rate == UNLIMITED else rate
+
+
+def _whole_number(value: object) -> int | None:
+    """The number that Pulsar's tools may write as 12, 12.0 or "12"; None when it is none of them."""
+    match value:
+        case bool():
+            return None
+        case int():
+            return value
+        case float() if value.is_integer():
+            return int(value)
+        case str() if _WHOLE_NUMBER.fullmatch(value):
+            return int(value)
+        case _:
+            return None
+
+
+def _rate_up_to(maximum: int) -> BeforeValidator:
+    def parse(value: object) -> int | None:
+        if value is None:
+            return None
+        number = _whole_number(value)
+        if number is None or not UNLIMITED <= number <= maximum:
+            shown = json.dumps(value)[:40]
+            raise PydanticCustomError(
+                "rate",
+                "must be a whole number from 0 to {maximum}, or -1 for not limited, but is {shown}",
+                {"maximum": maximum, "shown": shown},
+            )
+        return number
+
+    return BeforeValidator(parse)
+
+
+def _one_of(names: Collection[str]) -> BeforeValidator:
+    def parse(value: object) -> str | None:
+        if value is None or (isinstance(value, str) and value in names):
+            return value
+        raise PydanticCustomError(
+            "name",
+            "must be one of {names}, but is {shown}",
+            {"names": ", ".join(sorted(names)), "shown": json.dumps(value)[:40]},
+        )
+
+    return BeforeValidator(parse)
+
+
+MessageRate = Annotated[int | None, _rate_up_to(MAX_INT32)]
+ByteRate = Annotated[int | None, _rate_up_to(MAX_INT64)]
+
+
+class CamelModel(BaseModel):
+    """Fields in snake case here, in camel case on the wire."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        alias_generator=to_camel, validate_by_name=True, frozen=True
+    )
+
+
+class GroupPatch(CamelModel):
+    """What a PUT says of a group: a field that is absent or null keeps its value."""
+
+    publish_rate_in_msgs: MessageRate = Field(None, description="messages/s; -1 = not limited")
+    publish_rate_in_bytes: ByteRate = Field(None, description="bytes/s; -1 = not limited")
+    dispatch_rate_in_msgs: MessageRate = Field(None, description="messages/s; -1 = not limited")
+    dispatch_rate_in_bytes: ByteRate = Field(None, description="bytes/s; -1 = not limited")
+    law: Annotated[str | None, _one_of(LAWS)] = Field(None, description="how a limit is shared")
+    overshoot_policy: Annotated[str | None, _one_of(POLICIES)] = Field(
+        None, description="how a new share becomes a limit"
+    )
+    partition_policy: Annotated[str | None, _one_of(PARTITION_POLICIES)] = Field(
+        None, description="what happens past the end of the ZooKeeper session"
+    )
+
+    @classmethod
+    def parse(cls, body: dict[str, object]) -> Self:
+        """Read a request's body.
+
+        Raises:
+            ApiError: 400, naming every field that cannot be accepted and what would be.
+        """
+        try:
+            return cls.model_validate(body)
+        except ValidationError as error:
+            raise ApiError(400, sentence_of(error.errors())) from error
+
+    def applied_to(self, group: ResourceGroup) -> ResourceGroup:
+        """The definition after this change."""
+        limits = group.limits
+        return replace(
+            group,
+            limits=Rates(
+                publish_messages=_changed(limits.publish_messages, self.publish_rate_in_msgs),
+                publish_bytes=_changed(limits.publish_bytes, self.publish_rate_in_bytes),
+                dispatch_messages=_changed(limits.dispatch_messages, self.dispatch_rate_in_msgs),
+                dispatch_bytes=_changed(limits.dispatch_bytes, self.dispatch_rate_in_bytes),
+            ),
+            law=self.law or group.law,
+            overshoot_policy=self.overshoot_policy or group.overshoot_policy,
+            partition_policy=self.partition_policy or group.partition_policy,
+        )
+
+
+def _changed(current: int | None, sent: int | None) -> int | None:
+    return current if sent is None else from_wire(sent)
+
+
+class RatesBody(CamelModel):
+    """Four rates per second; -1 = not limited."""
+
+    publish_rate_in_msgs: int
+    publish_rate_in_bytes: int
+    dispatch_rate_in_msgs: int
+    dispatch_rate_in_bytes: int
+
+    @classmethod
+    def limits(cls, rates: Rates) -> Self:
+        """Limits: None is -1."""
+        return cls(
+            publish_rate_in_msgs=to_wire(rates.publish_messages),
+            publish_rate_in_bytes=to_wire(rates.publish_bytes),
+            dispatch_rate_in_msgs=to_wire(rates.dispatch_messages),
+            dispatch_rate_in_bytes=to_wire(rates.dispatch_bytes),
+        )
+
+    @classmethod
+    def measured(cls, rates: Rates) -> Self:
+        """Rates that were counted: what was not counted is 0."""
+        return cls(
+            publish_rate_in_msgs=rates.publish_messages or 0,
+            publish_rate_in_bytes=rates.publish_bytes or 0,
+            dispatch_rate_in_msgs=rates.dispatch_messages or 0,
+            dispatch_rate_in_bytes=rates.dispatch_bytes or 0,
+        )
+
+
+class PulsarGroup(RatesBody):
+    """A group as Pulsar's tools read it.
+
+    Ours is written only where a group departs from the default: a group that uses nothing of ours
+    looks exactly as Pulsar would show it, and what a tool reads and puts back loses nothing.
+    """
+
+    law: str | None = None
+    overshoot_policy: str | None = None
+    partition_policy: str | None = None
+
+    @classmethod
+    def of(cls, group: ResourceGroup) -> Self:
+        """Write one definition."""
+        rates = RatesBody.limits(group.limits)
+        return cls(
+            **rates.model_dump(),
+            law=_unless_default(group.law, _DEFAULTS.law),
+            overshoot_policy=_unless_default(group.overshoot_policy, _DEFAULTS.overshoot_policy),
+            partition_policy=_unless_default(group.partition_policy, _DEFAULTS.partition_policy),
+        )
+
+
+def _unless_default(value: str, default: str) -> str | None:
+    return None if value == default else value
+
+
+class AttachmentsBody(CamelModel):
+    """Who belongs to a group; namespaces as ``tenant/namespace``."""
+
+    tenants: list[str]
+    namespaces: list[str]
+
+
+class Definition(RatesBody):
+    """A group in full. ``version`` counts its changes; reports name ``configurationVersion``."""
+
+    name: str
+    law: str
+    overshoot_policy: str
+    partition_policy: str
+    version: int
+    configuration_version: int
+    attachments: AttachmentsBody
+
+    @classmethod
+    def of(cls, found: Versioned, attachments: Attachments) -> Self:
+        """Write one definition together with what is attached."""
+        group = found.group
+        return cls(
+            **RatesBody.limits(group.limits).model_dump(),
+            name=group.name,
+            law=group.law,
+            overshoot_policy=group.overshoot_policy,
+            partition_policy=group.partition_policy,
+            version=found.version,
+            configuration_version=group.configuration_version,
+            attachments=AttachmentsBody(
+                tenants=sorted(t for t, g in attachments.tenants.items() if g == group.name),
+                namespaces=sorted(n for n, g in attachments.namespaces.items() if g == group.name),
+            ),
+        )

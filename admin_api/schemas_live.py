@@ -1,0 +1,231 @@
+"""The JSON of what changes every second: usage, limits in force, members, health, explanations.
+
+Built from the core's views; units and -1 as in `schemas`. An age counts from arrival on the answering
+sidecar's own clock.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field
+
+from admin_api.schemas import CamelModel, RatesBody, to_wire
+from coordinator.core.lifecycle import Trouble
+from coordinator.core.model import Dimension
+from coordinator.core.views import (
+    BrokerUsageView,
+    Explanation,
+    GroupView,
+    HealthView,
+    MemberView,
+    WantView,
+)
+
+_NANOS_PER_MILLI = 1_000_000
+
+
+def _millis(nanos: int) -> int:
+    return nanos // _NANOS_PER_MILLI
+
+
+class BrokerUsage(CamelModel):
+    """What one broker admits and may admit of a group."""
+
+    broker: str
+    admitted: RatesBody = Field(description="per second, over the broker's last round")
+    limits: RatesBody = Field(description="local limits in force, per second; -1 = not limited")
+    throttled_share: dict[str, float] = Field(
+        description="per dimension, the part of the last round in which a client waited, 0 to 1"
+    )
+    participants: int = Field(description="producers and consumers connected")
+    topics: int = Field(description="topics with a participant")
+    report_age_millis: int = Field(description="milliseconds since its last report arrived")
+
+    @classmethod
+    def of(cls, view: BrokerUsageView) -> Self:
+        """Write one broker's row."""
+        return cls(
+            broker=view.broker,
+            admitted=RatesBody.measured(view.admitted),
+            limits=RatesBody.limits(view.limits),
+            throttled_share={
+                dimension.value: view.throttled_permille.get(dimension, 0) / 1000
+                for dimension in Dimension
+            },
+            participants=view.participants,
+            topics=view.topics,
+            report_age_millis=_millis(view.report_age_ns),
+        )
+
+
+class GroupUsage(CamelModel):
+    """A group's limits for the cluster and a row per broker that takes part."""
+
+    group: str
+    limits: RatesBody = Field(description="for the cluster, per second; -1 = not limited")
+    brokers: list[BrokerUsage]
+
+    @classmethod
+    def of(cls, view: GroupView) -> Self:
+        """Write one group."""
+        return cls(
+            group=view.group,
+            limits=RatesBody.limits(view.limits),
+            brokers=[BrokerUsage.of(row) for row in view.brokers],
+        )
+
+
+class GroupLimits(CamelModel):
+    """A group's limit for the cluster beside the local limits in force."""
+
+    group: str
+    law: str
+    overshoot_policy: str
+    configuration_version: int
+    limits: RatesBody = Field(description="for the cluster, per second; -1 = not limited")
+    brokers: dict[str, RatesBody] = Field(description="local limits by broker, per second")
+
+    @classmethod
+    def of(cls, view: GroupView) -> Self:
+        """Write one group."""
+        return cls(
+            group=view.group,
+            law=view.law,
+            overshoot_policy=view.overshoot_policy,
+            configuration_version=view.configuration_version,
+            limits=RatesBody.limits(view.limits),
+            brokers={row.broker: RatesBody.limits(row.limits) for row in view.brokers},
+        )
+
+
+class MemberBody(CamelModel):
+    """One live sidecar."""
+
+    broker: str
+    incarnation: int = Field(description="grows with every registration of the broker")
+    api_address: str
+    report_age_millis: int | None = Field(
+        description="milliseconds since its last report arrived; null = none of this incarnation"
+    )
+
+    @classmethod
+    def of(cls, view: MemberView) -> Self:
+        """Write one member."""
+        age = view.report_age_ns
+        return cls(
+            broker=view.broker,
+            incarnation=view.incarnation,
+            api_address=view.api_address,
+            report_age_millis=None if age is None else _millis(age),
+        )
+
+
+class TroubleBody(CamelModel):
+    """One reason why a sidecar is degraded."""
+
+    name: str
+    reason: str
+
+    @classmethod
+    def of(cls, trouble: Trouble) -> Self:
+        """Write one trouble."""
+        return cls(name=trouble.name, reason=trouble.value)
+
+
+class Health(CamelModel):
+    """How the answering sidecar is."""
+
+    broker: str
+    incarnation: int
+    state: str = Field(description="STARTING, LEARNING, ACTIVE, DEGRADED, DRAINING or STOPPED")
+    ready: bool
+    troubles: list[TroubleBody]
+    round: int
+    members: list[MemberBody]
+    reports_dropped: dict[str, int] = Field(description="reports not believed, by why")
+
+    @classmethod
+    def of(cls, view: HealthView) -> Self:
+        """Write a sidecar's health."""
+        return cls(
+            broker=view.broker,
+            incarnation=view.incarnation,
+            state=view.state.value,
+            ready=view.ready,
+            troubles=[TroubleBody.of(trouble) for trouble in view.troubles],
+            round=view.round,
+            members=[MemberBody.of(member) for member in view.members],
+            reports_dropped=view.reports_dropped,
+        )
+
+
+class Ready(CamelModel):
+    """The answer of a sidecar that may be given traffic."""
+
+    ready: bool
+    state: str
+
+
+class Want(CamelModel):
+    """What one broker is taken to want."""
+
+    broker: str
+    wants: int | None = Field(
+        description="per second; null = more than can be known, it is throttled"
+    )
+    admitted: int = Field(description="per second")
+    limit: int = Field(description="local limit in force, per second; -1 = not limited")
+    throttled_share: float = Field(description="part of its last round in which a client waited")
+    report_age_millis: int
+
+    @classmethod
+    def of(cls, view: WantView) -> Self:
+        """Write one broker's row."""
+        return cls(
+            broker=view.broker,
+            wants=view.wants,
+            admitted=view.admitted,
+            limit=to_wire(view.limit),
+            throttled_share=view.throttled_permille / 1000,
+            report_age_millis=_millis(view.report_age_ns),
+        )
+
+
+class ExplanationBody(CamelModel):
+    """Why a local limit is what it is: the sentence and the fields it was made from."""
+
+    group: str
+    dimension: str
+    broker: str
+    cluster_limit: int = Field(description="per second; -1 = not limited")
+    local_limit: int = Field(description="in force, per second; -1 = not limited")
+    target: int = Field(description="where the local limit goes, per second; -1 = not limited")
+    binding: str = Field(
+        description="unlimited, level, demand, reserve, gate, hold-down or degraded"
+    )
+    water_level: int | None = Field(
+        description="rate at which brokers that want more are cut; null = all get what they want"
+    )
+    decided_age_millis: int
+    round: int
+    wants: list[Want]
+    sentence: str
+
+    @classmethod
+    def of(cls, view: Explanation) -> Self:
+        """Write one explanation."""
+        return cls(
+            group=view.group,
+            dimension=view.dimension.value,
+            broker=view.broker,
+            cluster_limit=to_wire(view.cluster_limit),
+            local_limit=to_wire(view.local_limit),
+            target=to_wire(view.target),
+            binding=view.binding,
+            water_level=view.water_level,
+            decided_age_millis=_millis(view.decided_age_ns),
+            round=view.round,
+            wants=[Want.of(want) for want in view.wants],
+            sentence=view.sentence,
+        )

@@ -1,0 +1,102 @@
+"""``pulsar-quota``: the root of all commands, and the only module that reads the environment.
+
+The global options may stand before or behind the command, because ``groups list --json`` is what
+people type.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import httpx
+import typer
+from typer.core import TyperGroup
+
+from coordinator.cli import doctor, explain, groups, sidecar, status, top
+from coordinator.cli.failures import CommandFailed
+from coordinator.cli.session import Session
+
+_DEFAULT_API = "http://127.0.0.1:8087"
+_GLOBAL_FLAG = "--json"
+_GLOBAL_OPTIONS = ("--api", "--token")
+
+
+class _Root(TyperGroup):
+    """Takes global options from anywhere, and turns failures into one line and an exit code."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _globals_first(args))
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except CommandFailed as failure:
+            session = ctx.find_object(Session)
+            as_json = session is not None and session.as_json
+            typer.echo(json.dumps({"reason": str(failure)}) if as_json else str(failure), err=True)
+            raise typer.Exit(failure.exit_code) from failure
+
+
+def _globals_first(args: list[str]) -> list[str]:
+    first: list[str] = []
+    rest: list[str] = []
+    remaining = iter(args)
+    for argument in remaining:
+        option, equals, _ = argument.partition("=")
+        if argument == "--":
+            rest += [argument, *remaining]
+        elif argument == _GLOBAL_FLAG or (equals and option in _GLOBAL_OPTIONS):
+            first.append(argument)
+        elif argument in _GLOBAL_OPTIONS:
+            value = next(remaining, None)
+            if value is None:
+                return [argument]  # the parser says what is missing
+            first += [argument, value]
+        else:
+            rest.append(argument)
+    return first + rest
+
+
+app = typer.Typer(
+    cls=_Root,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Coordinates Pulsar's resource-group limits across brokers.",
+)
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    api: Annotated[
+        str, typer.Option(envvar="PULSAR_QUOTA_API", help="URL of a sidecar's admin API.")
+    ] = _DEFAULT_API,
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="PULSAR_QUOTA_TOKEN", help="Token for the API.", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Make the session that the command works with."""
+    # Whoever calls from Python may hand in what carries the requests.
+    transport = context.find_object(httpx.BaseTransport)
+    context.obj = Session(api, token, as_json, transport)
+
+
+app.add_typer(groups.app, name="groups")
+app.command("status")(status.status)
+app.command("top")(top.top)
+app.command("explain")(explain.explain)
+app.command("doctor")(doctor.doctor)
+app.command("sidecar")(sidecar.sidecar)
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="pulsar-quota")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""What the admin API answers, as far as the commands read it; units and -1 as on the wire."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+UNLIMITED = -1
+
+#: What people call the four dimensions, by Pulsar's field names.
+DIMENSION_NAMES = {
+    "publishRateInMsgs": "publish messages",
+    "publishRateInBytes": "publish bytes",
+    "dispatchRateInMsgs": "dispatch messages",
+    "dispatchRateInBytes": "dispatch bytes",
+}
+
+#: Four rates per second by dimension.
+Rates = dict[str, int]
+
+
+class Attachments(TypedDict):
+    """Who belongs to a group."""
+
+    tenants: list[str]
+    namespaces: list[str]
+
+
+class Definition(TypedDict):
+    """A group in full."""
+
+    name: str
+    publishRateInMsgs: int
+    publishRateInBytes: int
+    dispatchRateInMsgs: int
+    dispatchRateInBytes: int
+    law: str
+    overshootPolicy: str
+    partitionPolicy: str
+    version: int
+    configurationVersion: int
+    attachments: Attachments
+
+
+class BrokerUsage(TypedDict):
+    """What one broker admits and may admit of a group."""
+
+    broker: str
+    admitted: Rates
+    limits: Rates
+    throttledShare: dict[str, float]
+    participants: int
+    topics: int
+    reportAgeMillis: int
+
+
+class GroupUsage(TypedDict):
+    """A group with a row per broker that takes part."""
+
+    group: str
+    limits: Rates
+    brokers: list[BrokerUsage]
+
+
+class Member(TypedDict):
+    """One live sidecar."""
+
+    broker: str
+    incarnation: int
+    apiAddress: str
+    reportAgeMillis: int | None
+
+
+class Trouble(TypedDict):
+    """One reason why a sidecar is degraded."""
+
+    name: str
+    reason: str
+
+
+class Health(TypedDict):
+    """How the answering sidecar is."""
+
+    broker: str
+    incarnation: int
+    state: str
+    ready: bool
+    troubles: list[Trouble]
+    round: int
+    members: list[Member]
+    reportsDropped: dict[str, int]
+
+
+class Want(TypedDict):
+    """What one broker is taken to want; ``wants`` is None when that is more than can be known."""
+
+    broker: str
+    wants: int | None
+    admitted: int
+    limit: int
+    throttledShare: float
+    reportAgeMillis: int
+
+
+class Explanation(TypedDict):
+    """Why a local limit is what it is."""
+
+    group: str
+    dimension: str
+    broker: str
+    clusterLimit: int
+    localLimit: int
+    target: int
+    binding: str
+    waterLevel: int | None
+    decidedAgeMillis: int
+    round: int
+    wants: list[Want]
+    sentence: str

@@ -1,0 +1,172 @@
+"""The admin API as a Python class: one method per question, one exception per kind of failure.
+
+A refused request becomes the reason that the API gave. An API that cannot be reached, or something
+else that answers in its place, becomes a line with the URL and what to do about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from types import TracebackType
+from typing import Any, Self, cast
+from urllib.parse import quote
+
+import httpx
+
+from coordinator.cli.answers import Definition, Explanation, GroupUsage, Health
+from coordinator.cli.failures import CommandFailed, WrongUse
+
+_TIMEOUT_S = 10.0
+_WRONG_USE = frozenset({400, 413})
+_HOW_TO_REACH = "Is the sidecar running there? Name another one with --api or PULSAR_QUOTA_API."
+
+
+class NoSuchEntry(CommandFailed):
+    """The API answered 404."""
+
+
+class AdminClient:
+    """Talks to one sidecar's admin API; close it, or use it in a ``with`` statement.
+
+    Args:
+        url: where the API is, for example http://127.0.0.1:8087.
+        token: sent as Bearer; None sends none.
+        transport: what carries the requests; None is the network.
+    """
+
+    def __init__(
+        self, url: str, token: str | None = None, transport: httpx.BaseTransport | None = None
+    ) -> None:
+        self.url = url.rstrip("/")
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        try:
+            self._http = httpx.Client(
+                base_url=self.url, headers=headers, timeout=_TIMEOUT_S, transport=transport
+            )
+        except (httpx.InvalidURL, UnicodeEncodeError) as error:
+            raise WrongUse(f"--api {url} or its token cannot be used: {error}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._http.close()
+
+    def definitions(self) -> list[Definition]:
+        """Every resource group in full."""
+        return cast("list[Definition]", self._read("/quota/v1/groups"))
+
+    def definition(self, name: str) -> Definition:
+        """One resource group in full."""
+        return cast("Definition", self._read(f"/quota/v1/groups/{_segment(name)}"))
+
+    def put_group(self, name: str, fields: Mapping[str, int | str]) -> None:
+        """Create a group or change the fields that are given."""
+        self._send("PUT", f"/admin/v2/resourcegroups/{_segment(name)}", dict(fields))
+
+    def delete_group(self, name: str) -> None:
+        """Delete a group."""
+        self._send("DELETE", f"/admin/v2/resourcegroups/{_segment(name)}")
+
+    def attach(self, owner: str, group: str) -> None:
+        """Attach an owner, ``tenants/T`` or ``namespaces/T/N``, to a group."""
+        self._send("POST", f"{_owner_path(owner)}/{_segment(group)}")
+
+    def attached_group(self, owner: str) -> str:
+        """The group that an owner is attached to; empty when to none."""
+        return self._send("GET", _owner_path(owner)).text
+
+    def detach(self, owner: str) -> None:
+        """Detach an owner from its group."""
+        self._send("DELETE", _owner_path(owner))
+
+    def usage(self) -> list[GroupUsage]:
+        """What every broker admits of every group."""
+        return cast("list[GroupUsage]", self._read("/quota/v1/usage"))
+
+    def group_usage(self, group: str) -> GroupUsage:
+        """What every broker admits of one group."""
+        return cast("GroupUsage", self._read(f"/quota/v1/usage/{_segment(group)}"))
+
+    def explain(self, group: str, dimension: str, broker: str | None = None) -> Explanation:
+        """Why a broker's local limit is what it is; no broker means the sidecar's own."""
+        query = {"dimension": dimension} | ({"broker": broker} if broker else {})
+        return cast("Explanation", self._read(f"/quota/v1/explain/{_segment(group)}", query))
+
+    def health(self) -> Health:
+        """How the sidecar is."""
+        return cast("Health", self._read("/quota/v1/health"))
+
+    def faults(self) -> dict[str, str]:
+        """Entries of the store that cannot be read: path to reason."""
+        return cast("dict[str, str]", self._read("/quota/v1/catalogue/faults"))
+
+    def clock_ahead_s(self) -> float | None:
+        """How far the sidecar's clock is ahead of ours, to the second; None when it does not say."""
+        stamp = self._send("GET", "/quota/v1/health").headers.get("date")
+        if stamp is None:
+            return None
+        return (parsedate_to_datetime(stamp) - datetime.now(UTC)).total_seconds()
+
+    def _read(self, path: str, query: Mapping[str, str] | None = None) -> Any:
+        response = self._send("GET", path, query=query)
+        try:
+            return response.json()
+        except ValueError as error:
+            raise self._stranger() from error
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        query: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        try:
+            response = self._http.request(method, path, json=body, params=query)
+        except httpx.TimeoutException as error:
+            reason = f"{self.url} did not answer within {_TIMEOUT_S:g} s. {_HOW_TO_REACH}"
+            raise CommandFailed(reason) from error
+        except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
+            raise WrongUse(
+                f"--api {self.url} is no URL: write it like http://127.0.0.1:8087"
+            ) from error
+        except httpx.HTTPError as error:
+            raise CommandFailed(f"Cannot reach {self.url} ({error}). {_HOW_TO_REACH}") from error
+        if response.is_success:
+            return response
+        raise self._failure(response)
+
+    def _failure(self, response: httpx.Response) -> CommandFailed:
+        try:
+            reason = str(response.json()["reason"])
+        except (ValueError, KeyError, TypeError):
+            return self._stranger()
+        if response.status_code in _WRONG_USE:
+            return WrongUse(reason)
+        if response.status_code in (401, 403):
+            return CommandFailed(f"{reason}. Send a token with --token or PULSAR_QUOTA_TOKEN.")
+        return NoSuchEntry(reason) if response.status_code == 404 else CommandFailed(reason)
+
+    def _stranger(self) -> CommandFailed:
+        return CommandFailed(
+            f"What answers at {self.url} is not the admin API of a sidecar. "
+            "Name its address, host:port of admin_listen, with --api or PULSAR_QUOTA_API."
+        )
+
+
+def _segment(name: str) -> str:
+    quoted = quote(name, safe="")
+    # "." and ".." would be taken out of the path on their way, and with them what stands before.
+    return quoted if name.strip(".") else quoted.replace(".", "%2E")
+
+
+def _owner_path(owner: str) -> str:
+    return "/".join(["/admin/v2", *map(_segment, owner.split("/")), "resourcegroup"])

@@ -1,0 +1,83 @@
+"""``pulsar-quota doctor``: look at everything that must work, and say what to do where it does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from coordinator.cli.doctor_api import examine_api
+from coordinator.cli.failures import CommandFailed, WrongUse
+from coordinator.cli.findings import Finding, Level
+from coordinator.cli.output import console, print_json
+from coordinator.cli.session import Session, session_of
+from coordinator.config import Config, ConfigError, load
+
+_STYLES = {Level.OK: "green", Level.NOTE: "yellow", Level.WRONG: "bold red"}
+_SUBJECT_WIDTH = 14
+
+
+def doctor(
+    context: typer.Context,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="Also check what this sidecar's configuration names, from this machine.",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Check everything that must work and say how to fix what does not."""
+    session = session_of(context)
+    loaded = None if config is None else _load(config)
+    with session.connect() as client:
+        findings = list(examine_api(client))
+    if loaded is not None:
+        # Only now: most calls do without ZooKeeper's client, which takes a while to load.
+        from coordinator.cli.doctor_host import examine_host  # noqa: PLC0415
+        from coordinator.cli.probes import Probes  # noqa: PLC0415
+
+        findings += examine_host(loaded, _answering_broker(session), Probes())
+    if session.as_json:
+        print_json([_as_json(finding) for finding in findings])
+    else:
+        for finding in findings:
+            console().print(_as_text(finding))
+    if any(finding.level is Level.WRONG for finding in findings):
+        raise typer.Exit(1)
+
+
+def _load(path: Path) -> Config:
+    try:
+        return load(path)
+    except ConfigError as error:
+        raise WrongUse(str(error)) from error
+
+
+def _answering_broker(session: Session) -> str | None:
+    try:
+        with session.connect() as client:
+            return client.health()["broker"]
+    except CommandFailed:
+        return None
+
+
+def _as_json(finding: Finding) -> dict[str, str]:
+    return {
+        "subject": finding.subject,
+        "level": finding.level.value,
+        "text": finding.text,
+        "fix": finding.fix,
+    }
+
+
+def _as_text(finding: Finding) -> Text:
+    text = Text()
+    text.append(f"{finding.level.value:<6}", style=_STYLES[finding.level])
+    text.append(f"{finding.subject:<{_SUBJECT_WIDTH}} {finding.text}")
+    if finding.fix:
+        text.append(f"\n{'':6}{'':{_SUBJECT_WIDTH}} -> {finding.fix}")
+    return text

@@ -1,0 +1,99 @@
+"""What the doctor learns from a running sidecar: its state, and what it says of its surroundings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coordinator.cli.answers import Health
+from coordinator.cli.client import AdminClient
+from coordinator.cli.failures import CommandFailed
+from coordinator.cli.findings import Finding, note, ok, wrong
+from coordinator.cli.output import counted, seconds
+
+_CLOCKS_DIFFER_S = 2.0
+_BUS_SILENT_MS = 15_000  # a bus topic's owner that dies makes a gap of about 12 s by itself
+
+_TROUBLES = {
+    "ZooKeeper": ("ZOOKEEPER_SUSPENDED", "ZOOKEEPER_LOST"),
+    "bus": ("BUS_SILENT",),
+    "broker": ("BROKER_DOWN",),
+}
+_FIXES = {
+    "ZooKeeper": "Check zookeeper_servers and that the ensemble has a quorum; "
+    "limits are held meanwhile.",
+    "bus": "Check bus_service_url and bus_listener_name, and that every sidecar uses the "
+    "same bus_topics.",
+    "broker": "Check that the broker runs and that broker_web_url is its admin REST.",
+}
+_WELL = {
+    "ZooKeeper": "the session is alive",
+    "broker": "answers its sidecar",
+}
+_PASSING_STATES = {"STARTING", "LEARNING", "DRAINING"}
+
+
+def examine_api(client: AdminClient) -> Iterator[Finding]:
+    """Look at everything that a sidecar's admin API can tell."""
+    try:
+        health = client.health()
+        faults = client.faults()
+        ahead_s = client.clock_ahead_s()
+    except CommandFailed as failure:
+        fix = "Start the sidecar with `pulsar-quota sidecar --config FILE`, or correct --api."
+        yield wrong("admin API", str(failure), fix)
+        return
+    yield ok("admin API", f"answers at {client.url} for {health['broker']}")
+    yield _state(health)
+    yield from _surroundings(health)
+    yield _bus(health)
+    for path, reason in faults.items():
+        yield wrong("store", f"{path} cannot be read: {reason}", "Write that entry anew.")
+    for why, number in health["reportsDropped"].items():
+        yield note("reports", f"{counted(number, 'report')} not believed: {why}")
+    yield _clock(ahead_s)
+
+
+def _state(health: Health) -> Finding:
+    state = health["state"]
+    if state in _PASSING_STATES:
+        return note("state", f"{state}, which passes by itself", "Look again in a few seconds.")
+    if state != "ACTIVE":
+        reasons = "; ".join(trouble["reason"] for trouble in health["troubles"])
+        return wrong("state", f"{state}: {reasons}", "Set right what is wrong below.")
+    return ok("state", f"ACTIVE with {counted(len(health['members']), 'member')}")
+
+
+def _surroundings(health: Health) -> Iterator[Finding]:
+    for subject, well in _WELL.items():
+        reasons = _reasons(health, subject)
+        yield wrong(subject, reasons, _FIXES[subject]) if reasons else ok(subject, well)
+
+
+def _bus(health: Health) -> Finding:
+    if reasons := _reasons(health, "bus"):
+        return wrong("bus", reasons, _FIXES["bus"])
+    others = [member for member in health["members"] if member["broker"] != health["broker"]]
+    if not others:
+        return note("bus", "no other member, so there is nobody to hear")
+    for member in others:
+        age = member["reportAgeMillis"]
+        if age is None or age > _BUS_SILENT_MS:
+            since = "never" if age is None else f"for {seconds(age)} not"
+            return wrong("bus", f"{member['broker']} was {since} heard", _FIXES["bus"])
+    return ok("bus", f"every one of {counted(len(others), 'other member')} is heard")
+
+
+def _reasons(health: Health, subject: str) -> str:
+    names = _TROUBLES[subject]
+    return "; ".join(t["reason"] for t in health["troubles"] if t["name"] in names)
+
+
+def _clock(ahead_s: float | None) -> Finding:
+    if ahead_s is None:
+        return note("clock", "the sidecar does not tell its time")
+    if abs(ahead_s) > _CLOCKS_DIFFER_S:
+        direction = "ahead of" if ahead_s > 0 else "behind"
+        text = f"the sidecar's clock is {abs(ahead_s):.0f} s {direction} this machine's"
+        # Nothing is decided by wall clocks, but logs and recorded data are read by them.
+        return note("clock", text, "Synchronise both with NTP; logs are hard to compare otherwise.")
+    return ok("clock", "agrees with this machine's")

@@ -1,0 +1,103 @@
+"""What the doctor learns from where the sidecar is to run: can it reach what its configuration names?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from coordinator.cli.findings import Finding, note, ok, wrong
+from coordinator.cli.probes import Probes
+from coordinator.config import Config, split_address
+
+_DEFAULT_BUS_PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
+
+
+def examine_host(config: Config, answering_broker: str | None, probes: Probes) -> Iterator[Finding]:
+    """Look at everything that a configuration names.
+
+    Args:
+        config: the configuration of the sidecar.
+        answering_broker: whose sidecar answers the admin API, None when none does. A sidecar that runs
+            already is the right one to hold the ports it listens on.
+        probes: how things are tried out.
+    """
+    yield ok("configuration", f"is complete and consistent, for {config.broker_id}")
+    yield from _zookeeper(config, probes)
+    yield _bus(config, probes)
+    yield _web(config, probes)
+    yield _upstream(config, probes)
+    is_ours = answering_broker == config.broker_id
+    for key, address in (
+        ("gate_listen", config.gate_listen),
+        ("admin_listen", config.admin_listen),
+    ):
+        yield _listen(key, address, probes, is_ours=is_ours)
+
+
+def _zookeeper(config: Config, probes: Probes) -> Iterator[Finding]:
+    for server in config.zookeeper_servers.split(","):
+        fault = probes.connect(*split_address("zookeeper_servers", server))
+        if fault is None:
+            yield ok("ZooKeeper", f"{server} accepts connections")
+        else:
+            fix = "Start that server, or correct zookeeper_servers."
+            yield wrong("ZooKeeper", f"{server}: {fault}", fix)
+    fault = probes.zookeeper_session(config.zookeeper_servers)
+    if fault is None:
+        yield ok("ZooKeeper", "gives a session")
+    else:
+        yield wrong("ZooKeeper", fault, "A quorum of the servers must be up; see their logs.")
+
+
+def _bus(config: Config, probes: Probes) -> Finding:
+    url = urlsplit(config.bus_service_url)
+    # A URL may name several brokers; the client tries one after the other, and so does this.
+    faults = []
+    for address in url.netloc.split(","):
+        host, _, port = address.rpartition(":")
+        target = (
+            (host, int(port)) if port.isdecimal() else (address, _DEFAULT_BUS_PORTS[url.scheme])
+        )
+        fault = probes.connect(*target)
+        if fault is None:
+            return ok("bus", f"{address} accepts connections")
+        faults.append(f"{address}: {fault}")
+    fix = "bus_service_url must be a broker's internal listener that is up."
+    return wrong("bus", "; ".join(faults), fix)
+
+
+def _web(config: Config, probes: Probes) -> Finding:
+    url = config.broker_web_url.rstrip("/") + "/admin/v2/brokers/ready"
+    status = probes.get_status(url)
+    if status == 200:
+        return ok("broker", f"{config.broker_web_url} is ready")
+    if status in (401, 403):
+        return note("broker", f"{url} asks for credentials ({status})")
+    fix = "Start the broker, or correct broker_web_url."
+    return wrong("broker", f"{url} answers: {status}", fix)
+
+
+def _upstream(config: Config, probes: Probes) -> Finding:
+    address = config.gate_upstream
+    fault = probes.connect(*split_address("gate_upstream", address))
+    if fault is None:
+        return ok("gate upstream", f"{address} accepts connections")
+    fix = (
+        f"Give the broker bindAddresses=external:pulsar://{address} "
+        "and an advertised listener of that name."
+    )
+    return wrong("gate upstream", f"{address}: {fault}", fix)
+
+
+def _listen(key: str, address: str, probes: Probes, *, is_ours: bool) -> Finding:
+    host, port = split_address(key, address)
+    fault = probes.listen(host, port)
+    if not is_ours and fault is None:
+        return ok(key, f"{address} is free")
+    if not is_ours:
+        fix = f"Stop what listens there (ss -ltnp 'sport = :{port}'), or change {key}."
+        return wrong(key, f"{address}: {fault}", fix)
+    if fault is not None and probes.connect(host, port) is None:
+        return ok(key, f"{address} is held by the running sidecar")
+    text = f"{address}: the running sidecar does not listen there"
+    return wrong(key, text, f"Restart it with this configuration, or correct {key}.")

@@ -1,0 +1,95 @@
+"""``pulsar-quota explain``: why a broker's limit is what it is."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from coordinator.cli.answers import DIMENSION_NAMES, UNLIMITED, Explanation, Want
+from coordinator.cli.failures import WrongUse
+from coordinator.cli.output import console, per_second, percent, print_json, rate, seconds, table
+from coordinator.cli.session import session_of
+
+Dimension = Annotated[
+    str, typer.Option(help=f"One of {', '.join(DIMENSION_NAMES)}.", metavar="DIMENSION")
+]
+FIRST_DIMENSION = next(iter(DIMENSION_NAMES))
+
+
+def check_dimension(dimension: str) -> str:
+    """The dimension itself.
+
+    Raises:
+        WrongUse: there is no such dimension.
+    """
+    if dimension not in DIMENSION_NAMES:
+        raise WrongUse(f"--dimension {dimension}: use one of {', '.join(DIMENSION_NAMES)}.")
+    return dimension
+
+
+def explain(
+    context: typer.Context,
+    group: Annotated[str, typer.Argument(help="Name of the resource group.", show_default=False)],
+    broker: Annotated[
+        str | None, typer.Option(help="Whose limit; the answering sidecar's own by default.")
+    ] = None,
+    dimension: Dimension = FIRST_DIMENSION,
+) -> None:
+    """Say why a broker's limit is what it is."""
+    check_dimension(dimension)
+    session = session_of(context)
+    with session.connect() as client:
+        explanation = client.explain(group, dimension, broker)
+    if session.as_json:
+        print_json(explanation)
+        return
+    shown = table(["From", ">wants", ">limit", ">admitted", ">throttled", ">report age"])
+    for want in explanation["wants"]:
+        mine = " (me)" if want["broker"] == explanation["broker"] else ""
+        shown.add_row(
+            want["broker"] + mine,
+            wanted(want),
+            rate(want["limit"]),
+            f"{want['admitted']:,}",
+            percent(want["throttledShare"]),
+            seconds(want["reportAgeMillis"]),
+        )
+    out = console()
+    out.print(_headline(explanation))
+    out.print(f"  {explanation['sentence']}")
+    out.print(f"  {_level(explanation)}")
+    if explanation["wants"]:
+        out.print(shown)
+
+
+def wanted(want: Want) -> str:
+    """What a broker wants: a rate, or more than it gets when nobody can know how much."""
+    if want["wants"] is not None:
+        return f"{want['wants']:,}"
+    known = want["admitted"] if want["limit"] == UNLIMITED else want["limit"]
+    return f"> {known:,}"
+
+
+def _headline(explanation: Explanation) -> str:
+    what = DIMENSION_NAMES.get(explanation["dimension"], explanation["dimension"])
+    limit = explanation["localLimit"]
+    limited = "unlimited" if limit == UNLIMITED else f"limit {per_second(limit)}"
+    age = explanation["decidedAgeMillis"] / 1000
+    return (
+        f"{explanation['group']} · {what} · {explanation['broker']}    {limited}"
+        f"    (decided {age:.1f} s ago, round {explanation['round']})"
+    )
+
+
+def _level(explanation: Explanation) -> str:
+    level = explanation["waterLevel"]
+    if not explanation["wants"]:
+        first = "No broker takes part."
+    elif level is None:
+        first = "No water level: every broker gets what it wants."
+    else:
+        first = f"Water level {level:,}: brokers that want more are cut there."
+    limit, target = explanation["localLimit"], explanation["target"]
+    moving = "" if limit == target else f" On its way to {per_second(target)}."
+    return f"{first} Limit of the cluster: {per_second(explanation['clusterLimit'])}.{moving}"

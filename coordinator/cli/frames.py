@@ -1,0 +1,133 @@
+"""What ``top`` shows at one moment, apart from how it is drawn.
+
+A frame holds the busiest groups, each with a row per broker. *Fair* is a broker's max-min share: what it
+wants, cut at the water level; a throttled broker wants more than anybody can know, so its fair share
+is the level itself. Only the answering sidecar's own state is known; of the others it is known when
+they were last heard.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from coordinator.cli.answers import (
+    DIMENSION_NAMES,
+    UNLIMITED,
+    BrokerUsage,
+    Explanation,
+    GroupUsage,
+    Health,
+    Want,
+)
+from coordinator.cli.client import AdminClient, NoSuchEntry
+
+MAX_GROUPS = 5
+"""More do not fit on a screen; every group costs a request per frame."""
+
+_BARS = "▁▂▃▄▅▆▇█"
+_SPARK_WIDTH = 10
+_SILENT_AFTER_MS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One moment: the sidecar, the groups shown, and how many are left out."""
+
+    health: Health
+    groups: tuple[Explanation, ...]
+    left_out: int
+
+
+@dataclass(slots=True)
+class History:
+    """Admitted rates of the recent past, per group and broker; bounded by ``samples``."""
+
+    samples: int
+    _rates: dict[tuple[str, str], deque[int]] = field(default_factory=dict)
+
+    def add(self, frame: Frame) -> None:
+        """Remember a frame and forget whoever is not in it any more."""
+        rows = [(group, want) for group in frame.groups for want in group["wants"]]
+        keys = [(group["group"], want["broker"]) for group, want in rows]
+        self._rates = {key: self._rates.get(key, deque(maxlen=self.samples)) for key in keys}
+        for key, (_, want) in zip(keys, rows, strict=True):
+            self._rates[key].append(want["admitted"])
+
+    def spark(self, group: str, broker: str) -> str:
+        """The recent past as a line of bars."""
+        return spark_line(self._rates.get((group, broker), ()))
+
+
+def read_frame(client: AdminClient, group: str | None, dimension: str | None) -> Frame:
+    """Ask the sidecar for everything that one frame shows."""
+    health = client.health()
+    usages = [client.group_usage(group)] if group is not None else client.usage()
+    usages.sort(key=lambda usage: (-_admitted(usage), usage["group"]))
+    shown = usages[:MAX_GROUPS]
+    groups = [_explained(client, usage, dimension or _limited_in(usage)) for usage in shown]
+    found = tuple(group for group in groups if group is not None)
+    return Frame(health, found, len(usages) - len(shown))
+
+
+def _explained(client: AdminClient, usage: GroupUsage, dimension: str) -> Explanation | None:
+    try:
+        explanation = client.explain(usage["group"], dimension)
+    except NoSuchEntry:
+        return None  # deleted since the list was made
+    if not explanation["wants"]:
+        # Nothing is decided where nothing is limited: everybody gets what it wants.
+        explanation["wants"] = [_unlimited_want(row, dimension) for row in usage["brokers"]]
+    return explanation
+
+
+def _unlimited_want(row: BrokerUsage, dimension: str) -> Want:
+    return Want(
+        broker=row["broker"],
+        wants=row["admitted"][dimension],
+        admitted=row["admitted"][dimension],
+        limit=row["limits"][dimension],
+        throttledShare=row["throttledShare"][dimension],
+        reportAgeMillis=row["reportAgeMillis"],
+    )
+
+
+def fair_share(want: Want, water_level: int | None) -> int | None:
+    """What a broker would get of a fair division; None when nothing says how much that is."""
+    if water_level is None:
+        return want["wants"]
+    return water_level if want["wants"] is None else min(want["wants"], water_level)
+
+
+def state_of(broker: str, health: Health) -> str:
+    """The own state of the answering sidecar; of the others, whether they are heard."""
+    if broker == health["broker"]:
+        return health["state"]
+    for member in health["members"]:
+        if member["broker"] == broker:
+            age = member["reportAgeMillis"]
+            return "joining" if age is None else "silent" if age > _SILENT_AFTER_MS else "heard"
+    return "gone"
+
+
+def spark_line(rates: Sequence[int]) -> str:
+    """Rates as at most ten bars, each the mean of its part of the time."""
+    if not rates:
+        return ""
+    values = list(rates)
+    bars = min(_SPARK_WIDTH, len(values))
+    edges = [index * len(values) // bars for index in range(bars + 1)]
+    means = [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
+    highest = max(means) or 1
+    return "".join(_BARS[round(mean / highest * (len(_BARS) - 1))] for mean in means)
+
+
+def _admitted(usage: GroupUsage) -> int:
+    return sum(sum(row["admitted"].values()) for row in usage["brokers"])
+
+
+def _limited_in(usage: GroupUsage) -> str:
+    limited = [name for name in DIMENSION_NAMES if usage["limits"][name] != UNLIMITED]
+    return next(iter([*limited, *DIMENSION_NAMES]))

@@ -1,0 +1,70 @@
+"""Trying things out from this machine: each probe answers None when it worked, or what went wrong.
+
+Every probe is made the way the sidecar will make it (a ZooKeeper session, not just a port; the
+broker's own answer, not just a connection), because a port that is open says little of who is there.
+"""
+
+from __future__ import annotations
+
+import socket
+
+import httpx
+from kazoo.client import KazooClient
+from kazoo.handlers.threading import KazooTimeoutError
+
+
+class Probes:
+    """The real world.
+
+    Args:
+        timeout_s: how long each probe may take.
+    """
+
+    def __init__(self, timeout_s: float = 5.0) -> None:
+        self._timeout_s = timeout_s
+
+    def connect(self, host: str, port: int) -> str | None:
+        """Open a TCP connection."""
+        try:
+            with socket.create_connection((host, port), timeout=self._timeout_s):
+                return None
+        except OSError as error:
+            return _why(error)
+
+    def listen(self, host: str, port: int) -> str | None:
+        """Take a port for a moment, as a server would."""
+        try:
+            family, kind, protocol, _, target = socket.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            with socket.socket(family, kind, protocol) as probe:
+                # As servers do: connections of an earlier run that linger are no obstacle.
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(target)
+        except OSError as error:
+            return _why(error)
+        return None
+
+    def zookeeper_session(self, servers: str) -> str | None:
+        """Open a session with an ensemble."""
+        client = KazooClient(hosts=servers, timeout=self._timeout_s)
+        try:
+            client.start(timeout=self._timeout_s)
+        except KazooTimeoutError:
+            return f"no session within {self._timeout_s:g} s"
+        else:
+            client.stop()
+            return None
+        finally:
+            client.close()
+
+    def get_status(self, url: str) -> int | str:
+        """The HTTP status of a GET, or why there is none."""
+        try:
+            return httpx.get(url, timeout=self._timeout_s).status_code
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            return str(error)
+
+
+def _why(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

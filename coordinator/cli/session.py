@@ -1,0 +1,38 @@
+"""What every command is given: the admin API to talk to, and how to answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import httpx
+import typer
+
+from coordinator.cli.client import AdminClient
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The global options of one call.
+
+    Args:
+        api: URL of the admin API.
+        token: its token, if any.
+        as_json: print JSON instead of text.
+        transport: what carries the requests; None is the network.
+    """
+
+    api: str
+    token: str | None
+    as_json: bool
+    transport: httpx.BaseTransport | None = None
+
+    def connect(self) -> AdminClient:
+        """A client of the admin API, to be closed by the caller."""
+        return AdminClient(self.api, self.token, self.transport)
+
+
+def session_of(context: typer.Context) -> Session:
+    """The session that the root command made."""
+    session = context.find_object(Session)
+    assert session is not None
+    return session

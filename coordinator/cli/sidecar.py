@@ -1,0 +1,25 @@
+"""``pulsar-quota sidecar``: run a sidecar in this process until it is told to stop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coordinator.cli.failures import WrongUse
+from coordinator.config import ConfigError
+
+
+def sidecar(
+    config: Annotated[Path, typer.Option(help="The configuration, a TOML file.", metavar="FILE")],
+) -> None:
+    """Run a sidecar beside its broker."""
+    # Only this command needs the adapters, and loading them takes longer than the others run.
+    from coordinator.sidecar import run  # noqa: PLC0415
+
+    try:
+        exit_code = run(config)
+    except ConfigError as error:
+        raise WrongUse(str(error)) from error
+    raise typer.Exit(exit_code)

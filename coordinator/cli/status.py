@@ -1,0 +1,75 @@
+"""``pulsar-quota status``: the answering sidecar, its members, and a line per limit."""
+
+from __future__ import annotations
+
+import typer
+
+from coordinator.cli.answers import DIMENSION_NAMES, UNLIMITED, GroupUsage, Health
+from coordinator.cli.output import console, counted, percent, print_json, rate, seconds, table
+from coordinator.cli.session import session_of
+
+
+def status(context: typer.Context) -> None:
+    """Show the state of the sidecar, its members and its groups."""
+    session = session_of(context)
+    with session.connect() as client:
+        health = client.health()
+        usage = client.usage()
+    if session.as_json:
+        print_json({"health": health, "groups": usage})
+        return
+    out = console()
+    ready = "ready" if health["ready"] else "not ready"
+    out.print(f"{health['broker']} is {health['state']} ({ready}), round {health['round']:,}")
+    for trouble in health["troubles"]:
+        out.print(f"  trouble: {trouble['reason']}")
+    for why, number in health["reportsDropped"].items():
+        out.print(f"  {counted(number, 'report')} dropped: {why}")
+    shown = table(["member", "API", ">incarnation", ">last report"])
+    for row in member_rows(health):
+        shown.add_row(*row)
+    out.print(shown)
+    groups = table(["group", "dimension", ">limit", ">admitted", ">used", ">brokers", "throttled"])
+    for group in usage:
+        for row in summary_rows(group):
+            groups.add_row(*row)
+    out.print(groups if usage else "There are no resource groups.")
+
+
+def member_rows(health: Health) -> list[tuple[str, ...]]:
+    """One row a member."""
+    rows: list[tuple[str, ...]] = []
+    for member in health["members"]:
+        age = member["reportAgeMillis"]
+        mine = " (this one)" if member["broker"] == health["broker"] else ""
+        rows.append(
+            (
+                member["broker"] + mine,
+                member["apiAddress"] or "-",
+                str(member["incarnation"]),
+                "none yet" if age is None else f"{seconds(age)} ago",
+            )
+        )
+    return rows
+
+
+def summary_rows(group: GroupUsage) -> list[tuple[str, ...]]:
+    """One row per dimension that is limited; one for a group without limits."""
+    limited = [name for name in DIMENSION_NAMES if group["limits"][name] != UNLIMITED]
+    rows: list[tuple[str, ...]] = []
+    for dimension in limited:
+        limit = group["limits"][dimension]
+        admitted = sum(row["admitted"][dimension] for row in group["brokers"])
+        throttled = [r["broker"] for r in group["brokers"] if r["throttledShare"][dimension] > 0]
+        rows.append(
+            (
+                group["group"],
+                DIMENSION_NAMES[dimension],
+                rate(limit),
+                f"{admitted:,}",
+                percent(admitted / limit) if limit else "-",
+                str(len(group["brokers"])),
+                ", ".join(throttled) or "-",
+            )
+        )
+    return rows or [(group["group"], "-", "unlimited", "-", "-", str(len(group["brokers"])), "-")]

@@ -1,0 +1,141 @@
+"""``pulsar-quota top``: who admits how much of which group, live.
+
+A sidecar that stops answering while the table is shown is a line in the table, not the end of it: that
+is when somebody is looking.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+from rich.console import Group, RenderableType
+from rich.live import Live
+
+from coordinator.cli.answers import DIMENSION_NAMES, UNLIMITED, Explanation, Want
+from coordinator.cli.client import AdminClient
+from coordinator.cli.explain import check_dimension, wanted
+from coordinator.cli.failures import CommandFailed
+from coordinator.cli.frames import Frame, History, fair_share, read_frame, state_of
+from coordinator.cli.output import console, per_second, print_json, rate, table
+from coordinator.cli.session import Session, session_of
+
+_HISTORY_S = 30.0
+
+
+def top(
+    context: typer.Context,
+    group: Annotated[
+        str | None, typer.Argument(help="Only this group; the busiest ones by default.")
+    ] = None,
+    dimension: Annotated[
+        str | None, typer.Option(help="The first one that is limited by default.")
+    ] = None,
+    interval: Annotated[float, typer.Option(help="Seconds between frames.", min=0.1)] = 0.5,
+    once: Annotated[bool, typer.Option("--once", help="Print one frame and end.")] = False,
+) -> None:
+    """Show a live table of every broker's part of a group; Ctrl-C ends it."""
+    if dimension is not None:
+        check_dimension(dimension)
+    session = session_of(context)
+    with session.connect() as client:
+        history = History(max(1, round(_HISTORY_S / interval)))
+        frame = read_frame(client, group, dimension)
+        history.add(frame)
+        if once or session.as_json:
+            _print(session, frame, history)
+            return
+        try:
+            _follow(client, group, dimension, interval, frame, history)
+        except KeyboardInterrupt:
+            return
+
+
+def _print(session: Session, frame: Frame, history: History) -> None:
+    if session.as_json:
+        print_json(
+            {"health": frame.health, "groups": frame.groups, "groupsLeftOut": frame.left_out}
+        )
+    else:
+        console().print(drawn(frame, history))
+
+
+def _follow(
+    client: AdminClient,
+    group: str | None,
+    dimension: str | None,
+    interval: float,
+    frame: Frame,
+    history: History,
+) -> None:
+    with Live(drawn(frame, history), console=console(), auto_refresh=False) as live:
+        while True:
+            time.sleep(interval)
+            try:
+                frame = read_frame(client, group, dimension)
+            except CommandFailed as failure:
+                stale = f"No answer, the table below is old: {failure}"
+                live.update(Group(stale, drawn(frame, history)), refresh=True)
+            else:
+                history.add(frame)
+                live.update(drawn(frame, history), refresh=True)
+
+
+def drawn(frame: Frame, history: History) -> RenderableType:
+    """A frame as it is shown."""
+    parts: list[RenderableType] = []
+    for explanation in frame.groups:
+        parts += [_headline(explanation), _rows(explanation, frame, history)]
+    if not frame.groups:
+        parts.append("There are no resource groups.")
+    if frame.left_out:
+        parts.append(f"{frame.left_out} more groups; name one to see it.")
+    troubles = [trouble["reason"] for trouble in frame.health["troubles"]]
+    return Group(*parts, *(f"trouble: {reason}" for reason in troubles))
+
+
+def _headline(explanation: Explanation) -> str:
+    what = DIMENSION_NAMES.get(explanation["dimension"], explanation["dimension"])
+    return f"group {explanation['group']}: {per_second(explanation['clusterLimit'])} {what}"
+
+
+def _rows(explanation: Explanation, frame: Frame, history: History) -> RenderableType:
+    shown = table(
+        ["broker", "state", ">demand", ">limit", ">admitted", ">share of fair", "last 30 s"]
+    )
+    wants = explanation["wants"]
+    for want in wants:
+        broker = want["broker"]
+        shown.add_row(
+            broker,
+            state_of(broker, frame.health),
+            wanted(want),
+            rate(want["limit"]),
+            f"{want['admitted']:,}",
+            _share(want, explanation["waterLevel"]),
+            history.spark(explanation["group"], broker),
+        )
+    shown.add_row("cluster", "", _demand(wants), _limits(wants), _sum(wants), "", "")
+    return shown
+
+
+def _share(want: Want, water_level: int | None) -> str:
+    fair = fair_share(want, water_level)
+    return f"{want['admitted'] / fair:.1%}".replace("%", " %") if fair else "-"
+
+
+def _demand(wants: list[Want]) -> str:
+    # An unknown demand counts as what is known of it, and makes the sum one that is exceeded.
+    known = [want["admitted"] if want["wants"] is None else want["wants"] for want in wants]
+    more = "> " if any(want["wants"] is None for want in wants) else ""
+    return f"{more}{sum(known):,}"
+
+
+def _limits(wants: list[Want]) -> str:
+    limits = [want["limit"] for want in wants]
+    return rate(UNLIMITED if UNLIMITED in limits else sum(limits))
+
+
+def _sum(wants: list[Want]) -> str:
+    return f"{sum(want['admitted'] for want in wants):,}"

@@ -1,0 +1,136 @@
+"""Every error has one shape, whoever raises it."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from structlog.testing import capture_logs
+
+from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.views import HealthView
+from tests.admin_api.world import World
+
+GROUPS = "/admin/v2/resourcegroups"
+NAMESPACE = "/admin/v2/namespaces/public/default/resourcegroup"
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/nope", "/admin/v2", "/admin/v2/tenants", "/quota/v1", "/docs", "/redoc"]
+)
+async def test_unknown_paths(client: httpx.AsyncClient, path: str) -> None:
+    """404 and the path, also where a framework would offer a page of its own."""
+    response = await client.get(path)
+
+    assert response.status_code == 404
+    assert response.json() == {"reason": f"Nothing answers under {path}"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("POST", f"{GROUPS}/rg1", "DELETE, GET, PUT"),
+        ("PUT", GROUPS, "GET"),
+        ("PATCH", NAMESPACE, "DELETE, GET"),
+        ("GET", f"{NAMESPACE}/rg1", "POST, PUT"),
+        ("POST", "/quota/v1/health", "GET"),
+    ],
+)
+async def test_wrong_methods(
+    client: httpx.AsyncClient, method: str, path: str, allowed: str
+) -> None:
+    """405 names every method that is allowed."""
+    response = await client.request(method, path)
+
+    assert response.status_code == 405
+    assert response.headers["allow"] == allowed
+    assert response.json() == {"reason": f"{method} is not allowed under {path}; use {allowed}"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", f"{GROUPS}/rg1"),
+        ("PUT", f"{GROUPS}/rg1"),
+        ("DELETE", f"{GROUPS}/rg1"),
+        ("POST", f"{NAMESPACE}/rg1"),
+        ("DELETE", NAMESPACE),
+        ("POST", "/admin/v2/tenants/public/resourcegroup/rg1"),
+        ("DELETE", "/admin/v2/tenants/public/resourcegroup"),
+        ("GET", "/quota/v1/groups/rg1"),
+    ],
+)
+async def test_unreachable_store(
+    client: httpx.AsyncClient, world: World, method: str, path: str
+) -> None:
+    """503, and of a change that its outcome is not known."""
+    world.store.reachable = False
+
+    response = await client.request(method, path, content=b"{}")
+
+    assert response.status_code == 503
+    reason = response.json()["reason"]
+    assert reason.startswith("ZooKeeper is out of reach")
+    assert ("may have been made or not" in reason) is (method != "GET")
+
+
+@pytest.mark.parametrize("trouble", [Trouble.ZOOKEEPER_SUSPENDED, Trouble.ZOOKEEPER_LOST])
+@pytest.mark.parametrize("path", [GROUPS, NAMESPACE, "/quota/v1/groups"])
+async def test_old_copy_is_not_taken_for_the_store(
+    client: httpx.AsyncClient, world: World, path: str, trouble: Trouble
+) -> None:
+    """What is read from a copy is refused while the copy may be old."""
+    world.views.turn(state=Lifecycle.DEGRADED, troubles=(trouble,))
+
+    response = await client.get(path)
+
+    assert response.status_code == 503
+    assert trouble.value in response.json()["reason"]
+
+
+async def test_copy_that_has_not_arrived_is_not_an_empty_store(
+    client: httpx.AsyncClient, world: World
+) -> None:
+    """Told of no groups, a tool would create them all."""
+    world.views.turn(state=Lifecycle.STARTING)
+
+    assert (await client.get(GROUPS)).status_code == 503
+
+
+async def test_starting_sidecar_lists_what_has_arrived(
+    client: httpx.AsyncClient, world: World, orders: str
+) -> None:
+    """A sidecar without its broker starts for a long time; its groups can be seen all the same."""
+    world.views.turn(state=Lifecycle.STARTING)
+
+    assert (await client.get(GROUPS)).json() == [orders]
+
+
+@pytest.mark.parametrize(
+    ("query", "field"), [("dimension=x", "dimension"), ("dimension=", "dimension")]
+)
+async def test_bad_query(client: httpx.AsyncClient, query: str, field: str) -> None:
+    """A parameter that is not understood is named."""
+    response = await client.get(f"/quota/v1/explain/orders?{query}")
+
+    assert response.status_code == 400
+    assert response.json()["reason"].startswith(f"{field}: ")
+
+
+async def test_unexpected_error_is_logged_once_and_told_nothing_of(
+    client: httpx.AsyncClient, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stack trace is for the log, the client gets a reason."""
+
+    def fail() -> HealthView:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(world.views, "health", fail)
+
+    with capture_logs() as logs:
+        response = await client.get("/quota/v1/health")
+
+    assert response.status_code == 500
+    assert response.json() == {"reason": "Unexpected error; the sidecar's log has the details"}
+    assert [(entry["event"], entry["path"]) for entry in logs] == [
+        ("request_failed", "/quota/v1/health")
+    ]

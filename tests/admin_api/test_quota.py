@@ -1,0 +1,221 @@
+"""What Pulsar lacks: definitions in full, usage, limits, explanations, and the sidecar's own state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.views import MemberView
+from tests.admin_api.world import HEALTHY, World
+
+UNLIMITED = {
+    "publishRateInMsgs": -1,
+    "publishRateInBytes": -1,
+    "dispatchRateInMsgs": -1,
+    "dispatchRateInBytes": -1,
+}
+ORDERS = UNLIMITED | {"publishRateInMsgs": 3_000}
+
+
+async def test_definition_in_full(client: httpx.AsyncClient, orders: str) -> None:
+    """Limits, our own settings, versions, and what is attached."""
+    await client.post("/admin/v2/namespaces/public/other/resourcegroup/orders")
+    await client.post("/admin/v2/namespaces/public/default/resourcegroup/orders")
+    await client.post("/admin/v2/tenants/public/resourcegroup/orders")
+
+    found = await client.get("/quota/v1/groups/orders")
+
+    assert found.json() == ORDERS | {
+        "name": "orders",
+        "law": "max-min",
+        "overshootPolicy": "balanced",
+        "partitionPolicy": "hold",
+        "version": 0,
+        "configurationVersion": 1,
+        "attachments": {
+            "tenants": ["public"],
+            "namespaces": ["public/default", "public/other"],
+        },
+    }
+    assert (await client.get("/quota/v1/groups")).json() == [found.json()]
+
+
+@pytest.mark.parametrize("what", ["groups", "usage", "explain"])
+async def test_unknown_group(client: httpx.AsyncClient, what: str) -> None:
+    """404 with Pulsar's words."""
+    response = await client.get(f"/quota/v1/{what}/none")
+
+    assert response.status_code == 404
+    assert response.json() == {"reason": "ResourceGroup does not exist"}
+
+
+async def test_usage(client: httpx.AsyncClient, world: World, orders: str) -> None:
+    """Rates are per second, shares from 0 to 1, ages in milliseconds."""
+    world.throttle_orders()
+
+    usage = (await client.get("/quota/v1/usage/orders")).json()
+
+    assert (usage["group"], usage["limits"]) == ("orders", ORDERS)
+    assert usage["brokers"][1] == {
+        "broker": "broker-2",
+        "admitted": dict.fromkeys(UNLIMITED, 0) | {"publishRateInMsgs": 1_990},
+        "limits": UNLIMITED | {"publishRateInMsgs": 2_000},
+        "throttledShare": dict.fromkeys(UNLIMITED, 0.0) | {"publishRateInMsgs": 0.61},
+        "participants": 3,
+        "topics": 2,
+        "reportAgeMillis": 210,
+    }
+    assert (await client.get("/quota/v1/usage")).json() == [usage]
+
+
+async def test_limits(client: httpx.AsyncClient, world: World, orders: str) -> None:
+    """The limit of the cluster beside the local limits in force."""
+    world.throttle_orders()
+
+    limits = (await client.get("/quota/v1/limits")).json()
+
+    assert limits == [
+        {
+            "group": "orders",
+            "law": "max-min",
+            "overshootPolicy": "balanced",
+            "configurationVersion": 1,
+            "limits": ORDERS,
+            "brokers": {
+                "broker-1": UNLIMITED | {"publishRateInMsgs": 1_000},
+                "broker-2": UNLIMITED | {"publishRateInMsgs": 2_000},
+            },
+        }
+    ]
+
+
+async def test_explain(client: httpx.AsyncClient, world: World, orders: str) -> None:
+    """The sentence next to the fields it was made from; an unknown demand is null."""
+    world.throttle_orders()
+    query = {"dimension": "publishRateInMsgs", "broker": "broker-2"}
+
+    found = (await client.get("/quota/v1/explain/orders", params=query)).json()
+
+    assert found["sentence"] == "broker-2 has what it has."
+    assert (found["clusterLimit"], found["localLimit"], found["target"]) == (3_000, 2_000, 2_000)
+    assert (found["binding"], found["waterLevel"]) == ("level", 2_000)
+    assert (found["decidedAgeMillis"], found["round"]) == (400, 812)
+    assert found["wants"][1] == {
+        "broker": "broker-2",
+        "wants": None,
+        "admitted": 1_990,
+        "limit": 2_000,
+        "throttledShare": 0.61,
+        "reportAgeMillis": 210,
+    }
+
+
+async def test_explain_answers_for_the_own_broker(
+    client: httpx.AsyncClient, world: World, orders: str
+) -> None:
+    """Published messages and the answering sidecar's broker go without saying."""
+    world.throttle_orders()
+
+    found = (await client.get("/quota/v1/explain/orders")).json()
+
+    assert (found["broker"], found["dimension"]) == ("broker-1", "publishRateInMsgs")
+
+
+async def test_explain_unknown_broker(client: httpx.AsyncClient, orders: str) -> None:
+    """404 names the broker."""
+    response = await client.get("/quota/v1/explain/orders?broker=broker-9")
+
+    assert (response.status_code, response.json()) == (
+        404,
+        {"reason": "Broker broker-9 is no member"},
+    )
+
+
+async def test_health_of_a_well_sidecar(client: httpx.AsyncClient) -> None:
+    """State, members and what was dropped."""
+    health = await client.get("/quota/v1/health")
+
+    assert health.json() == {
+        "broker": "broker-1",
+        "incarnation": 17,
+        "state": "ACTIVE",
+        "ready": True,
+        "troubles": [],
+        "round": 812,
+        "members": [
+            {
+                "broker": "broker-1",
+                "incarnation": 17,
+                "apiAddress": "127.0.0.1:8087",
+                "reportAgeMillis": 0,
+            },
+            {
+                "broker": "broker-2",
+                "incarnation": 19,
+                "apiAddress": "127.0.0.1:8088",
+                "reportAgeMillis": 210,
+            },
+        ],
+        "reportsDropped": {},
+    }
+    assert (await client.get("/quota/v1/members")).json() == health.json()["members"]
+
+
+async def test_health_of_a_troubled_sidecar(client: httpx.AsyncClient, world: World) -> None:
+    """Health is 200 whatever the state, because whoever reads it wants to know why."""
+    trouble = Trouble.BUS_SILENT
+    world.views.turn(state=Lifecycle.DEGRADED, troubles=(trouble,), ready=False)
+
+    health = await client.get("/quota/v1/health")
+
+    assert health.status_code == 200
+    assert health.json()["troubles"] == [{"name": "BUS_SILENT", "reason": trouble.value}]
+
+
+async def test_member_that_was_never_heard(client: httpx.AsyncClient, world: World) -> None:
+    """An age that does not exist is null, not zero."""
+    world.views.health_view = replace(HEALTHY, members=(MemberView("broker-3", 1, "", None),))
+
+    assert (await client.get("/quota/v1/members")).json()[0]["reportAgeMillis"] is None
+
+
+async def test_ready(client: httpx.AsyncClient) -> None:
+    """200 when traffic may come."""
+    response = await client.get("/quota/v1/ready")
+
+    assert (response.status_code, response.json()) == (200, {"ready": True, "state": "ACTIVE"})
+
+
+@pytest.mark.parametrize("state", [state for state in Lifecycle if state is not Lifecycle.ACTIVE])
+async def test_not_ready(client: httpx.AsyncClient, world: World, state: Lifecycle) -> None:
+    """503 says the state and why."""
+    troubles = (Trouble.BROKER_DOWN,) if state is Lifecycle.DEGRADED else ()
+    world.views.turn(state=state, troubles=troubles, ready=False)
+
+    response = await client.get("/quota/v1/ready")
+
+    assert response.status_code == 503
+    why = response.json()["reason"].removeprefix(f"{state.value}: ")
+    assert why == Trouble.BROKER_DOWN.value if troubles else len(why) > 10
+
+
+async def test_faults(client: httpx.AsyncClient, world: World) -> None:
+    """Entries that cannot be read, by path."""
+    world.views.shown = replace(world.views.shown, faults={"/groups/x": "not JSON"})
+
+    assert (await client.get("/quota/v1/catalogue/faults")).json() == {"/groups/x": "not JSON"}
+
+
+async def test_openapi_describes_every_path_once(client: httpx.AsyncClient) -> None:
+    """PIP-82's other spellings answer, but there is one to learn."""
+    document = (await client.get("/openapi.json")).json()
+
+    paths = document["paths"]
+    assert "/admin/v2/resourcegroups/{name}" in paths
+    assert not [path for path in paths if path.startswith("/admin/v2/resourcegroup/")]
+    body = paths["/admin/v2/resourcegroups/{name}"]["put"]["requestBody"]
+    fields = body["content"]["application/json"]["schema"]["properties"]
+    assert list(fields)[:4] == list(UNLIMITED)

@@ -1,0 +1,145 @@
+"""A sidecar's surroundings in memory, for tests of the admin API and of the command."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from fastapi import FastAPI
+
+from admin_api.app import create_app
+from admin_api.backend import AdminBackend
+from coordinator.adapters.memory import MemoryBrokerAdmin
+from coordinator.adapters.memory_store import MemoryStore
+from coordinator.core.explain import UnknownBroker, UnknownGroup
+from coordinator.core.lifecycle import Lifecycle
+from coordinator.core.model import Dimension, Rates
+from coordinator.core.views import (
+    BrokerUsageView,
+    Explanation,
+    GroupView,
+    HealthView,
+    MemberView,
+    WantView,
+)
+from coordinator.ports import Catalogue
+
+MILLI_NS = 1_000_000
+
+HEALTHY = HealthView(
+    broker="broker-1",
+    incarnation=17,
+    state=Lifecycle.ACTIVE,
+    troubles=(),
+    ready=True,
+    members=(
+        MemberView("broker-1", 17, "127.0.0.1:8087", 0),
+        MemberView("broker-2", 19, "127.0.0.1:8088", 210 * MILLI_NS),
+    ),
+    round=812,
+    reports_dropped={},
+)
+
+
+@dataclass
+class FixedViews:
+    """`admin_api.backend.Views` that shows what a test has put into it."""
+
+    shown: Catalogue = field(default_factory=Catalogue)
+    health_view: HealthView = HEALTHY
+    rows: tuple[BrokerUsageView, ...] = ()
+    explanations: dict[tuple[str, Dimension, str], Explanation] = field(default_factory=dict)
+
+    def health(self) -> HealthView:
+        """What the test says."""
+        return self.health_view
+
+    def group_views(self) -> tuple[GroupView, ...]:
+        """Every group of the catalogue, each with the test's rows."""
+        groups = (self.shown.groups[name].group for name in sorted(self.shown.groups))
+        return tuple(
+            GroupView(
+                g.name, g.limits, g.law, g.overshoot_policy, g.configuration_version, self.rows
+            )
+            for g in groups
+        )
+
+    def explain(self, group: str, dimension: Dimension, broker: str | None) -> Explanation:
+        """What the test says; the own broker is the health's."""
+        if group not in self.shown.groups:
+            raise UnknownGroup(group)
+        subject = broker or self.health_view.broker
+        try:
+            return self.explanations[group, dimension, subject]
+        except KeyError:
+            raise UnknownBroker(subject) from None
+
+    def catalogue(self) -> Catalogue:
+        """The last one that the store has sent."""
+        return self.shown
+
+    def show(self, catalogue: Catalogue) -> None:
+        """Listen to the store."""
+        self.shown = catalogue
+
+    def turn(self, **changes: object) -> None:
+        """Change fields of the health."""
+        self.health_view = replace(self.health_view, **changes)  # type: ignore[arg-type]
+
+
+class World:
+    """Store, broker and views of one sidecar, and the app that stands on them."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.broker = MemoryBrokerAdmin()
+        self.broker.tenants = {"public"}
+        self.broker.namespaces = {"public/default", "public/other"}
+        self.views = FixedViews()
+        self.store.watch(self.views.show)
+        self.app: FastAPI = create_app(AdminBackend(self.store, self.broker, self.views))
+
+    def throttle_orders(self) -> None:
+        """Two brokers share 3,000 messages/s of orders; the second one is throttled."""
+        self.views.rows = (
+            usage_row("broker-1", admitted=1_001, limit=1_000, throttled_permille=0),
+            usage_row("broker-2", admitted=1_990, limit=2_000, throttled_permille=610),
+        )
+        for broker in ("broker-1", "broker-2"):
+            key = ("orders", Dimension.PUBLISH_MESSAGES, broker)
+            self.views.explanations[key] = explanation(broker)
+
+
+def usage_row(
+    broker: str, admitted: int, limit: int | None, throttled_permille: int
+) -> BrokerUsageView:
+    """A row of messages published."""
+    return BrokerUsageView(
+        broker=broker,
+        admitted=Rates(publish_messages=admitted),
+        limits=Rates(publish_messages=limit),
+        throttled_permille={Dimension.PUBLISH_MESSAGES: throttled_permille},
+        participants=3,
+        topics=2,
+        report_age_ns=210 * MILLI_NS,
+    )
+
+
+def explanation(broker: str) -> Explanation:
+    """Why the broker has its part of orders."""
+    return Explanation(
+        group="orders",
+        dimension=Dimension.PUBLISH_MESSAGES,
+        broker=broker,
+        cluster_limit=3_000,
+        local_limit=1_000 if broker == "broker-1" else 2_000,
+        target=1_000 if broker == "broker-1" else 2_000,
+        binding="demand" if broker == "broker-1" else "level",
+        water_level=2_000,
+        decided_age_ns=400 * MILLI_NS,
+        round=812,
+        wants=(
+            WantView("broker-1", 1_001, 1_001, 1_000, 0, 0),
+            WantView("broker-2", None, 1_990, 2_000, 610, 210 * MILLI_NS),
+        ),
+        sentence=f"{broker} has what it has.",
+    )

@@ -1,0 +1,264 @@
+"""``doctor``: what is wrong, and how to set it right."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from coordinator.cli.doctor_host import examine_host
+from coordinator.cli.findings import Finding, Level
+from coordinator.cli.probes import Probes
+from coordinator.config import Config
+from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.views import MemberView
+from tests.admin_api.world import HEALTHY, MILLI_NS, World
+from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def free_address() -> str:
+    """An address on which nothing listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+@pytest.fixture
+def taken_address() -> Iterator[str]:
+    """An address that accepts connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+class WellProbes(Probes):
+    """Ports are really tried; ZooKeeper gives a session, and the broker answers with a status."""
+
+    def __init__(self, status: int = 200) -> None:
+        super().__init__()
+        self._status = status
+
+    def zookeeper_session(self, servers: str) -> str | None:  # noqa: ARG002 - as the real one
+        """There is one."""
+        return None
+
+    def get_status(self, url: str) -> int | str:  # noqa: ARG002 - as the real one
+        """What the test says."""
+        return self._status
+
+
+def config_of(taken: str, free: str) -> Config:
+    """A configuration whose gate may listen, and whose every other address accepts connections."""
+    return Config(
+        broker_id="broker-1",
+        gate_listen=free,
+        gate_upstream=taken,
+        admin_listen=free,
+        broker_web_url=f"http://{taken}",
+        bus_service_url=f"pulsar://{taken}",
+        zookeeper_servers=taken,
+    )
+
+
+def levels(findings: list[Finding]) -> dict[str, Level]:
+    """The worst level per subject."""
+    order = list(Level)
+    worst: dict[str, Level] = {}
+    for finding in findings:
+        previous = worst.get(finding.subject, Level.OK)
+        worst[finding.subject] = max(previous, finding.level, key=order.index)
+    return worst
+
+
+def test_all_is_well(run: Run) -> None:
+    """Exit 0 and a line per thing that was looked at."""
+    examined = run("doctor")
+
+    assert examined.exit_code == 0
+    assert "every one of 1 other member is heard" in examined.stdout
+    assert "->" not in examined.stdout
+
+
+def test_findings_as_json(run: Run) -> None:
+    """A machine gets subject, level, text and fix."""
+    findings = json.loads(run("doctor", "--json").stdout)
+
+    assert {finding["level"] for finding in findings} <= {"ok", "note"}
+    assert {frozenset(finding) for finding in findings} == {
+        frozenset({"subject", "level", "text", "fix"})
+    }
+
+
+@pytest.mark.parametrize(
+    ("trouble", "subject"),
+    [
+        (Trouble.ZOOKEEPER_SUSPENDED, "ZooKeeper"),
+        (Trouble.ZOOKEEPER_LOST, "ZooKeeper"),
+        (Trouble.BUS_SILENT, "bus"),
+        (Trouble.BROKER_DOWN, "broker"),
+    ],
+)
+def test_every_trouble_has_a_fix(run: Run, world: World, trouble: Trouble, subject: str) -> None:
+    """The sidecar says what is wrong; the doctor says what to do."""
+    world.views.turn(state=Lifecycle.DEGRADED, troubles=(trouble,), ready=False)
+
+    examined = run("doctor", "--json")
+
+    findings = {finding["subject"]: finding for finding in json.loads(examined.stdout)}
+    assert examined.exit_code == 1
+    assert findings["state"]["level"] == findings[subject]["level"] == "wrong"
+    assert findings[subject]["text"] == trouble.value
+    assert findings[subject]["fix"]
+
+
+@pytest.mark.parametrize("age_ms", [None, 20_000])
+def test_member_that_is_not_heard(run: Run, world: World, age_ms: int | None) -> None:
+    """A member whose reports do not arrive is named before the sidecar itself takes it for trouble."""
+    age_ns = None if age_ms is None else age_ms * MILLI_NS
+    member = MemberView("broker-7", 3, "", age_ns)
+    world.views.health_view = replace(HEALTHY, members=(*HEALTHY.members, member))
+
+    examined = run("doctor")
+
+    assert examined.exit_code == 1
+    assert "broker-7 was" in examined.stdout
+
+
+def test_passing_states_are_no_failure(run: Run, world: World) -> None:
+    """A sidecar that has just started is not ill."""
+    alone = HEALTHY.members[:1]
+    world.views.turn(state=Lifecycle.LEARNING, ready=False, members=alone)
+
+    examined = run("doctor")
+
+    assert examined.exit_code == 0
+    assert "LEARNING, which passes by itself" in examined.stdout
+    assert "nobody to hear" in examined.stdout
+
+
+def test_unreadable_entries_and_dropped_reports(run: Run, world: World) -> None:
+    """What is broken in the store is wrong; what was dropped is worth knowing."""
+    world.views.shown = replace(world.views.shown, faults={"/groups/x": "not JSON"})
+    world.views.turn(reports_dropped={"stale": 4})
+
+    examined = run("doctor", "--json")
+
+    findings = [(f["subject"], f["level"]) for f in json.loads(examined.stdout)]
+    assert ("store", "wrong") in findings
+    assert ("reports", "note") in findings
+
+
+@pytest.mark.parametrize(
+    ("date", "text"),
+    [
+        ("Sat, 21 Nov 2020 03:00:00 GMT", "behind this machine's"),
+        ("Sat, 21 Nov 2099 03:00:00 GMT", "ahead of this machine's"),
+    ],
+)
+def test_clocks_that_differ(run: Run, date: str, text: str) -> None:
+    """A hint only: nothing is decided by wall clocks."""
+    health = run("status", "--json").stdout
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        body = {} if request.url.path.endswith("faults") else json.loads(health)["health"]
+        return httpx.Response(200, json=body, headers={"date": date})
+
+    examined = run("doctor", carrier=httpx.MockTransport(answer))
+
+    assert examined.exit_code == 0
+    assert text in examined.stdout
+
+
+def test_no_sidecar(run: Run) -> None:
+    """The one finding that matters, with its fix."""
+
+    def refuse(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused")
+
+    examined = run("doctor", carrier=httpx.MockTransport(refuse))
+
+    assert examined.exit_code == 1
+    assert "pulsar-quota sidecar --config FILE" in examined.stdout
+
+
+@pytest.mark.parametrize("command", ["doctor", "sidecar"])
+def test_bad_configuration_is_wrong_use(run: Run, tmp_path: Path, command: str) -> None:
+    """The loader's message, and exit code 2."""
+    broken = tmp_path / "sidecar.toml"
+    broken.write_text('speed = "high"\n')
+
+    for path in (broken, tmp_path / "missing.toml"):
+        refused = run(command, "--config", str(path))
+
+        assert refused.exit_code == 2
+        assert "speed: unknown key" in refused.stderr or "cannot be read" in refused.stderr
+
+
+def test_host_where_all_is_well(taken_address: str, free_address: str) -> None:
+    """Everything that the configuration names can be reached, and the own ports are free."""
+    findings = list(examine_host(config_of(taken_address, free_address), None, WellProbes()))
+
+    assert {finding.level for finding in findings} == {Level.OK}
+
+
+def test_host_where_nothing_answers(taken_address: str, free_address: str) -> None:
+    """Every address that is dead is named, each with its fix; the taken port as well."""
+    dead = config_of(taken=free_address, free=taken_address)
+
+    findings = list(examine_host(dead, None, Probes(timeout_s=0.1)))
+
+    wrong = [finding for finding in findings if finding.level is Level.WRONG]
+    assert {finding.subject for finding in wrong} == {
+        "ZooKeeper",
+        "bus",
+        "broker",
+        "gate upstream",
+        "gate_listen",
+        "admin_listen",
+    }
+    assert all(finding.fix for finding in wrong)
+
+
+@pytest.mark.parametrize(
+    ("status", "level"),
+    [(200, Level.OK), (401, Level.NOTE), (403, Level.NOTE), (503, Level.WRONG)],
+)
+def test_broker_that_answers_otherwise(
+    taken_address: str, free_address: str, status: int, level: Level
+) -> None:
+    """Asking for credentials is no fault of the broker."""
+    config = config_of(taken_address, free_address)
+
+    assert levels(list(examine_host(config, None, WellProbes(status))))["broker"] is level
+
+
+def test_running_sidecar_holds_its_ports(taken_address: str, free_address: str) -> None:
+    """The ports are taken by whom they are meant for; another's would be wrong."""
+    config = config_of(taken_address, taken_address)
+    other = config_of(taken_address, free_address)
+
+    ours = levels(list(examine_host(config, "broker-1", WellProbes())))
+    theirs = levels(list(examine_host(config, "broker-2", WellProbes())))
+    elsewhere = levels(list(examine_host(other, "broker-1", WellProbes())))
+
+    assert (ours["gate_listen"], ours["admin_listen"]) == (Level.OK, Level.OK)
+    assert (theirs["gate_listen"], theirs["admin_listen"]) == (Level.WRONG, Level.WRONG)
+    assert elsewhere["gate_listen"] is Level.WRONG
+
+
+def test_bus_url_of_several_brokers(taken_address: str, free_address: str) -> None:
+    """One that answers is enough, as it is for the client."""
+    config = config_of(taken_address, free_address)
+    several = replace(config, bus_service_url=f"pulsar://{free_address},{taken_address}")
+
+    assert levels(list(examine_host(several, None, WellProbes())))["bus"] is Level.OK
+
+
+def test_answer_of_a_web_server(taken_address: str) -> None:
+    """A port that is open and silent is not an answer."""
+    assert "timed out" in str(Probes(timeout_s=0.1).get_status(f"http://{taken_address}"))

@@ -1,0 +1,149 @@
+"""``pulsar-quota groups``: pulsar-admin's flags, exit codes, and answers for people and machines."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.conftest import InProcess, Run
+
+CREATE = ("groups", "create", "rg1")
+
+
+def test_created_group_is_shown(run: Run) -> None:
+    """Both spellings of the flags are pulsar-admin's."""
+    created = run(*CREATE, "-mp", "100", "--byte-publish-rate", "10000", "-md", "-1", "-bd", "0")
+    shown = json.loads(run("groups", "get", "rg1", "--json").stdout)
+
+    assert (created.exit_code, created.stdout) == (0, "ResourceGroup rg1 created.\n")
+    assert [shown[key] for key in list(shown)[:4]] == [100, 10_000, -1, 0]
+
+
+@pytest.mark.parametrize("flags", [("-mp", "-bp"), ("--msg-publish-rate", "--byte-publish-rate")])
+def test_update_changes_what_is_given(run: Run, flags: tuple[str, str]) -> None:
+    """What is not given stays as it is."""
+    run(*CREATE, "-md", "7")
+
+    updated = run("groups", "update", "rg1", flags[0], "1", flags[1], "2", "--json")
+
+    rates = list(json.loads(updated.stdout).values())[:4]
+    assert (updated.exit_code, rates) == (0, [1, 2, 7, -1])
+
+
+def test_own_settings(run: Run) -> None:
+    """The law and both policies are flags, too."""
+    settings = ("--law", "max-min", "--overshoot-policy", "eager", "--partition-policy", "safe")
+
+    created = json.loads(run(*CREATE, *settings, "--json").stdout)
+
+    assert (created["law"], created["overshootPolicy"], created["partitionPolicy"]) == settings[
+        1::2
+    ]
+
+
+def test_list_is_a_table(run: Run) -> None:
+    """Rates have thousands separators, and no limit is a word."""
+    run("groups", "attach", "orders", "--namespace", "public/default")
+
+    listed = run("groups", "list")
+
+    row = next(line for line in listed.stdout.splitlines() if "orders" in line)
+    assert row.split() == [
+        "orders",
+        "3,000",
+        "unlimited",
+        "unlimited",
+        "unlimited",
+        "public/default",
+    ]
+
+
+def test_list_of_nothing(run: Run) -> None:
+    """An empty table would look like a failure."""
+    run("groups", "delete", "orders")
+
+    assert run("groups", "list").stdout == "There are no resource groups.\n"
+    assert json.loads(run("groups", "list", "--json").stdout) == []
+
+
+@pytest.mark.parametrize("owner", [("--tenant", "public"), ("--namespace", "public/default")])
+def test_attaching_and_detaching(run: Run, owner: tuple[str, str]) -> None:
+    """A group in use cannot be deleted; detaching twice is fine."""
+    attached = run("groups", "attach", "orders", *owner)
+    in_use = run("groups", "delete", "orders")
+    other = run("groups", "detach", "payments", *owner)
+    detached = run("groups", "detach", "orders", *owner)
+    again = run("groups", "detach", *owner, "--json")
+    deleted = run("groups", "delete", "orders", "--json")
+
+    assert [r.exit_code for r in (attached, detached, again, deleted)] == [0, 0, 0, 0]
+    assert (in_use.exit_code, in_use.stderr) == (1, "ResourceGroup is in use\n")
+    assert (other.exit_code, "attached to ResourceGroup orders" in other.stderr) == (1, True)
+    assert json.loads(again.stdout)["detachedFrom"] is None
+    assert json.loads(deleted.stdout) == {"name": "orders", "deleted": True}
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("create", "orders"), "exists already; change it with `groups update`"),
+        (("update", "none", "-mp", "1"), "does not exist; create it with `groups create`"),
+        (("get", "none"), "ResourceGroup does not exist"),
+        (("delete", "none"), "ResourceGroup does not exist"),
+        (("attach", "none", "--tenant", "public"), "ResourceGroup does not exist"),
+        (("attach", "orders", "--namespace", "public/nope"), "Namespace does not exist"),
+        (("attach", "orders", "--tenant", "nope"), "Tenant does not exist"),
+    ],
+)
+def test_what_fails_is_1(run: Run, words: tuple[str, ...], reason: str) -> None:
+    """One line on standard error, nothing on standard output."""
+    failed = run("groups", *words)
+
+    assert (failed.exit_code, failed.stdout) == (1, "")
+    assert reason in failed.stderr
+    assert failed.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("update", "orders"),
+        ("update", "orders", "-mp", "-5"),
+        ("update", "orders", "-mp", "abc"),
+        ("update", "orders", "-mp", "1.5"),
+        ("update", "orders", "--law", "mine"),
+        ("create", "a/b"),
+        ("create", ""),
+        ("get", ".."),
+        ("create",),
+        ("attach", "orders"),
+        ("attach", "orders", "--tenant", "t", "--namespace", "t/n"),
+        ("attach", "orders", "--tenant", "t/n"),
+        ("attach", "orders", "--namespace", "t"),
+        ("detach", "--namespace", "t/n/x"),
+        ("list", "--nope"),
+        ("nope",),
+    ],
+)
+def test_wrong_use_is_2(run: Run, words: tuple[str, ...]) -> None:
+    """A request that can never work has an exit code of its own."""
+    wrong = run("groups", *words)
+
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert wrong.stderr
+
+
+def test_failure_as_json(run: Run) -> None:
+    """A machine gets the reason as Pulsar writes it, apart from what it reads."""
+    failed = run("--json", "groups", "get", "none")
+
+    assert (failed.exit_code, failed.stdout) == (1, "")
+    assert json.loads(failed.stderr) == {"reason": "ResourceGroup does not exist"}
+
+
+def test_names_stay_within_their_part_of_the_path(run: Run, transport: InProcess) -> None:
+    """Whatever is typed as a name reaches the API as that name, for it to refuse."""
+    run("groups", "get", "a%2Fb?x=[red]")
+
+    assert transport.requests[-1].url.raw_path == b"/quota/v1/groups/a%252Fb%3Fx%3D%5Bred%5D"

@@ -1,0 +1,141 @@
+"""The global options, and what happens when the admin API cannot be had."""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import pytest
+
+from tests.cli.conftest import InProcess, Run
+
+
+def answering(response: httpx.Response) -> httpx.MockTransport:
+    """Something that gives this answer to every request."""
+    return httpx.MockTransport(lambda _: response)
+
+
+def failing(error: httpx.HTTPError) -> httpx.MockTransport:
+    """A network on which every request fails."""
+
+    def fail(request: httpx.Request) -> httpx.Response:
+        raise error
+
+    return httpx.MockTransport(fail)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--json", "groups", "list"),
+        ("groups", "--json", "list"),
+        ("groups", "list", "--json"),
+        ("groups", "list", "--api", "http://a:1", "--json"),
+        ("--api=http://a:1", "groups", "list", "--json"),
+    ],
+)
+def test_global_options_may_stand_anywhere(run: Run, words: tuple[str, ...]) -> None:
+    """People write them last as often as first."""
+    listed = run(*words)
+
+    assert (listed.exit_code, json.loads(listed.stdout)[0]["name"]) == (0, "orders")
+
+
+def test_api_and_token_are_sent(run: Run, transport: InProcess) -> None:
+    """The token goes as Bearer, to the host that was named."""
+    run("groups", "list", "--api", "http://sidecar-2:9000/", "--token", "abc")
+
+    request = transport.requests[-1]
+    assert request.headers["authorization"] == "Bearer abc"
+    assert request.url == "http://sidecar-2:9000/quota/v1/groups"
+
+
+def test_api_and_token_come_from_the_environment(
+    run: Run, transport: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PULSAR_QUOTA_API and PULSAR_QUOTA_TOKEN stand in for the options."""
+    monkeypatch.setenv("PULSAR_QUOTA_API", "http://elsewhere:1")
+    monkeypatch.setenv("PULSAR_QUOTA_TOKEN", "xyz")
+
+    run("groups", "list")
+
+    request = transport.requests[-1]
+    assert (request.url.host, request.headers["authorization"]) == ("elsewhere", "Bearer xyz")
+
+
+def test_after_two_dashes_nothing_is_an_option(run: Run) -> None:
+    """So even a group called --json can be asked for."""
+    asked = run("groups", "get", "--", "--json")
+
+    assert (asked.exit_code, asked.stderr) == (1, "ResourceGroup does not exist\n")
+
+
+@pytest.mark.parametrize(
+    "words", [("groups", "list", "--api"), ("--token",), ("groups", "list", "--api", "nonsense")]
+)
+def test_unusable_options_are_wrong_use(run: Run, words: tuple[str, ...]) -> None:
+    """An option without a value, and a URL that is none."""
+    carrier = httpx.HTTPTransport()
+
+    wrong = run(*words, carrier=carrier)
+
+    assert wrong.exit_code == 2
+    assert "--api" in wrong.stderr or "--token" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    "error", [httpx.ConnectError("refused"), httpx.ReadTimeout("late"), httpx.ReadError("reset")]
+)
+def test_unreachable_api_is_one_line(run: Run, error: httpx.HTTPError) -> None:
+    """It names the URL and what to do, and shows no traceback."""
+    failed = run("status", carrier=failing(error))
+
+    assert (failed.exit_code, failed.stdout) == (1, "")
+    assert failed.stderr.count("\n") == 1
+    assert "http://127.0.0.1:8087" in failed.stderr
+    assert "--api or PULSAR_QUOTA_API" in failed.stderr
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        httpx.Response(200, text="<html>"),
+        httpx.Response(404, text="<html>"),
+        httpx.Response(500, json=[]),
+        httpx.Response(302),
+    ],
+)
+def test_something_else_answers(run: Run, response: httpx.Response) -> None:
+    """A proxy or a broker at that address is recognised as what it is not."""
+    failed = run("groups", "list", carrier=answering(response))
+
+    assert failed.exit_code == 1
+    assert "is not the admin API of a sidecar" in failed.stderr
+
+
+def test_refused_token(run: Run) -> None:
+    """Who lacks a token is told how to send one."""
+    response = httpx.Response(401, json={"reason": "Authentication required"})
+
+    failed = run("groups", "list", carrier=answering(response))
+
+    assert failed.exit_code == 1
+    assert failed.stderr.startswith("Authentication required. Send a token with --token")
+
+
+def test_large_request_is_wrong_use(run: Run) -> None:
+    """413 will be 413 for ever."""
+    response = httpx.Response(413, json={"reason": "The body is larger"})
+
+    assert run("groups", "list", carrier=answering(response)).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "words", [("--help",), ("groups", "-h"), ("groups", "create", "--help"), ("top", "--help")]
+)
+def test_help(run: Run, words: tuple[str, ...]) -> None:
+    """Help is an answer, not a failure."""
+    shown = run(*words)
+
+    assert shown.exit_code == 0
+    assert "pulsar-quota" in shown.stdout

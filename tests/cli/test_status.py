@@ -1,0 +1,222 @@
+"""``status``, ``explain`` and ``top``: what the sketches show, from the views."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from coordinator.cli.answers import Want
+from coordinator.cli.frames import History, fair_share, read_frame, spark_line, state_of
+from coordinator.cli.session import Session
+from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.model import Dimension
+from tests.admin_api.world import World, usage_row
+from tests.cli.conftest import InProcess, Run
+
+
+def cells(output: str, first: str) -> list[str]:
+    """The words of the last line that starts with a name: of its row in the table."""
+    return [line for line in output.splitlines() if line.split()[:1] == [first]][-1].split()
+
+
+def test_status(run: Run) -> None:
+    """Members with the age of their reports, and a line per limit."""
+    shown = run("status").stdout
+
+    assert shown.startswith("broker-1 is ACTIVE (ready), round 812\n")
+    assert cells(shown, "broker-2") == ["broker-2", "127.0.0.1:8088", "19", "0.21", "s", "ago"]
+    orders = ["orders", "publish", "messages", "3,000", "2,991", "100", "%", "2", "broker-2"]
+    assert cells(shown, "orders") == orders
+
+
+def test_status_in_trouble(run: Run, world: World) -> None:
+    """The reason is the text that the core has for it."""
+    world.views.turn(
+        state=Lifecycle.DEGRADED,
+        troubles=(Trouble.BUS_SILENT,),
+        ready=False,
+        reports_dropped={"stale": 1, "forged": 2},
+    )
+
+    shown = run("status").stdout
+
+    assert shown.startswith("broker-1 is DEGRADED (not ready)")
+    assert f"trouble: {Trouble.BUS_SILENT.value}" in shown
+    assert "1 report dropped: stale" in shown
+    assert "2 reports dropped: forged" in shown
+
+
+def test_status_of_a_group_without_limits(run: Run) -> None:
+    """It has a line, and the line says so."""
+    run("groups", "update", "orders", "-mp", "-1")
+
+    assert cells(run("status").stdout, "orders")[:3] == ["orders", "-", "unlimited"]
+
+
+def test_explain(run: Run) -> None:
+    """Headline, sentence, water level, and who wants what."""
+    shown = run("explain", "orders", "--broker", "broker-2").stdout
+
+    headline, sentence, level = shown.splitlines()[:3]
+    assert headline == (
+        "orders · publish messages · broker-2    limit 2,000/s    (decided 0.4 s ago, round 812)"
+    )
+    assert sentence == "  broker-2 has what it has."
+    assert level.startswith("  Water level 2,000: brokers that want more are cut there.")
+    row = "broker-2 (me) > 2,000 2,000 1,990 61 % 0.21 s"
+    assert cells(shown, "broker-2") == row.split()
+
+
+def test_what_the_api_says_is_no_markup(run: Run, world: World) -> None:
+    """Brackets in a sentence are shown, not taken for a colour."""
+    key = ("orders", Dimension.PUBLISH_MESSAGES, "broker-1")
+    world.views.explanations[key] = replace(world.views.explanations[key], sentence="[red]:cat:")
+
+    assert "  [red]:cat:\n" in run("explain", "orders").stdout
+
+
+def test_explain_without_participants(run: Run, world: World) -> None:
+    """Without anybody who wants something there is no level, and no table."""
+    key = ("orders", Dimension.PUBLISH_MESSAGES, "broker-1")
+    alone = replace(world.views.explanations[key], wants=(), water_level=None, target=3_000)
+    world.views.explanations[key] = alone
+
+    last = run("explain", "orders").stdout.splitlines()[-1]
+
+    assert last == ("  No broker takes part. Limit of the cluster: 3,000/s. On its way to 3,000/s.")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("explain", "none"), 1),
+        (("explain", "orders", "--broker", "broker-9"), 1),
+        (("explain", "orders", "--dimension", "speed"), 2),
+        (("top", "--dimension", "speed"), 2),
+        (("top", "--once", "none"), 1),
+        (("top", "--interval", "0"), 2),
+        (("explain",), 2),
+    ],
+)
+def test_exit_codes(run: Run, words: tuple[str, ...], code: int) -> None:
+    """What is not there is 1, what cannot be is 2."""
+    assert run(*words).exit_code == code
+
+
+@pytest.mark.parametrize("words", [("status",), ("explain", "orders"), ("top", "--once")])
+def test_json_is_valid_whatever_the_terminal(run: Run, words: tuple[str, ...]) -> None:
+    """Machines read the same from a narrow terminal."""
+    narrow = run(*words, "--json", columns=20)
+
+    assert narrow.exit_code == 0
+    assert json.loads(narrow.stdout) == json.loads(run(*words, "--json").stdout)
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+@pytest.mark.parametrize(
+    "words", [("groups", "list"), ("status",), ("explain", "orders"), ("top", "--once")]
+)
+def test_tables_fit_the_terminal(run: Run, words: tuple[str, ...], columns: int) -> None:
+    """No line is longer than the terminal, and nothing is cut off."""
+    shown = run(*words, columns=columns)
+
+    assert shown.exit_code == 0
+    assert max(map(len, shown.stdout.splitlines())) <= columns
+    assert "…" not in shown.stdout
+
+
+def test_top_is_the_sketch(run: Run) -> None:
+    """State, demand, limit, admitted and share of fair, with a sum for the cluster."""
+    shown = run("top", "--once").stdout
+
+    assert shown.startswith("group orders: 3,000/s publish messages\n")
+    first = ["broker-1", "ACTIVE", "1,001", "1,000", "1,001", "100.0", "%", "▁"]
+    second = ["broker-2", "heard", ">", "2,000", "2,000", "1,990", "99.5", "%", "█"]
+    assert cells(shown, "broker-1")[:-1] == first[:-1]
+    assert cells(shown, "broker-2")[:-1] == second[:-1]
+    assert cells(shown, "cluster") == ["cluster", ">", "2,991", "3,000", "2,991"]
+
+
+def test_top_leaves_out_the_quiet_groups(run: Run) -> None:
+    """A screen holds five groups; the rest is counted."""
+    for number in range(6):
+        run("groups", "create", f"quiet-{number}")
+
+    shown = run("top", "--once").stdout
+
+    assert "2 more groups; name one to see it." in shown
+
+
+def test_top_of_nothing(run: Run) -> None:
+    """No groups is said, not drawn."""
+    run("groups", "delete", "orders")
+
+    assert run("top", "--once").stdout == "There are no resource groups.\n"
+
+
+def test_top_shows_brokers_of_a_group_without_limits(world: World, transport: InProcess) -> None:
+    """Nothing is decided there, so demand is what is admitted."""
+    world.views.rows = (usage_row("broker-1", 500, None, 0),)
+    key = next(key for key in world.views.explanations if key[2] == "broker-1")
+    world.views.explanations[key] = replace(world.views.explanations[key], wants=())
+
+    with Session("http://a", None, as_json=False, transport=transport).connect() as client:
+        frame = read_frame(client, "orders", None)
+
+    want = frame.groups[0]["wants"][0]
+    assert (want["wants"], want["admitted"], want["limit"]) == (500, 500, -1)
+
+
+@pytest.mark.parametrize(
+    ("wants", "level", "fair"),
+    [(100, 50, 50), (10, 50, 10), (None, 50, 50), (10, None, 10), (None, None, None)],
+)
+def test_fair_share(wants: int | None, level: int | None, fair: int | None) -> None:
+    """What a broker wants, cut at the water level."""
+    want = Want(
+        broker="b", wants=wants, admitted=0, limit=-1, throttledShare=0.0, reportAgeMillis=0
+    )
+
+    assert fair_share(want, level) == fair
+
+
+@pytest.mark.parametrize(
+    ("rates", "line"),
+    [
+        ([], ""),
+        ([0, 0], "▁▁"),
+        ([5], "█"),
+        ([0, 50, 100], "▁▅█"),
+        ([100] * 59, "█" * 10),
+    ],
+)
+def test_spark_line(rates: list[int], line: str) -> None:
+    """At most ten bars, the highest one full."""
+    assert spark_line(rates) == line
+
+
+def test_history_is_bounded(transport: InProcess) -> None:
+    """Thirty seconds are kept, however long somebody looks."""
+    history = History(samples=3)
+    with Session("http://a", None, as_json=False, transport=transport).connect() as client:
+        frame = read_frame(client, None, None)
+    for _ in range(9):
+        history.add(frame)
+
+    assert history.spark("orders", "broker-2") == "███"
+    assert history.spark("orders", "broker-9") == ""
+
+
+def test_states_of_brokers(transport: InProcess) -> None:
+    """Only the answering sidecar's state is known; of the others, when they were heard."""
+    with Session("http://a", None, as_json=False, transport=transport).connect() as client:
+        health = client.health()
+    silent = health["members"][1] | {"broker": "broker-3", "reportAgeMillis": 60_000}
+    joining = health["members"][1] | {"broker": "broker-4", "reportAgeMillis": None}
+    health["members"] += [silent, joining]
+
+    states = [state_of(f"broker-{number}", health) for number in range(1, 6)]
+
+    assert states == ["ACTIVE", "heard", "silent", "joining", "gone"]
