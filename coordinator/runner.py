@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import assert_never
 
 import structlog
@@ -175,8 +176,9 @@ class Runner:
     # Views: what the admin API asks.
 
     def health(self) -> HealthView:
-        """How this sidecar is."""
-        return explain.health(self._state, self._clock.now_ns())
+        """How this sidecar is; what was no report at all is counted with the dropped reports."""
+        view = explain.health(self._state, self._clock.now_ns())
+        return replace(view, reports_dropped=view.reports_dropped | self._bad_payloads)
 
     def group_views(self) -> tuple[GroupView, ...]:
         """Every group with a row for every member."""
@@ -193,10 +195,6 @@ class Runner:
     def catalogue(self) -> Catalogue:
         """The last copy of the store that arrived here; empty before the first."""
         return self._catalogue or Catalogue()
-
-    def bad_payloads(self) -> dict[str, int]:
-        """Payloads on the bus that were no usage reports, by reason."""
-        return dict(self._bad_payloads)
 
     # From the world to events.
 

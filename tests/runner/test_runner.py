@@ -161,8 +161,8 @@ async def test_garbage_on_the_bus_is_counted_and_logged_once() -> None:
             await eventually(lambda: sidecar.runner.health().ready, "ready")
             for _ in range(3):
                 world.topic.send(b"garbage")
-            bad_payloads = sidecar.runner.bad_payloads
-            await eventually(lambda: sum(bad_payloads().values()) == 3, "counted")
+            dropped = {"not a usage report": 3}
+            await eventually(lambda: sidecar.runner.health().reports_dropped == dropped, "counted")
 
             assert sidecar.runner.health().ready
     assert len([log for log in logs if log["event"] == "not a usage report"]) == 1

@@ -1,0 +1,1 @@
+"""Everything that puts pulsar-quota, or a Pulsar to try it on, onto machines."""

@@ -1,0 +1,35 @@
+"""What can go wrong, split by what the one who catches it does about it.
+
+`MissingProgramError` is for whoever prepares the machine, `WrongUseError` for whoever typed the
+command; everything else is a cluster that did not do as told. The command line turns the first two
+into exit code 2 and the rest into 1.
+"""
+
+from __future__ import annotations
+
+
+class LocalClusterError(Exception):
+    """The cluster, or one of its processes, did not do what was asked of it."""
+
+
+class MissingProgramError(LocalClusterError):
+    """A program that must be on the machine is absent or too old; the text says how to get it."""
+
+
+class WrongUseError(LocalClusterError):
+    """The request makes no sense as it stands; nothing has been changed."""
+
+
+class AdminRestError(LocalClusterError):
+    """A broker's admin REST answered with an error.
+
+    Attributes:
+        status: the HTTP status code.
+        body: the start of the answer's text.
+    """
+
+    def __init__(self, method: str, url: str, status: int, body: str) -> None:
+        """Describe the request and its answer."""
+        super().__init__(f"{method} {url} answered {status}: {body}")
+        self.status = status
+        self.body = body

@@ -1,0 +1,149 @@
+"""Where the class path comes from: Maven resolves it once, a directory per version keeps it.
+
+A directory in the cache is complete or absent: Maven fills a neighbour, which is renamed when Maven
+has succeeded. A file lock makes a second process wait for the first instead of fetching as well.
+No repository is named here; Maven uses its defaults and the user's own settings.
+
+The command-line tools have a directory of their own. Their versions are mixed, because no single
+one of 4.0.7 and 4.0.8 has all its artifacts published, and mixed into a broker's directory
+pulsar-admin dies with NoSuchFieldError.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from deploy.local.errors import LocalClusterError, WrongUseError
+from deploy.local.processes import tail
+from deploy.local.requirements import find_maven
+
+#: The version of Pulsar that is started when none is named.
+DEFAULT_PULSAR = "4.2.4"
+#: The versions that the launcher is tried with; others may well work.
+TRIED_PULSARS = ("4.2.4", "4.0.7")
+
+_TOOLS = "4.0.8"
+_TOOLS_LIBRARIES = "4.0.7"
+_TOOLS_LIBRARY_ARTIFACTS = (
+    "pulsar-broker",
+    "pulsar-client-tools-api",
+    "pulsar-client-original",
+    "pulsar-client-admin-original",
+    "pulsar-client-messagecrypto-bc",
+    "pulsar-cli-utils",
+)
+
+_POM = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>pulsar-quota.local</groupId>
+  <artifactId>jars</artifactId>
+  <version>1</version>
+  <packaging>pom</packaging>
+{body}
+</project>
+"""
+
+
+def cache_root(environment: Mapping[str, str]) -> Path:
+    """Return where jars are kept: PULSAR_QUOTA_CACHE, or .cache/pulsar-quota at home."""
+    named = environment.get("PULSAR_QUOTA_CACHE")
+    return Path(named).absolute() if named else Path.home() / ".cache" / "pulsar-quota"
+
+
+def server_jars(version: str, root: Path) -> Path:
+    """Return the directory with the jars of broker, bookie and ZooKeeper, fetching it if need be.
+
+    Raises:
+        WrongUseError: `version` does not look like one.
+        MissingProgramError: it must be fetched and there is no Maven.
+        LocalClusterError: Maven failed.
+    """
+    if not re.fullmatch(r"\d+\.\d+\.\d+(?:[.-]\w+)*", version):
+        raise WrongUseError(f"{version!r} is not a version of Pulsar, such as {DEFAULT_PULSAR}.")
+    return _ensure(root / f"pulsar-{version}", _server_pom(version))
+
+
+def tool_jars(root: Path) -> Path:
+    """Return the directory with the jars of pulsar-admin and pulsar-perf; raises as above."""
+    return _ensure(root / f"pulsar-tools-{_TOOLS}", _tools_pom())
+
+
+def _server_pom(version: str) -> str:
+    # Without Pulsar's own version table Maven mixes two OpenTelemetry versions and the broker dies.
+    table = _dependency("pulsar", version, "<type>pom</type><scope>import</scope>")
+    broker = _dependency("pulsar-broker", version)
+    return _POM.format(
+        body=f"<dependencyManagement><dependencies>{table}</dependencies></dependencyManagement>\n"
+        f"<dependencies>{broker}</dependencies>"
+    )
+
+
+def _tools_pom() -> str:
+    alone = (
+        "<exclusions><exclusion><groupId>org.apache.pulsar</groupId>"
+        "<artifactId>*</artifactId></exclusion></exclusions>"
+    )
+    tools = [_dependency(a, _TOOLS, alone) for a in ("pulsar-client-tools", "pulsar-testclient")]
+    libraries = [_dependency(a, _TOOLS_LIBRARIES) for a in _TOOLS_LIBRARY_ARTIFACTS]
+    # Maven takes the nearest and then the first: the order decides whose transitive versions win.
+    everything = "\n".join([libraries[0], *tools, *libraries[1:]])
+    return _POM.format(body=f"<dependencies>{everything}</dependencies>")
+
+
+def _dependency(artifact: str, version: str, more: str = "") -> str:
+    return (
+        f"<dependency><groupId>org.apache.pulsar</groupId><artifactId>{artifact}</artifactId>"
+        f"<version>{version}</version>{more}</dependency>"
+    )
+
+
+def _ensure(directory: Path, pom: str) -> Path:
+    if directory.is_dir():
+        return directory
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(directory.with_name(f"{directory.name}.lock")):
+        # Whoever held the lock before us may have been fetching the same.
+        if not directory.is_dir():
+            _fetch(directory, pom)
+    return directory
+
+
+def _fetch(directory: Path, pom: str) -> None:
+    maven = find_maven(os.environ)
+    print(f"Fetching {directory.name} with Maven, once; this takes a minute.", file=sys.stderr)
+    # Left behind by a fetch that was killed. Nobody else is in it, for we hold the lock.
+    partial = directory.with_name(f"{directory.name}.part")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    (partial / "pom.xml").write_text(pom)
+    log = partial / "maven.log"
+    command = [str(maven), "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime"]
+    with log.open("wb") as output:
+        result = subprocess.run(
+            [*command, f"-DoutputDirectory={partial / 'jars'}"],
+            cwd=partial,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    if result.returncode != 0:
+        raise LocalClusterError(f"Maven could not fetch {directory.name}:\n{tail(log)}")
+    (partial / "jars").rename(directory)
+    shutil.rmtree(partial)
+
+
+@contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    with file.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,70 @@
+"""Port numbers that nobody else uses, and that nobody else will come to use.
+
+A cluster takes one block of consecutive ports on 127.0.0.1, chosen at random. Two rules keep a port
+ours between choosing it and listening on it, which for a sidecar's port may be minutes later:
+
+- Blocks lie outside the kernel's ephemeral range, so no outgoing connection is given one of ours.
+- A block with even one port in use is passed over whole. A running cluster always listens on some
+  port of its block, so a second cluster never takes the ports that the first has only reserved.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+from pathlib import Path
+
+from deploy.local.errors import LocalClusterError
+
+#: Room for three ZooKeepers with three ports each, a bookie and ten brokers with five each.
+BLOCK_SIZE = 64
+
+#: Linux's own default, for systems that do not say (macOS's range lies above it).
+_DEFAULT_EPHEMERAL = (32768, 60999)
+_EPHEMERAL_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
+#: Below this live the well-known services, and those that people run by hand (6650, 8080, 9092).
+_LOWEST = 10240
+_HIGHEST = 65535
+
+
+def ephemeral_range(file: Path = _EPHEMERAL_FILE) -> tuple[int, int]:
+    """Return the first and last port that the kernel gives to outgoing connections."""
+    try:
+        first, last = file.read_text().split()
+    except (OSError, ValueError):
+        return _DEFAULT_EPHEMERAL
+    return int(first), int(last)
+
+
+def candidate_blocks(ephemeral: tuple[int, int], size: int) -> list[range]:
+    """Return every block of `size` ports that touches neither low ports nor the ephemeral range."""
+    first, last = ephemeral
+    starts = range(_LOWEST, _HIGHEST - size + 2, size)
+    return [range(s, s + size) for s in starts if s + size <= first or s > last]
+
+
+def is_free(port: int) -> bool:
+    """Say whether nothing is bound to the port on the loopback address."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def free_block(size: int = BLOCK_SIZE) -> range:
+    """Return a block of free consecutive ports, a different one each time.
+
+    Raises:
+        LocalClusterError: no block is free, or the ephemeral range leaves no room for one.
+    """
+    blocks = candidate_blocks(ephemeral_range(), size)
+    random.shuffle(blocks)
+    for block in blocks:
+        if all(is_free(port) for port in block):
+            return block
+    raise LocalClusterError(
+        f"No {size} consecutive free ports outside the ephemeral range; "
+        "narrow net.ipv4.ip_local_port_range or stop what listens there."
+    )

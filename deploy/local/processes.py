@@ -1,0 +1,154 @@
+"""Starting, signalling and outwaiting processes, knowing nothing of what they are.
+
+A process is known by its pid together with the moment it started. The pid alone is not enough:
+`down` may run days after `up`, and must not end a stranger that was given the same number. Each
+process leads its own session, so that Ctrl-C at the terminal that started it does not reach it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.local.errors import LocalClusterError
+
+_POLL_S = 0.02
+#: A zombie, or none at all. A zombie has ended; its parent has only not asked yet.
+_ENDED = ("Z", "X")
+_LONGEST_LINE = 300
+_STAT_OF_SELF = Path("/proc/self/stat")
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+#: The processes that this Python started. Kept so that they are reaped when they end.
+_children: dict[int, subprocess.Popen[bytes]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """One process, never to be confused with a later one of the same number.
+
+    Attributes:
+        pid: its number.
+        started: an opaque text that differs for every process that ever had this number.
+    """
+
+    pid: int
+    started: str
+
+
+def identify(pid: int) -> ProcessIdentity | None:
+    """Return the identity of the live process with this number; a zombie does not count."""
+    state, stamp = _state_and_start(pid)
+    if state not in _ENDED:
+        return ProcessIdentity(pid, stamp)
+    child = _children.pop(pid, None)
+    if child is not None:
+        child.wait()
+    return None
+
+
+def is_alive(process: ProcessIdentity) -> bool:
+    """Say whether this very process still runs."""
+    return identify(process.pid) == process
+
+
+def start(command: Sequence[str], log_file: Path, directory: Path) -> ProcessIdentity:
+    """Start a command in a session of its own, its output appended to the log file.
+
+    Raises:
+        LocalClusterError: it could not be started.
+    """
+    with log_file.open("ab") as log:
+        try:
+            child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=directory,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise LocalClusterError(f"Could not start {command[0]}: {error}") from error
+    _children[child.pid] = child
+    # However soon it ends, its number stays its own until we reap it.
+    return ProcessIdentity(child.pid, _state_and_start(child.pid)[1])
+
+
+def send_signal(process: ProcessIdentity, number: signal.Signals) -> bool:
+    """Send a signal to this very process; return False when it is gone already."""
+    if not is_alive(process):
+        return False
+    try:
+        os.kill(process.pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def wait_until_gone(process: ProcessIdentity, timeout_s: float) -> bool:
+    """Wait for the process itself, not for its port; return whether it ended in time."""
+    deadline = time.monotonic() + timeout_s
+    while is_alive(process):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def stop_all(processes: Sequence[ProcessIdentity], grace_s: float) -> None:
+    """End all of them together: SIGTERM first, SIGKILL for what is left after `grace_s` seconds.
+
+    Raises:
+        LocalClusterError: one of them survived SIGKILL for ten seconds.
+    """
+    for process in processes:
+        send_signal(process, signal.SIGTERM)
+        # A stopped process keeps SIGTERM pending until it is continued.
+        send_signal(process, signal.SIGCONT)
+    deadline = time.monotonic() + grace_s
+    for process in processes:
+        if not wait_until_gone(process, max(0.0, deadline - time.monotonic())):
+            send_signal(process, signal.SIGKILL)
+    for process in processes:
+        if not wait_until_gone(process, 10):
+            raise LocalClusterError(f"Process {process.pid} survived SIGKILL.")
+
+
+def tail(log_file: Path, lines: int = 25) -> str:
+    """Return the last lines of a log file, reading no more than its last 64 KiB."""
+    try:
+        with log_file.open("rb") as log:
+            log.seek(max(0, log_file.stat().st_size - 65536))
+            text = log.read().decode(errors="replace")
+    except OSError as error:
+        return f"(no log: {error})"
+    # A broker that is ready writes its whole configuration into one line of 30 kB.
+    return "\n".join(line[:_LONGEST_LINE] for line in text.splitlines()[-lines:])
+
+
+def _state_and_start(pid: int) -> tuple[str, str]:
+    """Return a process's state as one letter, X if there is none, and when it started."""
+    if not _STAT_OF_SELF.exists():
+        return _ask_ps(pid)
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return "X", ""
+    # The name in parentheses may hold spaces: count the fields (proc(5)) from the last one on.
+    fields = stat.rpartition(")")[2].split()
+    state, ticks_since_boot = fields[0], fields[19]
+    # The boot id, because after a reboot the ticks count from zero again.
+    return state, f"{_BOOT_ID.read_text().strip()}:{ticks_since_boot}"
+
+
+def _ask_ps(pid: int) -> tuple[str, str]:
+    """Do the same where there is no /proc, as on macOS."""
+    command = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+    return (answer[0][0], " ".join(answer[1:])) if answer else ("X", "")

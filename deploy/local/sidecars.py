@@ -1,0 +1,171 @@
+"""Sidecars beside the brokers of a cluster: configured, started, watched and ended by pid.
+
+Two bus topics with different owners, so that the death of one broker never silences the bus. The
+sidecars' configuration is what an operator would write; nothing in it is for tests only.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from deploy.local import processes
+from deploy.local.cluster import Cluster
+from deploy.local.errors import LocalClusterError
+from deploy.local.processes import ProcessIdentity
+from deploy.local.state import Broker
+from deploy.local.topics import Topics
+
+BUS_NAMESPACE = "pulsar/system"
+_POLL_S = 0.05
+_STOP_GRACE_S = 20.0
+_MOST_CANDIDATES = 100
+
+
+class Sidecars:
+    """The sidecars of one cluster, by the names of their brokers.
+
+    Args:
+        cluster: running.
+        directory: for configuration files and logs.
+        settings: configuration keys beyond the addresses, for all sidecars.
+    """
+
+    def __init__(
+        self, cluster: Cluster, directory: Path, settings: Mapping[str, object] | None = None
+    ) -> None:
+        """Write one configuration file for each broker; nothing is started yet."""
+        self._directory = directory
+        self._brokers = {broker.name: broker for broker in cluster.brokers}
+        self._running: dict[str, ProcessIdentity] = {}
+        self.bus_topics = bus_topics(cluster.brokers)
+        for broker in cluster.brokers:
+            keys = configuration(broker, cluster, self.bus_topics) | dict(settings or {})
+            self.configuration_file(broker.name).write_text(_toml(keys))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def service_url(self) -> str:
+        """Where clients connect: every sidecar's gate."""
+        gates = ",".join(f"127.0.0.1:{broker.gate_port}" for broker in self._brokers.values())
+        return f"pulsar://{gates}"
+
+    def admin_url(self, name: str) -> str:
+        """The admin API of a broker's sidecar."""
+        return f"http://127.0.0.1:{self._brokers[name].admin_port}"
+
+    def configuration_file(self, name: str) -> Path:
+        """Where the configuration of a broker's sidecar is."""
+        return self._directory / f"{name}-sidecar.toml"
+
+    def log_file(self, name: str) -> Path:
+        """Where the output of a broker's sidecar goes."""
+        return self._directory / f"{name}-sidecar.log"
+
+    def command(self, name: str) -> tuple[str, ...]:
+        """How to start a broker's sidecar."""
+        configuration_file = str(self.configuration_file(name))
+        return (sys.executable, "-m", "coordinator.cli", "sidecar", "--config", configuration_file)
+
+    def start(self, *names: str, timeout_s: float = 30.0) -> None:
+        """Start the sidecars of these brokers, or all, and wait until they are ready.
+
+        Raises:
+            LocalClusterError: one ended, or was not ready in time; its log's end is in the text.
+        """
+        wanted = names or tuple(self._brokers)
+        for name in wanted:
+            self._running[name] = processes.start(
+                self.command(name), self.log_file(name), self._directory
+            )
+        deadline = time.monotonic() + timeout_s
+        for name in wanted:
+            while not is_ready(self.admin_url(name)):
+                if not processes.is_alive(self._running[name]) or time.monotonic() > deadline:
+                    log = processes.tail(self.log_file(name))
+                    raise LocalClusterError(f"The sidecar of {name} is not ready:\n{log}")
+                time.sleep(_POLL_S)
+
+    def pid(self, name: str) -> int:
+        """The pid of a running sidecar."""
+        return self._running[name].pid
+
+    def end(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
+        """Send one sidecar a deadly signal and wait until it is gone.
+
+        Raises:
+            LocalClusterError: it did not end in time.
+        """
+        process = self._running.pop(name)
+        processes.send_signal(process, number)
+        if not processes.wait_until_gone(process, _STOP_GRACE_S):
+            raise LocalClusterError(f"The sidecar of {name} still runs after {number.name}.")
+
+    def stop(self) -> None:
+        """End all that run."""
+        processes.stop_all(list(self._running.values()), _STOP_GRACE_S)
+        self._running.clear()
+
+
+def configuration(broker: Broker, cluster: Cluster, topics: tuple[str, ...]) -> dict[str, object]:
+    """The configuration keys of a broker's sidecar."""
+    # The own broker first: what a sidecar asks for is nearest there.
+    addresses = [broker, *(other for other in cluster.brokers if other != broker)]
+    bus = ",".join(f"127.0.0.1:{address.broker_port}" for address in addresses)
+    return {
+        "broker_id": broker.name,
+        "gate_listen": f"127.0.0.1:{broker.gate_port}",
+        "gate_upstream": f"127.0.0.1:{broker.gate_upstream_port}",
+        "admin_listen": f"127.0.0.1:{broker.admin_port}",
+        "broker_web_url": broker.web_url,
+        "bus_service_url": f"pulsar://{bus}",
+        "bus_topics": list(topics),
+        "zookeeper_servers": cluster.state.zookeeper_connect,
+    }
+
+
+def bus_topics(brokers: tuple[Broker, ...]) -> tuple[str, ...]:
+    """Names of bus topics that two different brokers own, or of one where there is one broker.
+
+    Raises:
+        LocalClusterError: one broker owns the whole namespace.
+    """
+    topics = Topics(brokers)
+    tenant = BUS_NAMESPACE.partition("/")[0]
+    topics.create_tenant(tenant)
+    topics.create_namespace(BUS_NAMESPACE, bundles=4)
+    first = f"non-persistent://{BUS_NAMESPACE}/quota-usage"
+    if len(brokers) == 1:
+        return (first,)
+    owner = topics.owner(first)
+    for number in range(2, _MOST_CANDIDATES):
+        second = f"{first}-{number}"
+        if topics.owner(second) != owner:
+            return (first, second)
+    raise LocalClusterError(f"{owner.name} owns all of {BUS_NAMESPACE}.")
+
+
+def is_ready(admin_url: str) -> bool:
+    """Say whether a sidecar limits by what it knows of all the others."""
+    try:
+        with urllib.request.urlopen(f"{admin_url}/quota/v1/ready", timeout=2.0) as answer:
+            return bool(answer.status == 200)
+    except (OSError, urllib.error.HTTPError):
+        return False
+
+
+def _toml(keys: Mapping[str, Any]) -> str:
+    # Strings, numbers and lists of strings are written alike in JSON and TOML.
+    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())

@@ -1,0 +1,155 @@
+"""Topics and who owns them, through the brokers' admin REST.
+
+A topic belongs to a bundle of its namespace by the hash of its name, and a bundle is owned by one
+broker at a time, so which broker serves a topic is found out by asking; a lookup also makes an
+owner if there is none. Lookups here ask for the internal listener: they name the broker itself,
+whether or not a sidecar stands before it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from deploy.local import rest
+from deploy.local.configuration import CLUSTER_NAME
+from deploy.local.errors import AdminRestError, LocalClusterError
+from deploy.local.readiness import broker_ready
+from deploy.local.state import Broker
+
+_POLL_S = 0.1
+#: With twelve bundles or more, so many names that miss a broker mean that it owns nothing.
+_MOST_CANDIDATES = 200
+_CONFLICT = 409
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCounters:
+    """What a topic's owner has counted since it loaded the topic, so zero after a move.
+
+    Attributes:
+        messages_in: messages published.
+        bytes_in: their bytes.
+        messages_out: messages dispatched.
+        bytes_out: their bytes.
+    """
+
+    messages_in: int
+    bytes_in: int
+    messages_out: int
+    bytes_out: int
+
+
+class Topics:
+    """The topics of one cluster.
+
+    Topics are named in full, as in persistent://tenant/namespace/topic, namespaces as
+    tenant/namespace. Every method raises `AdminRestError` when a broker answers with an error, and
+    `LocalClusterError` when none can be reached.
+    """
+
+    def __init__(self, brokers: Sequence[Broker]) -> None:
+        """Ask these brokers; one that is not ready is passed over."""
+        self._brokers = tuple(brokers)
+
+    def create_tenant(self, tenant: str) -> None:
+        """Create a tenant, unless it exists."""
+        body = {"allowedClusters": [CLUSTER_NAME], "adminRoles": []}
+        self._create(f"/admin/v2/tenants/{tenant}", body)
+
+    def create_namespace(self, namespace: str, bundles: int) -> None:
+        """Create a namespace with this many bundles, unless it exists."""
+        body = {"bundles": {"numBundles": bundles}}
+        self._create(f"/admin/v2/namespaces/{namespace}", body)
+
+    def create_topic(self, topic: str) -> None:
+        """Create a topic without partitions, unless it exists."""
+        self._create(f"/admin/v2/{_path(topic)}", None)
+
+    def owner(self, topic: str) -> Broker:
+        """Return the broker that serves the topic, giving it one if it has none."""
+        path = f"/lookup/v2/topic/{_path(topic)}?listenerName=internal"
+        url = json.loads(self._ask("GET", path))["brokerUrl"]
+        for broker in self._brokers:
+            if broker.broker_port == urlsplit(url).port:
+                return broker
+        raise LocalClusterError(f"{topic} is served by {url}, which is none of our brokers.")
+
+    def bundle(self, topic: str) -> str:
+        """Return the bundle that the topic belongs to, such as 0x40000000_0x55555555."""
+        return self._ask("GET", f"/lookup/v2/topic/{_path(topic)}/bundle").strip().strip('"')
+
+    def one_for_each_broker(self, namespace: str, prefix: str) -> dict[str, str]:
+        """Create topics until every broker serves one, and return broker names to topics.
+
+        Names are prefix-0, prefix-1 and so on, persistent; the first that falls to a broker is
+        taken, and those that are not needed are not created.
+
+        Raises:
+            LocalClusterError: some broker owns no bundle of this namespace.
+        """
+        found: dict[str, str] = {}
+        for number in range(_MOST_CANDIDATES):
+            topic = f"persistent://{namespace}/{prefix}-{number}"
+            if found.setdefault(self.owner(topic).name, topic) == topic:
+                self.create_topic(topic)
+            if len(found) == len(self._brokers):
+                return dict(sorted(found.items()))
+        missing = sorted({broker.name for broker in self._brokers} - found.keys())
+        raise LocalClusterError(f"{', '.join(missing)} owns no bundle of {namespace}.")
+
+    def counters(self, topic: str) -> TopicCounters:
+        """Return what the topic's owner has counted; any broker passes the question on to it."""
+        stats = json.loads(self._ask("GET", f"/admin/v2/{_path(topic)}/stats"))
+        return TopicCounters(
+            messages_in=stats["msgInCounter"],
+            bytes_in=stats["bytesInCounter"],
+            messages_out=stats["msgOutCounter"],
+            bytes_out=stats["bytesOutCounter"],
+        )
+
+    def move(self, topic: str, destination: Broker, timeout_s: float = 15.0) -> None:
+        """Move the topic's whole bundle to this broker and wait until the broker serves it.
+
+        Clients of all the bundle's topics are disconnected and reconnect by themselves.
+
+        Raises:
+            LocalClusterError: another broker serves it after `timeout_s` seconds.
+        """
+        namespace = "/".join(_path(topic).split("/")[1:3])
+        unload = f"/admin/v2/namespaces/{namespace}/{self.bundle(topic)}/unload"
+        if self.owner(topic) == destination:
+            return
+        self._ask("PUT", f"{unload}?destinationBroker=127.0.0.1:{destination.web_port}")
+        deadline = time.monotonic() + timeout_s
+        while self.owner(topic) != destination:
+            if time.monotonic() >= deadline:
+                raise LocalClusterError(f"{topic} did not move to {destination.name}.")
+            time.sleep(_POLL_S)
+
+    def _create(self, path: str, body: object) -> None:
+        try:
+            self._ask("PUT", path, body)
+        except AdminRestError as error:
+            if error.status != _CONFLICT:
+                raise
+
+    def _ask(self, method: str, path: str, body: object = None) -> str:
+        return rest.request(method, f"{self._ready_broker().web_url}{path}", body)
+
+    def _ready_broker(self) -> Broker:
+        ready: Iterator[Broker] = (b for b in self._brokers if broker_ready(b))
+        broker = next(ready, None)
+        if broker is None:
+            raise LocalClusterError("No broker of this cluster is ready.")
+        return broker
+
+
+def _path(topic: str) -> str:
+    """Return a topic's name as the admin REST has it: persistent/tenant/namespace/topic."""
+    domain, separator, rest_of_name = topic.partition("://")
+    assert separator, f"{topic} is not a topic's full name"
+    return f"{domain}/{rest_of_name}"

@@ -1,0 +1,40 @@
+"""What all tests share: one real cluster for the whole session, started by the first who needs it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from deploy.local.cluster import Cluster
+from deploy.local.layout import ClusterOptions
+
+RUNNING_CLUSTER = "PULSAR_QUOTA_TEST_CLUSTER"
+"""Environment variable: state directory of a cluster to use instead of starting one."""
+
+# A failing example is printed with the seed that finds it again; timing is no property of a core.
+settings.register_profile("default", deadline=None, print_blob=True)
+settings.load_profile("default")
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A running cluster of three brokers.
+
+    The transport of Pulsar's own resource groups is on, so that its reports can be compared with ours;
+    it does nothing as long as no group of Pulsar's own is used.
+    """
+    running = os.environ.get(RUNNING_CLUSTER)
+    if running:
+        yield Cluster(Path(running))
+        return
+    options = ClusterOptions(
+        state_dir=tmp_path_factory.mktemp("cluster"),
+        own_resource_groups=True,
+        resource_group_interval_s=1,
+    )
+    with Cluster.start(options) as started:
+        yield started

@@ -1,0 +1,103 @@
+"""Processes: known by pid and start, ended only when they are ours."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from deploy.local import processes
+from deploy.local.errors import LocalClusterError
+from deploy.local.processes import ProcessIdentity
+
+Start = Callable[..., ProcessIdentity]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start commands that are surely ended after the test."""
+    started: list[ProcessIdentity] = []
+
+    def run(*command: str) -> ProcessIdentity:
+        process = processes.start(command, tmp_path / "log", tmp_path)
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        processes.send_signal(process, signal.SIGKILL)
+        processes.wait_until_gone(process, 5)
+
+
+def test_a_started_process_lives_until_it_is_stopped(start: Start) -> None:
+    """SIGTERM ends it, and its end is seen although nobody else waits for it."""
+    process = start("sleep", "60")
+    assert processes.is_alive(process)
+    processes.stop_all([process], grace_s=5)
+    assert not processes.is_alive(process)
+
+
+def test_a_started_process_leads_its_own_session(start: Start) -> None:
+    """Ctrl-C at our terminal does not reach it."""
+    process = start("sleep", "60")
+    assert os.getsid(process.pid) == process.pid
+
+
+def test_a_recycled_pid_is_never_signalled(start: Start) -> None:
+    """The same number with another start is another process, and is left alone."""
+    process = start("sleep", "60")
+    older = ProcessIdentity(process.pid, "boot:1")
+    assert not processes.is_alive(older)
+    assert not processes.send_signal(older, signal.SIGKILL)
+    processes.stop_all([older], grace_s=1)
+    assert processes.is_alive(process)
+
+
+def test_a_process_that_ignores_sigterm_is_killed(start: Start, tmp_path: Path) -> None:
+    """The grace is bounded."""
+    code = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        "print('deaf', flush=True); time.sleep(60)"
+    )
+    process = start(sys.executable, "-c", code)
+    while "deaf" not in processes.tail(tmp_path / "log"):
+        time.sleep(0.01)
+    processes.stop_all([process], grace_s=0.1)
+    assert not processes.is_alive(process)
+
+
+def test_a_paused_process_is_stopped_too(start: Start) -> None:
+    """SIGSTOP does not keep a server from being ended in order."""
+    process = start("sleep", "60")
+    processes.send_signal(process, signal.SIGSTOP)
+    processes.stop_all([process], grace_s=5)
+    assert not processes.is_alive(process)
+
+
+def test_signalling_what_is_gone_says_so(start: Start) -> None:
+    """False, and no error."""
+    process = start("true")
+    assert processes.wait_until_gone(process, 5)
+    assert not processes.send_signal(process, signal.SIGTERM)
+
+
+def test_a_program_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    """The error says what could not be started."""
+    with pytest.raises(LocalClusterError, match="/no/such/program"):
+        processes.start(["/no/such/program"], tmp_path / "log", tmp_path)
+
+
+def test_the_tail_of_a_log_is_short(tmp_path: Path) -> None:
+    """The last lines, each cut, and a missing file is no error."""
+    log = tmp_path / "log"
+    log.write_text("".join(f"line {n}\n" for n in range(100)) + "x" * 5000)
+    lines = processes.tail(log, lines=3).splitlines()
+    assert lines[0] == "line 98"
+    assert len(lines) == 3
+    assert len(lines[-1]) < 1000
+    assert "no log" in processes.tail(tmp_path / "absent")

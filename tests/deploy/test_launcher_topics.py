@@ -1,0 +1,135 @@
+"""The brokers' admin REST, with a stand-in for brokers."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
+
+import pytest
+
+from deploy.local import rest
+from deploy.local.errors import AdminRestError, LocalClusterError
+from deploy.local.state import Broker
+from deploy.local.topics import TopicCounters, Topics
+
+
+class _Admin(BaseHTTPRequestHandler):
+    """Answers by a table of (method, path) and keeps what it was asked."""
+
+    answers: ClassVar[dict[tuple[str, str], tuple[int, str]]] = {}
+    asked: ClassVar[list[tuple[str, str, str]]] = []
+
+    def _answer(self) -> None:
+        """Answer any method."""
+        length = int(self.headers.get("Content-Length", 0))
+        self.asked.append((self.command, self.path, self.rfile.read(length).decode()))
+        status, body = self.answers.get((self.command, self.path), (200, ""))
+        self.send_response(status)
+        if status == 307:
+            self.send_header("Location", body)
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def do_GET(self) -> None:
+        """Answer a question."""
+        self._answer()
+
+    def do_PUT(self) -> None:
+        """Answer a change."""
+        self._answer()
+
+    def log_request(self, *_: object) -> None:
+        """Keep the test's output clean."""
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    """A broker whose admin REST is the stand-in."""
+    _Admin.answers.clear()
+    _Admin.asked.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Admin) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield Broker(
+            name="broker-1",
+            port=6650,
+            log_file="",
+            command=(),
+            broker_port=6650,
+            web_port=server.server_address[1],
+            gate_port=1,
+            gate_upstream_port=2,
+            admin_port=3,
+        )
+        server.shutdown()
+        thread.join()
+
+
+def asked_to_change() -> list[tuple[str, str, str]]:
+    """Return what was asked, without the questions whether the broker is ready."""
+    return [line for line in _Admin.asked if not line[1].endswith("/ready")]
+
+
+def test_a_redirected_request_keeps_its_method_and_body(broker: Broker) -> None:
+    """A broker sends every change of another broker's topics there with 307."""
+    _Admin.answers["PUT", "/here"] = (307, "/there")
+    rest.request("PUT", f"{broker.web_url}/here", {"a": 1})
+    assert asked_to_change()[-1] == ("PUT", "/there", '{"a": 1}')
+
+
+def test_redirects_without_end_are_an_error(broker: Broker) -> None:
+    """Two brokers that point at each other are left after a few rounds."""
+    _Admin.answers["GET", "/loop"] = (307, "/loop")
+    with pytest.raises(AdminRestError, match="redirects"):
+        rest.request("GET", f"{broker.web_url}/loop")
+
+
+def test_an_error_carries_status_and_reason(broker: Broker) -> None:
+    """What the broker says is not lost."""
+    _Admin.answers["GET", "/x"] = (404, '{"reason":"gone"}')
+    with pytest.raises(AdminRestError, match="gone") as caught:
+        rest.request("GET", f"{broker.web_url}/x")
+    assert caught.value.status == 404
+
+
+def test_what_exists_already_may_be_created_again(broker: Broker) -> None:
+    """409 is no error for a tenant; anything else is."""
+    _Admin.answers["PUT", "/admin/v2/tenants/t"] = (409, "")
+    Topics([broker]).create_tenant("t")
+    _Admin.answers["PUT", "/admin/v2/tenants/t"] = (500, "")
+    with pytest.raises(AdminRestError):
+        Topics([broker]).create_tenant("t")
+
+
+def test_a_namespace_is_created_with_its_bundles(broker: Broker) -> None:
+    """The number stands where Pulsar looks for it."""
+    Topics([broker]).create_namespace("t/n", bundles=12)
+    body = json.dumps({"bundles": {"numBundles": 12}})
+    assert asked_to_change() == [("PUT", "/admin/v2/namespaces/t/n", body)]
+
+
+def test_the_owner_is_found_by_its_internal_listener(broker: Broker) -> None:
+    """A stranger as owner is an error, not a guess."""
+    path = "/lookup/v2/topic/persistent/t/n/a?listenerName=internal"
+    _Admin.answers["GET", path] = (200, '{"brokerUrl":"pulsar://127.0.0.1:6650"}')
+    assert Topics([broker]).owner("persistent://t/n/a") == broker
+    _Admin.answers["GET", path] = (200, '{"brokerUrl":"pulsar://127.0.0.1:6651"}')
+    with pytest.raises(LocalClusterError, match="none of our brokers"):
+        Topics([broker]).owner("persistent://t/n/a")
+
+
+def test_counters_are_the_owners(broker: Broker) -> None:
+    """Messages and bytes, in and out."""
+    stats = {"msgInCounter": 1, "bytesInCounter": 2, "msgOutCounter": 3, "bytesOutCounter": 4}
+    _Admin.answers["GET", "/admin/v2/persistent/t/n/a/stats"] = (200, json.dumps(stats))
+    assert Topics([broker]).counters("persistent://t/n/a") == TopicCounters(1, 2, 3, 4)
+
+
+def test_without_a_ready_broker_nothing_is_asked(broker: Broker) -> None:
+    """The error says that the cluster is the trouble."""
+    _Admin.answers["GET", "/admin/v2/brokers/ready"] = (503, "")
+    with pytest.raises(LocalClusterError, match="No broker"):
+        Topics([broker]).create_tenant("t")

@@ -1,0 +1,77 @@
+"""What strangers send disturbs nobody: counted, named, logged once."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+import pulsar
+import pytest
+from kazoo.client import KazooClient
+
+from tests.integration.world import World, eventually
+
+pytestmark = pytest.mark.cluster
+
+Connect = Callable[[str], pulsar.Client]
+
+
+def test_garbage_on_the_bus_is_counted_and_logged_once(world: World, connect: Connect) -> None:
+    """The sidecars stay ready, count it by reason, and say it once in their log."""
+    url = world.cluster.brokers[0].service_url
+    producer = connect(url).create_producer(world.sidecars.bus_topics[0])
+    for _ in range(5):
+        producer.send(b"\xff\xffgarbage")
+
+    eventually(
+        lambda: world.get("/quota/v1/health")["reportsDropped"].get("not a usage report", 0) >= 5,
+        "counted",
+    )
+    assert world.get("/quota/v1/ready")
+    log = world.sidecars.log_file("broker-1").read_text()
+    assert log.count('"event": "not a usage report"') == 1
+
+
+def test_a_corrupt_definition_disturbs_no_other(world: World) -> None:
+    """A node that is no JSON is named as a fault; other groups work and change as before."""
+    world.limit(publishRateInMsgs=900)
+    zookeeper = KazooClient(world.cluster.state.zookeeper_connect)
+    zookeeper.start()
+    path = f"/pulsar-quota/groups/broken-{world.group}"
+    try:
+        zookeeper.create(path, b"{not json")
+        eventually(
+            lambda: any(path in fault for fault in faults(world)),
+            "the fault is named",
+            timeout_s=10,
+        )
+        world.put(f"/admin/v2/resourcegroups/{world.group}", {"publishRateInMsgs": 600}, "broker-2")
+        eventually(
+            lambda: {row["publishRateInMsgs"] for row in world.local_limits().values()} == {1},
+            "the other group follows",
+        )
+    finally:
+        zookeeper.delete(path)
+        zookeeper.stop()
+        zookeeper.close()
+    eventually(lambda: faults(world) == {}, "the fault is gone")
+
+
+def faults(world: World) -> dict[str, str]:
+    """Entries of the store that could not be read, by path."""
+    found: dict[str, str] = world.get("/quota/v1/catalogue/faults")
+    return found
+
+
+def test_a_malformed_frame_closes_that_connection_only(world: World, connect: Connect) -> None:
+    """A frame with an impossible length ends its own connection; another producer goes on."""
+    producer = connect(world.sidecars.service_url).create_producer(world.topic_of["broker-1"])
+    producer.send(b"before")
+    gate = world.cluster.brokers[0].gate_port
+    with socket.create_connection(("127.0.0.1", gate), timeout=5) as stranger:
+        stranger.sendall(b"\xff\xff\xff\xff\x00\x00\x00\x05\x08\x02")
+        stranger.settimeout(5)
+        assert stranger.recv(100) == b""
+
+    producer.send(b"after")
+    assert "malformed" in world.sidecars.log_file("broker-1").read_text()

@@ -1,0 +1,82 @@
+"""Real producers through real gates: the cluster's limit holds and is shared fairly.
+
+The demo measures this finely (targets.md); here the bounds leave room for a busy machine.
+"""
+
+import signal
+import time
+
+import pytest
+
+from tests.integration.world import World, eventually
+
+pytestmark = pytest.mark.cluster
+
+
+def test_a_skewed_load_is_held_to_the_limit_and_shared_equally(world: World) -> None:
+    """3,000 and 800 wanted of 900: each gets half, and a third one who joins gets its third."""
+    world.limit(publishRateInMsgs=900)
+    with world.load({"broker-1": 3000, "broker-2": 800}):
+        eventually(lambda: shares(world) == [450, 449, 1], "half for each of two")
+        rates = world.measure(5)
+        assert sum(rates.values()) == pytest.approx(900, rel=0.03)
+        assert rates["broker-1"] == pytest.approx(rates["broker-2"], rel=0.05)
+        with world.load({"broker-3": 3000}):
+            eventually(lambda: shares(world) == [300, 300, 300], "a third for each of three")
+            assert sum(world.measure(5).values()) == pytest.approx(900, rel=0.03)
+
+
+def shares(world: World) -> list[int]:
+    """The local limits of the three brokers, greatest first."""
+    limits = [row["publishRateInMsgs"] for row in world.local_limits().values()]
+    return sorted(limits, reverse=True)
+
+
+def test_a_limit_in_bytes_is_held(world: World) -> None:
+    """Bytes count as the broker counts them: 200 kB/s and no more."""
+    world.limit(publishRateInBytes=200_000)
+    topic = world.topic_of["broker-1"]
+    with world.load({"broker-1": 5000}):
+        eventually(lambda: world.topics.counters(topic).bytes_in > 100_000, "traffic")
+        before, started = world.topics.counters(topic).bytes_in, time.monotonic()
+        time.sleep(5)
+        rate = (world.topics.counters(topic).bytes_in - before) / (time.monotonic() - started)
+
+    assert rate == pytest.approx(200_000, rel=0.05)
+
+
+def test_a_limit_of_zero_lets_nothing_pass_until_it_is_raised(world: World) -> None:
+    """0 means nothing, not unlimited as in Pulsar; raising it acts at once."""
+    world.limit(publishRateInMsgs=0)
+    with world.load({"broker-1": 1000}):
+        eventually(
+            lambda: world.get(f"/quota/v1/usage/{world.group}")["brokers"][0]["participants"] > 0,
+            "a producer",
+        )
+        assert sum(world.measure(2).values()) == 0
+        world.put(
+            f"/admin/v2/resourcegroups/{world.group}", {"publishRateInMsgs": 500}, at="broker-3"
+        )
+        eventually(lambda: world.measure(1)["broker-1"] > 450, "500 per second")
+
+
+def test_a_group_that_is_lifted_limits_nothing(world: World) -> None:
+    """-1 lifts a limit while producers wait for it."""
+    world.limit(publishRateInMsgs=100)
+    with world.load({"broker-1": 2000}):
+        eventually(lambda: 90 < world.measure(1)["broker-1"] < 110, "100 per second")
+        world.put(
+            f"/admin/v2/resourcegroups/{world.group}", {"publishRateInMsgs": -1}, at="broker-2"
+        )
+        eventually(lambda: world.measure(1)["broker-1"] > 1800, "2,000 per second")
+
+
+def test_a_sidecar_that_is_killed_comes_back_and_takes_its_part(world: World) -> None:
+    """After SIGKILL and a restart the sidecar learns, and the shares are as before."""
+    world.limit(publishRateInMsgs=900)
+    with world.load({"broker-1": 3000, "broker-2": 3000}):
+        eventually(lambda: shares(world) == [450, 449, 1], "half for each")
+        world.sidecars.end("broker-2", signal.SIGKILL)
+        world.sidecars.start("broker-2")
+        eventually(lambda: shares(world) == [450, 449, 1], "half for each again")
+        eventually(lambda: world.measure(2)["broker-2"] > 400, "traffic flows again")

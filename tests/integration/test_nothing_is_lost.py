@@ -1,0 +1,138 @@
+"""Every message with a receipt is read back, in order per producer, whatever happens in between."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pulsar
+import pytest
+
+from tests.integration.world import World, eventually
+
+pytestmark = pytest.mark.cluster
+
+Connect = Callable[[str], pulsar.Client]
+MESSAGES = 4000
+
+
+@dataclass
+class Publisher:
+    """One producer that numbers its messages and remembers which got a receipt."""
+
+    client: pulsar.Client
+    topic: str
+    receipts: list[int] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    def publish(self, count: int, batching: bool) -> None:
+        """Send so many messages and wait for all outcomes."""
+        producer = self.client.create_producer(
+            self.topic,
+            send_timeout_millis=0,
+            block_if_queue_full=True,
+            max_pending_messages=500,
+            batching_enabled=batching,
+        )
+        for number in range(count):
+            producer.send_async(str(number).encode(), self._outcome(number))
+        producer.flush()
+        producer.close()
+
+    def _outcome(self, number: int) -> Callable[[pulsar.Result, object], None]:
+        def done(result: pulsar.Result, _: object) -> None:
+            if result == pulsar.Result.Ok:
+                self.receipts.append(number)
+            else:
+                self.failures.append(f"{number}: {result}")
+
+        return done
+
+
+def subscribe(world: World, connect: Connect) -> dict[str, pulsar.Consumer]:
+    """Subscribe to every topic before anything is published."""
+    client = connect(world.sidecars.service_url)
+    return {
+        name: client.subscribe(topic, "audit", initial_position=pulsar.InitialPosition.Earliest)
+        for name, topic in world.topic_of.items()
+    }
+
+
+def read_back(consumer: pulsar.Consumer, last: int) -> list[int]:
+    """All numbers in the order of arrival, up to a pause after the last one was seen."""
+    numbers: list[int] = []
+    while True:
+        try:
+            message = consumer.receive(timeout_millis=2000 if last in numbers else 30_000)
+        except pulsar.Timeout:
+            return numbers
+        consumer.acknowledge(message)
+        numbers.append(int(message.data()))
+
+
+def publish_all(publishers: dict[str, Publisher], batching: bool) -> list[threading.Thread]:
+    """Start all publishers, each in a thread of its own."""
+    threads = [
+        threading.Thread(target=publisher.publish, args=(MESSAGES, batching))
+        for publisher in publishers.values()
+    ]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+@pytest.mark.parametrize("batching", [False, True], ids=["single", "batched"])
+def test_throttling_and_a_drain_lose_duplicate_and_reorder_nothing(
+    world: World, connect: Connect, batching: bool
+) -> None:
+    """Held producers, and a sidecar that is stopped with SIGTERM and started again, exactly once each."""
+    world.limit(publishRateInMsgs=1500)
+    consumers = subscribe(world, connect)
+    publishers = {
+        name: Publisher(connect(world.sidecars.service_url), topic)
+        for name, topic in world.topic_of.items()
+    }
+    threads = publish_all(publishers, batching)
+    eventually(lambda: len(publishers["broker-1"].receipts) > 500, "traffic")
+    world.sidecars.end("broker-1", signal.SIGTERM)
+    time.sleep(0.5)
+    world.sidecars.start("broker-1")
+    for thread in threads:
+        thread.join(60)
+
+    for name, publisher in publishers.items():
+        assert publisher.failures == []
+        assert publisher.receipts == list(range(MESSAGES))
+        assert read_back(consumers[name], MESSAGES - 1) == list(range(MESSAGES))
+
+
+def test_a_killed_broker_loses_and_reorders_nothing(world: World, connect: Connect) -> None:
+    """After SIGKILL of a broker its clients go on elsewhere; only resends may come twice."""
+    world.limit(publishRateInMsgs=900)
+    consumers = subscribe(world, connect)
+    publishers = {
+        name: Publisher(connect(world.sidecars.service_url), topic)
+        for name, topic in world.topic_of.items()
+    }
+    threads = publish_all(publishers, batching=False)
+    eventually(lambda: len(publishers["broker-2"].receipts) > 500, "traffic")
+    world.cluster.kill("broker-2")
+    try:
+        for thread in threads:
+            thread.join(90)
+    finally:
+        world.cluster.start_server("broker-2")
+    eventually(
+        lambda: world.get("/quota/v1/health", at="broker-2")["state"] == "ACTIVE",
+        "broker-2 is back",
+    )
+
+    for name, publisher in publishers.items():
+        assert publisher.failures == []
+        numbers = read_back(consumers[name], MESSAGES - 1)
+        first_time = list(dict.fromkeys(numbers))
+        assert set(publisher.receipts) <= set(numbers)
+        assert first_time == sorted(first_time)

@@ -1,0 +1,56 @@
+"""The real pulsar-admin against a sidecar's admin address."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from tests.integration.world import World, eventually
+
+pytestmark = pytest.mark.cluster
+
+
+def admin(world: World, sidecar: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run pulsar-admin against one sidecar."""
+    return world.cluster.admin(*arguments, url=world.sidecars.admin_url(sidecar))
+
+
+def test_groups_are_created_read_updated_and_deleted(world: World) -> None:
+    """Every command at another sidecar: what one is told, all know."""
+    group = world.group
+    created = admin(world, "broker-1", "resourcegroups", "create", group, "-mp", "900")
+    assert created.returncode == 0, created.stderr
+    listed = admin(world, "broker-2", "resourcegroups", "list")
+    assert group in listed.stdout.split()
+    updated = admin(world, "broker-3", "resourcegroups", "update", group, "-bp", "5000")
+    assert updated.returncode == 0, updated.stderr
+
+    read = json.loads(admin(world, "broker-1", "resourcegroups", "get", group).stdout)
+    assert (read["publishRateInMsgs"], read["publishRateInBytes"]) == (900, 5000)
+    assert read["dispatchRateInMsgs"] == -1
+    eventually(
+        lambda: {row["publishRateInBytes"] for row in world.local_limits().values()} == {8},
+        "in force at every sidecar",
+    )
+    deleted = admin(world, "broker-2", "resourcegroups", "delete", group)
+    assert deleted.returncode == 0, deleted.stderr
+    assert admin(world, "broker-1", "resourcegroups", "get", group).returncode != 0
+
+
+def test_namespaces_are_attached_and_detached(world: World) -> None:
+    """set-, get- and remove-resource-group; a group in use is not deleted."""
+    admin(world, "broker-1", "resourcegroups", "create", world.group, "-mp", "900")
+    attach = ("namespaces", "set-resource-group", "-rgn", world.group, world.namespace)
+    attached = admin(world, "broker-2", *attach)
+    assert attached.returncode == 0, attached.stderr
+    read = admin(world, "broker-3", "namespaces", "get-resource-group", world.namespace)
+    assert read.stdout.strip() == world.group
+
+    refused = admin(world, "broker-1", "resourcegroups", "delete", world.group)
+    assert refused.returncode != 0
+    assert "ResourceGroup is in use" in refused.stdout + refused.stderr
+    detach = ("namespaces", "remove-resource-group", world.namespace)
+    assert admin(world, "broker-1", *detach).returncode == 0
+    assert admin(world, "broker-2", "resourcegroups", "delete", world.group).returncode == 0

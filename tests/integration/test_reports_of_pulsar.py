@@ -1,0 +1,74 @@
+"""Golden bytes both ways: Pulsar's own reports and ours, against a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pulsar
+import pytest
+
+from coordinator.core.model import GroupUsage, MonitoringClass, Usage, UsageReport
+from coordinator.wire import resource_usage_pb2 as pb
+from coordinator.wire.reports import encode
+from tests.integration.world import World, eventually
+
+pytestmark = pytest.mark.cluster
+
+Connect = Callable[[str], pulsar.Client]
+TOPIC = "non-persistent://pulsar/system/resource-usage"
+
+
+def use_a_group_of_pulsars_own(world: World) -> str:
+    """Attach the test's namespace to a resource group of the brokers themselves."""
+    group = f"own-{world.group}"
+    base = f"{world.cluster.web_url()}/admin/v2"
+    rates = {"publishRateInMsgs": 1_000_000, "publishRateInBytes": 1_000_000_000}
+    world.http.put(f"{base}/resourcegroups/{group}", json=rates).raise_for_status()
+    path = f"{base}/namespaces/{world.namespace}/resourcegroup/{group}"
+    world.http.post(path).raise_for_status()
+    return group
+
+
+def test_a_real_brokers_report_is_understood(world: World, connect: Connect) -> None:
+    """What a broker publishes is parsed, means what was sent, and encodes to the same bytes again."""
+    group = use_a_group_of_pulsars_own(world)
+    client = connect(world.cluster.brokers[0].service_url)
+    reader = client.create_reader(TOPIC, pulsar.MessageId.latest)
+    producer = connect(world.sidecars.service_url).create_producer(world.topic_of["broker-1"])
+    for _ in range(10):
+        producer.send(b"x" * 50)
+
+    def counted() -> bool:
+        payload = reader.read_next(timeout_millis=5000).data()
+        info = pb.ResourceUsageInfo.FromString(payload)
+        assert info.SerializeToString() == payload
+        assert info.broker.startswith("pulsar://127.0.0.1:")
+        return any(
+            row.owner == group and row.publish.messagesPerPeriod == 10 for row in info.usageMap
+        )
+
+    eventually(counted, "a report of ten messages")
+
+
+def test_our_report_is_read_by_a_real_broker(world: World, connect: Connect) -> None:
+    """A broker counts what our report says, and skips the fields that it does not know."""
+    group = use_a_group_of_pulsars_own(world)
+    usage = Usage(messages=123, bytes=4567, messages_demand=9, messages_limit=7, participants=3)
+    entry = GroupUsage(group, 77, {MonitoringClass.PUBLISH: usage})
+    report = UsageReport("pulsar://sidecar:1", 5, 9, 1_000_000_000, (entry,), complete=True)
+    client = connect(world.cluster.brokers[0].service_url)
+    producer = client.create_producer(TOPIC)
+    metric = "pulsar_resource_group_remote_usage_messages_used_total"
+
+    def counted() -> bool:
+        producer.send(encode(report))
+        text = world.http.get(f"{world.cluster.web_url()}/metrics/").text
+        return any(
+            line.startswith(metric)
+            and f'ResourceGroup="{group}"' in line
+            and 'RemoteBroker="pulsar://sidecar:1"' in line
+            and float(line.rpartition(" ")[2]) % 123 == 0
+            for line in text.splitlines()
+        )
+
+    eventually(counted, "the broker counts 123 messages of a remote broker")

@@ -1,0 +1,110 @@
+"""What the tests against the real cluster do again and again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from deploy.local.cluster import Cluster
+from deploy.local.sidecars import Sidecars
+from deploy.local.topics import Topics
+
+TENANT = "quota-tests"
+
+
+@dataclass
+class World:
+    """A cluster with sidecars, a namespace of one test, and a way to ask them things."""
+
+    cluster: Cluster
+    sidecars: Sidecars
+    topics: Topics
+    namespace: str
+    #: Broker name to the full name of a topic that it owns.
+    topic_of: dict[str, str]
+    http: httpx.Client
+
+    @property
+    def group(self) -> str:
+        """The name of the test's resource group."""
+        return self.namespace.replace("/", "-")
+
+    def limit(self, **rates: int) -> None:
+        """Create or change the test's group at one sidecar and attach its namespace at another."""
+        self.put(f"/admin/v2/resourcegroups/{self.group}", rates, at="broker-1")
+        url = self.sidecars.admin_url("broker-2")
+        path = f"/admin/v2/namespaces/{self.namespace}/resourcegroup/{self.group}"
+        self.http.post(url + path).raise_for_status()
+
+    def put(self, path: str, body: object, at: str) -> None:
+        """PUT to a sidecar's admin API."""
+        self.http.put(self.sidecars.admin_url(at) + path, json=body).raise_for_status()
+
+    def get(self, path: str, at: str = "broker-1") -> Any:
+        """GET from a sidecar's admin API."""
+        answer = self.http.get(self.sidecars.admin_url(at) + path)
+        answer.raise_for_status()
+        return answer.json()
+
+    def local_limits(self) -> dict[str, dict[str, Any]]:
+        """Every broker's local limits of the test's group, as that broker's own sidecar has them."""
+        found = {}
+        for name in self.topic_of:
+            rows = self.get(f"/quota/v1/usage/{self.group}", at=name)["brokers"]
+            found[name] = next(row["limits"] for row in rows if row["broker"] == name)
+        return found
+
+    @contextmanager
+    def load(self, rates: dict[str, int]) -> Iterator[None]:
+        """Producers in processes of their own, one for each broker's topic, messages per second."""
+        processes = [
+            subprocess.Popen(
+                [
+                    sys.executable,
+                    *("-m", "deploy.demo.load", "--url", self.sidecars.service_url),
+                    *("--topic", self.topic_of[name], "--rate", str(rate)),
+                ],
+                stdout=subprocess.DEVNULL,
+            )
+            for name, rate in rates.items()
+        ]
+        try:
+            yield
+        finally:
+            for process in processes:
+                process.terminate()
+            for process in processes:
+                process.wait(timeout=20)
+
+    def measure(self, seconds: float) -> dict[str, float]:
+        """Messages per second that each broker took in, by its own counters."""
+        before = self._counters()
+        time.sleep(seconds)
+        after = self._counters()
+        return {
+            name: (after[name][1] - before[name][1]) / (after[name][0] - before[name][0])
+            for name in self.topic_of
+        }
+
+    def _counters(self) -> dict[str, tuple[float, int]]:
+        found = {}
+        for name, topic in self.topic_of.items():
+            asked = time.monotonic()
+            count = self.topics.counters(topic).messages_in
+            found[name] = ((asked + time.monotonic()) / 2, count)
+        return found
+
+
+def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
+    """Wait until something holds; the failure says what never did."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
+        time.sleep(0.05)
