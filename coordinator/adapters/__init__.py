@@ -1,0 +1,1 @@
+"""The ports' implementations: the only code that knows kazoo, pulsar-client or httpx."""

@@ -1,0 +1,139 @@
+"""The own broker's admin REST, with short deadlines.
+
+A sidecar leaves membership when its broker stops answering, so `is_answering` decides much and must
+itself be cheap, quick and unable to fail: anything but a plain 200 in time is "no".
+
+The other calls answer or raise. A name that cannot be one raises ValueError before it gets into a path.
+Redirects are not followed: what is asked here every broker answers itself, and following one would carry
+the token to wherever the answer points.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Self
+
+import httpx
+
+from coordinator.ports import Refused, StoreUnreachable
+from coordinator.wire.documents import validate_name
+
+_READY_TIMEOUT_S = 1.5
+_REQUEST_TIMEOUT_S = 5.0
+
+#: Pulsar lists this pseudo cluster among the others in old releases; no tenant can be allowed on it.
+_GLOBAL_CLUSTER = "global"
+
+
+class HttpBrokerAdmin:
+    """`coordinator.ports.BrokerAdmin` over HTTP.
+
+    Args:
+        web_service_url: the broker's own web service, such as ``http://127.0.0.1:8080``.
+        token: sent as bearer token; None sends none.
+        transport: for tests; None is the network.
+    """
+
+    def __init__(
+        self,
+        web_service_url: str,
+        *,
+        token: str | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._client = httpx.AsyncClient(
+            base_url=f"{web_service_url.rstrip('/')}/admin/v2",
+            headers={} if token is None else {"Authorization": f"Bearer {token}"},
+            timeout=_REQUEST_TIMEOUT_S,
+            transport=transport,
+            # A proxy from the environment has no business between a sidecar and its own broker.
+            trust_env=False,
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def is_answering(self) -> bool:
+        """Whether the broker answers that it is ready, within 1.5 s; never raises."""
+        try:
+            async with asyncio.timeout(_READY_TIMEOUT_S):
+                answer = await self._client.get("/brokers/ready")
+        except (httpx.HTTPError, TimeoutError):
+            return False
+        return answer.status_code == httpx.codes.OK
+
+    async def tenant_exists(self, tenant: str) -> bool:
+        """Whether the tenant exists.
+
+        Raises:
+            StoreUnreachable: the broker did not answer, or answered something else than yes or no.
+        """
+        return await self._exists(f"/tenants/{validate_name(tenant)}")
+
+    async def namespace_exists(self, tenant: str, namespace: str) -> bool:
+        """Whether the namespace exists; raises as `tenant_exists`."""
+        return await self._exists(f"/namespaces/{validate_name(tenant)}/{validate_name(namespace)}")
+
+    async def ensure_bus_namespace(self, tenant: str, namespace: str) -> None:
+        """Create the tenant and the namespace of the bus topics where they are missing.
+
+        Several sidecars may do so at once: that it exists already is success.
+
+        Raises:
+            StoreUnreachable: the broker did not answer.
+            Refused: the broker does not allow it.
+        """
+        if not await self.tenant_exists(tenant):
+            clusters = await self._clusters()
+            settings = {"adminRoles": [], "allowedClusters": clusters}
+            await self._create(f"/tenants/{validate_name(tenant)}", settings)
+        if not await self.namespace_exists(tenant, namespace):
+            await self._create(
+                f"/namespaces/{validate_name(tenant)}/{validate_name(namespace)}", None
+            )
+
+    async def _clusters(self) -> list[str]:
+        answer = await self._request("GET", "/clusters")
+        if answer.status_code != httpx.codes.OK:
+            raise StoreUnreachable(_unexpected(answer))
+        return [name for name in answer.json() if name != _GLOBAL_CLUSTER]
+
+    async def _exists(self, path: str) -> bool:
+        answer = await self._request("GET", path)
+        if answer.status_code == httpx.codes.OK:
+            return True
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            return False
+        raise StoreUnreachable(_unexpected(answer))
+
+    async def _create(self, path: str, body: dict[str, Any] | None) -> None:
+        answer = await self._request("PUT", path, body)
+        if answer.is_success or answer.status_code == httpx.codes.CONFLICT:
+            return
+        # Pulsar 4.2 answers 500 (BadVersionException) to all but one of several that create the
+        # same tenant at the same moment, as sidecars that start together do.
+        if answer.is_server_error and await self._exists(path):
+            return
+        if answer.is_client_error:
+            raise Refused(_unexpected(answer))
+        raise StoreUnreachable(_unexpected(answer))
+
+    async def _request(
+        self, method: str, path: str, body: dict[str, Any] | None = None
+    ) -> httpx.Response:
+        try:
+            return await self._client.request(method, path, json=body)
+        except httpx.HTTPError as error:
+            raise StoreUnreachable(f"{method} {path}: {type(error).__name__} {error}") from error
+
+
+def _unexpected(answer: httpx.Response) -> str:
+    request = answer.request
+    return f"{request.method} {request.url.path} answered {answer.status_code}: {answer.text:.200}"

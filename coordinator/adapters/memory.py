@@ -1,0 +1,239 @@
+"""Clock, membership, bus and broker in memory: deterministic, for tests and for a single process.
+
+What several sidecars share in the world is an object of its own here. A `MemoryEnsemble` stands for
+ZooKeeper's membership and a `MemoryTopic` for the bus topic: give the same one to several adapters and
+their sidecars meet. Trouble is made by hand, through methods that the ports do not have: a session is
+suspended or expires, a bus is cut off, a broker falls silent.
+
+The membership calls its listeners before the write returns. The bus delivers through the event loop, as
+the real one does, so that publishing never re-enters a listener. The store: `memory_store`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from coordinator.core.events import ConnectionState
+from coordinator.core.model import Member
+from coordinator.ports import BusHealth, StoreUnreachable
+from coordinator.wire.documents import validate_name
+
+
+class ManualClock:
+    """`coordinator.ports.Clock` that stands still until it is told to move."""
+
+    def __init__(self, now_ns: int = 0) -> None:
+        self._now_ns = now_ns
+
+    def now_ns(self) -> int:
+        """Nanoseconds since an arbitrary start."""
+        return self._now_ns
+
+    def advance(self, duration_ns: int) -> None:
+        """Move forward.
+
+        Raises:
+            ValueError: the duration is negative; a monotonic clock never goes back.
+        """
+        if duration_ns < 0:
+            raise ValueError(f"duration must be >= 0 ns, got {duration_ns}")
+        self._now_ns += duration_ns
+
+
+class MemoryEnsemble:
+    """What ZooKeeper is to the membership of several sidecars."""
+
+    def __init__(self) -> None:
+        self._members: dict[str, Member] = {}
+        self._listeners: list[Callable[[tuple[Member, ...]], None]] = []
+        self._zxid = 0
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """All registered sidecars, sorted by broker."""
+        return tuple(member for _, member in sorted(self._members.items()))
+
+    def watch(self, listener: Callable[[tuple[Member, ...]], None]) -> None:
+        """Call the listener with all members now and after every change."""
+        self._listeners.append(listener)
+        listener(self.members)
+
+    def register(self, broker: str, api_address: str) -> Member:
+        """Register a broker under a new incarnation, in place of an earlier one."""
+        self._zxid += 1
+        member = Member(broker, self._zxid, api_address)
+        self._members[broker] = member
+        self._tell()
+        return member
+
+    def unregister(self, member: Member) -> None:
+        """Remove this very registration; a later one of the same broker stays."""
+        if self._members.get(member.broker) == member:
+            del self._members[member.broker]
+            self._tell()
+
+    def _tell(self) -> None:
+        members = self.members
+        for listener in tuple(self._listeners):
+            listener(members)
+
+
+class MemoryMembership:
+    """`coordinator.ports.Membership` of one sidecar; not connected until `connect`."""
+
+    def __init__(self, ensemble: MemoryEnsemble) -> None:
+        self._ensemble = ensemble
+        self._listeners: list[Callable[[ConnectionState], None]] = []
+        #: LOST is also kazoo's word for "never connected".
+        self._state = ConnectionState.LOST
+        self._registration: Member | None = None
+
+    def connect(self) -> None:
+        """The connection is up, for the first time or again."""
+        self._report(ConnectionState.CONNECTED)
+
+    def suspend(self) -> None:
+        """The connection is interrupted; the session, and with it the registration, lives on."""
+        self._report(ConnectionState.SUSPENDED)
+
+    def expire(self) -> None:
+        """The session ends: the others lose this member, and the sidecar hears of it."""
+        if self._registration is not None:
+            self._ensemble.unregister(self._registration)
+            self._registration = None
+        self._report(ConnectionState.LOST)
+
+    def watch_connection(self, listener: Callable[[ConnectionState], None]) -> None:
+        """Call the listener with every change of the connection's state."""
+        self._listeners.append(listener)
+
+    def watch_members(self, listener: Callable[[tuple[Member, ...]], None]) -> None:
+        """Call the listener with all members, sorted by broker, now and after every change."""
+        self._ensemble.watch(listener)
+
+    async def join(self, broker: str, api_address: str) -> int:
+        """Register a broker; raises StoreUnreachable, ValueError."""
+        self._check_connected()
+        self._registration = self._ensemble.register(validate_name(broker), api_address)
+        return self._registration.incarnation
+
+    async def leave(self) -> None:
+        """Deregister at once; not registered is fine. Raises StoreUnreachable."""
+        if self._registration is None:
+            return
+        self._check_connected()
+        self._ensemble.unregister(self._registration)
+        self._registration = None
+
+    def _check_connected(self) -> None:
+        if self._state is not ConnectionState.CONNECTED:
+            raise StoreUnreachable(f"the session is {self._state.value}")
+
+    def _report(self, state: ConnectionState) -> None:
+        if state is self._state:
+            return
+        self._state = state
+        for listener in tuple(self._listeners):
+            listener(state)
+
+
+class MemoryTopic:
+    """What a bus topic is to several sidecars."""
+
+    def __init__(self) -> None:
+        self._subscribers: list[Callable[[bytes], None]] = []
+
+    def subscribe(self, subscriber: Callable[[bytes], None]) -> None:
+        """Call the subscriber with every payload from now on."""
+        self._subscribers.append(subscriber)
+
+    def send(self, payload: bytes) -> None:
+        """Hand a payload to everybody, in the next turn of the event loop."""
+        loop = asyncio.get_running_loop()
+        for subscriber in self._subscribers:
+            loop.call_soon(subscriber, payload)
+
+
+class MemoryBus:
+    """`coordinator.ports.ReportBus` over one shared topic; connected until `disconnect`."""
+
+    def __init__(self, topic: MemoryTopic, *, name: str = "memory") -> None:
+        self._topic = topic
+        self._name = name
+        self._listeners: list[Callable[[bytes], None]] = []
+        self._connected = True
+        self._sent = 0
+        self._received = 0
+        self._dropped = 0
+        topic.subscribe(self._receive)
+
+    def connect(self) -> None:
+        """Payloads pass again."""
+        self._connected = True
+
+    def disconnect(self) -> None:
+        """Payloads are lost in both directions until `connect`."""
+        self._connected = False
+
+    def watch(self, listener: Callable[[bytes], None]) -> None:
+        """Call the listener with every payload that arrives, the own ones included."""
+        self._listeners.append(listener)
+
+    def publish(self, payload: bytes) -> None:
+        """Send to everybody; dropped and counted when not connected."""
+        if not self._connected:
+            self._dropped += 1
+            return
+        self._sent += 1
+        self._topic.send(payload)
+
+    def health(self) -> BusHealth:
+        """How the bus is doing."""
+        return BusHealth({self._name: self._connected}, self._sent, self._received, self._dropped)
+
+    def _receive(self, payload: bytes) -> None:
+        if not self._connected:
+            return
+        self._received += 1
+        for listener in tuple(self._listeners):
+            listener(payload)
+
+
+class MemoryBrokerAdmin:
+    """`coordinator.ports.BrokerAdmin` of a broker that exists in these attributes only.
+
+    Attributes:
+        answering: whether the broker answers at all.
+        tenants: the tenants there are.
+        namespaces: the namespaces there are, as ``tenant/namespace``.
+    """
+
+    def __init__(self) -> None:
+        self.answering = True
+        self.tenants: set[str] = set()
+        self.namespaces: set[str] = set()
+
+    async def is_answering(self) -> bool:
+        """Whether the broker answers that it is ready."""
+        return self.answering
+
+    async def namespace_exists(self, tenant: str, namespace: str) -> bool:
+        """Whether the namespace exists; raises StoreUnreachable."""
+        self._check_answering()
+        return f"{validate_name(tenant)}/{validate_name(namespace)}" in self.namespaces
+
+    async def tenant_exists(self, tenant: str) -> bool:
+        """Whether the tenant exists; raises StoreUnreachable."""
+        self._check_answering()
+        return validate_name(tenant) in self.tenants
+
+    async def ensure_bus_namespace(self, tenant: str, namespace: str) -> None:
+        """Create the tenant and the namespace if they are missing; raises StoreUnreachable."""
+        self._check_answering()
+        self.tenants.add(tenant)
+        self.namespaces.add(f"{tenant}/{namespace}")
+
+    def _check_answering(self) -> None:
+        if not self.answering:
+            raise StoreUnreachable("the broker was made to fall silent")

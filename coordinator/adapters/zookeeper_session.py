@@ -1,0 +1,290 @@
+"""One ZooKeeper session per process: kazoo's threads on one side, the event loop on the other.
+
+Rules of this module, each of them learnt from kazoo 2.11's source or by measuring:
+
+* **kazoo's threads only queue onto the loop.** A state listener runs on the connection's own thread,
+  so one synchronous call in it stops the connection for ever (kazoo #355, #241, #491).
+* **Nothing blocks the loop.** Requests use kazoo's ``*_async`` calls; their results become futures.
+  Only ``stop`` joins kazoo's threads, and does that in a thread of its own.
+* **Every request has a deadline** and waits for the connection within it before it is handed to kazoo.
+  kazoo would queue a request while it is disconnected and run it after the caller has given up.
+* **The back-off is bounded** (1 s; kazoo's own default is an hour).
+* **A dead client is replaced.** kazoo's connection thread ends for good on what it does not expect,
+  such as a reply out of order, and says so only if it was connected before. A new client is needed:
+  a stopped one keeps its own "close" request queued and would end its next session with it.
+* **LOST is decided here.** kazoo says LOST only when a server says so, which takes a server. Once
+  SUSPENDED has lasted for the session timeout the others may have dropped us, so LOST is reported
+  then. If the session turns out to have survived, CONNECTED follows and joining again is harmless.
+
+States are reported in order and only when they change: CONNECTED, SUSPENDED, LOST. There is no report
+until the first connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from kazoo.client import KazooClient, TransactionRequest
+from kazoo.exceptions import (
+    AuthFailedError,
+    BadVersionError,
+    ConnectionLoss,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    OperationTimeoutError,
+    RequestTimeoutError,
+    RolledBackError,
+    RuntimeInconsistency,
+    SessionExpiredError,
+    SessionMovedError,
+    ThrottledOpError,
+    ZookeeperError,
+)
+from kazoo.protocol.states import KazooState
+from kazoo.retry import KazooRetry
+
+from coordinator.core.events import ConnectionState
+from coordinator.ports import Refused, StoreUnreachable
+
+DEFAULT_ROOT = "/pulsar-quota"
+_RETRY_DELAY_S = 0.1
+_RETRY_MAX_DELAY_S = 1.0
+_STOP_TIMEOUT_S = 5.0
+
+#: Answers that every adapter has a meaning for.
+_ANSWERS: tuple[type[Exception], ...] = (
+    BadVersionError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+)
+
+#: Answers that leave open whether the request was carried out.
+_NO_ANSWERS: tuple[type[Exception], ...] = (
+    AuthFailedError,
+    ConnectionLoss,
+    OperationTimeoutError,
+    RequestTimeoutError,
+    SessionExpiredError,  # and its subclass ConnectionClosedError
+    SessionMovedError,
+    ThrottledOpError,
+)
+
+_log = structlog.get_logger(__name__)
+
+
+class ZooKeeperSession:
+    """A session that keeps itself up from `start` to `stop`.
+
+    Args:
+        hosts: ``host:port``, comma-separated.
+        root: the node under which everything of ours lives.
+        session_timeout_s: how long after the last heartbeat ZooKeeper drops this sidecar; servers
+            clamp it to 2..20 of their ticks.
+        request_timeout_s: the deadline of one request, waiting for the connection included.
+
+    Raises:
+        ValueError: the root is not an absolute path below ``/``.
+    """
+
+    def __init__(
+        self,
+        hosts: str,
+        *,
+        root: str = DEFAULT_ROOT,
+        session_timeout_s: float = 4.0,
+        request_timeout_s: float = 3.0,
+    ) -> None:
+        if not root.startswith("/") or root.endswith("/") or "//" in root:
+            raise ValueError(f"root must look like {DEFAULT_ROOT}, got {root!r}")
+        self._root = root
+        self._session_timeout_s = session_timeout_s
+        self._request_timeout_s = request_timeout_s
+        self._hosts = hosts
+        self._client = self._new_client()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._listeners: list[Callable[[ConnectionState], None]] = []
+        self._state: ConnectionState | None = None
+        self._connected = asyncio.Event()
+        #: Reports LOST when SUSPENDED lasts too long; None in every other state.
+        self._lost_timer: asyncio.TimerHandle | None = None
+        self._supervisor: asyncio.Task[None] | None = None
+
+    def session_id(self) -> int:
+        """ZooKeeper's number of the session: the owner of its ephemeral nodes.
+
+        Raises:
+            StoreUnreachable: there is no session at the moment.
+        """
+        client_id = self._client.client_id
+        if client_id is None:
+            raise StoreUnreachable("ZooKeeper is not connected")
+        return int(client_id[0])
+
+    @property
+    def state(self) -> ConnectionState | None:
+        """The last state reported, None before the first connection."""
+        return self._state
+
+    def path(self, *parts: str) -> str:
+        """The absolute path of a node below the root."""
+        return "/".join((self._root, *parts))
+
+    def watch_state(self, listener: Callable[[ConnectionState], None]) -> None:
+        """Call the listener with every change of the state, on the loop's thread."""
+        self._listeners.append(listener)
+
+    async def start(self) -> None:
+        """Begin to connect, and never give up; returns at once, with ZooKeeper up or down."""
+        self._loop = asyncio.get_running_loop()
+        self._client.start_async()
+        self._supervisor = asyncio.create_task(self._replace_dead_client())
+
+    async def stop(self) -> None:
+        """End the session, which removes its ephemeral nodes; takes a few seconds at the most."""
+        if self._supervisor is not None:
+            self._supervisor.cancel()
+            await asyncio.wait({self._supervisor})
+        self._cancel_lost_timer()
+        stopping = asyncio.create_task(asyncio.to_thread(_stop_client, self._client))
+        done, _ = await asyncio.wait({stopping}, timeout=_STOP_TIMEOUT_S)
+        if not done:
+            _log.warning("zookeeper_stop_slow", timeout_s=_STOP_TIMEOUT_S)
+
+    async def wait_connected(self) -> None:
+        """Return as soon as the session is connected; has no deadline."""
+        await self._connected.wait()
+
+    async def call(self, operation: Callable[[KazooClient], Any]) -> Any:
+        """Carry out one request, given as a function that calls one of kazoo's ``*_async`` methods.
+
+        Raises:
+            StoreUnreachable: no answer in time, or none that says whether it was carried out.
+            NoNodeError, NodeExistsError, BadVersionError, NotEmptyError: kazoo's own, for the
+                adapter to translate.
+            Refused: any other answer, such as a missing permission.
+        """
+        try:
+            async with asyncio.timeout(self._request_timeout_s):
+                await self._connected.wait()
+                return await self._as_future(operation(self._client))
+        except TimeoutError as error:
+            raise StoreUnreachable(
+                f"no answer from ZooKeeper within {self._request_timeout_s} s"
+            ) from error
+        except ZookeeperError as error:
+            raise _translated(error) from error
+
+    async def transact(self, build: Callable[[TransactionRequest], None]) -> None:
+        """Carry out several writes, all or none.
+
+        Raises:
+            As `call`, for the first write that failed; then nothing was changed.
+        """
+
+        def commit(client: KazooClient) -> Any:
+            transaction = client.transaction()
+            build(transaction)
+            return transaction.commit_async()
+
+        # kazoo answers with exceptions as values; those before and after the one that failed only
+        # say that they were rolled back or never tried.
+        for result in await self.call(commit):
+            if isinstance(result, ZookeeperError) and not isinstance(
+                result, RolledBackError | RuntimeInconsistency
+            ):
+                raise _translated(result)
+
+    def post(self, function: Callable[..., None], *args: Any) -> None:
+        """Call a function on the loop's thread: the only thing that kazoo's threads may do."""
+        # The loop may be closed when stop() was slow and kazoo's threads outlived it.
+        with contextlib.suppress(RuntimeError):
+            assert self._loop is not None, "post() before start()"
+            self._loop.call_soon_threadsafe(function, *args)
+
+    def _as_future(self, result: Any) -> asyncio.Future[Any]:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def settle() -> None:
+            # Done already when the deadline passed; kazoo may also set a result twice.
+            if future.done():
+                return
+            if result.exception is not None:
+                future.set_exception(result.exception)
+            else:
+                future.set_result(result.value)
+
+        result.rawlink(lambda _: self.post(settle))
+        return future
+
+    def _on_kazoo_state(self, state: str) -> None:
+        """Queue kazoo's state from its connection's thread, and return."""
+        self.post(self._apply_kazoo_state, state)
+
+    def _apply_kazoo_state(self, state: str) -> None:
+        self._cancel_lost_timer()
+        if state == KazooState.CONNECTED:
+            self._connected.set()
+            self._report(ConnectionState.CONNECTED)
+            return
+        self._connected.clear()
+        if state == KazooState.LOST:
+            self._report(ConnectionState.LOST)
+        elif self._state is not ConnectionState.LOST:
+            self._report(ConnectionState.SUSPENDED)
+            self._lost_timer = asyncio.get_running_loop().call_later(
+                self._session_timeout_s, self._report, ConnectionState.LOST
+            )
+
+    def _cancel_lost_timer(self) -> None:
+        if self._lost_timer is not None:
+            self._lost_timer.cancel()
+            self._lost_timer = None
+
+    def _report(self, state: ConnectionState) -> None:
+        if state is self._state:
+            return
+        self._state = state
+        _log.info("zookeeper_state", state=state.value)
+        for listener in tuple(self._listeners):
+            listener(state)
+
+    def _new_client(self) -> KazooClient:
+        # kazoo takes KazooRetry objects only, not subclasses, and silently ignores anything else.
+        delays = {"delay": _RETRY_DELAY_S, "max_delay": _RETRY_MAX_DELAY_S}
+        client = KazooClient(
+            hosts=self._hosts,
+            timeout=self._session_timeout_s,
+            connection_retry=KazooRetry(max_tries=-1, **delays),
+            command_retry=KazooRetry(max_tries=-1, deadline=self._request_timeout_s, **delays),
+        )
+        client.add_listener(self._on_kazoo_state)
+        return client
+
+    async def _replace_dead_client(self) -> None:
+        while True:
+            await asyncio.sleep(_RETRY_MAX_DELAY_S)
+            # kazoo has no public word for "my connection thread has ended".
+            if self._client._connection.connection_stopped.is_set():  # noqa: SLF001
+                _log.error("zookeeper_client_died", hosts=self._hosts)
+                await asyncio.to_thread(_stop_client, self._client)
+                self._client = self._new_client()
+                self._client.start_async()
+
+
+def _translated(error: Exception) -> Exception:
+    """What a caller of the session is told about one of kazoo's errors."""
+    if isinstance(error, _ANSWERS):
+        return error
+    text = f"ZooKeeper: {type(error).__name__} {error}".rstrip()
+    return StoreUnreachable(text) if isinstance(error, _NO_ANSWERS) else Refused(text)
+
+
+def _stop_client(client: KazooClient) -> None:
+    client.stop()
+    client.close()

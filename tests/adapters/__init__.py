@@ -1,0 +1,1 @@
+"""What the adapters' own parts do, where no port promises it."""

@@ -1,0 +1,109 @@
+"""The store's JSON documents: canonical, tolerant of additions, strict about everything else."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.core.laws import LAWS
+from coordinator.core.model import Rates, ResourceGroup
+from coordinator.core.policies import PARTITION_POLICIES, POLICIES
+from coordinator.wire.documents import (
+    MAX_RATE,
+    DocumentError,
+    decode_attachment,
+    decode_group,
+    decode_member,
+    encode_attachment,
+    encode_group,
+    encode_member,
+    validate_name,
+)
+
+rates = st.none() | st.integers(0, MAX_RATE)
+groups = st.builds(
+    ResourceGroup,
+    name=st.from_regex(r"\A[A-Za-z0-9_:=-]{1,255}\Z"),
+    limits=st.builds(Rates, rates, rates, rates, rates),
+    law=st.sampled_from(sorted(LAWS)),
+    overshoot_policy=st.sampled_from(sorted(POLICIES)),
+    partition_policy=st.sampled_from(PARTITION_POLICIES),
+    configuration_version=st.integers(0, MAX_RATE),
+)
+
+
+@given(groups)
+def test_a_group_reads_back_as_it_was_written(group: ResourceGroup) -> None:
+    """Name and version travel beside the document, everything else in it."""
+    data = encode_group(group)
+    assert decode_group(group.name, data, group.configuration_version) == group
+
+
+def test_a_group_is_written_in_pulsars_words() -> None:
+    """Pulsar's field names, -1 for unlimited, keys sorted."""
+    group = ResourceGroup("gold", Rates(publish_messages=7, dispatch_bytes=0))
+    assert encode_group(group) == (
+        b'{"dispatchRateInBytes":0,"dispatchRateInMsgs":-1,"law":"max-min",'
+        b'"overshootPolicy":"balanced","partitionPolicy":"hold",'
+        b'"publishRateInBytes":-1,"publishRateInMsgs":7,"schema":1}'
+    )
+
+
+def test_absent_fields_have_defaults_and_unknown_ones_are_ignored() -> None:
+    """Fields can be added without a new schema."""
+    assert decode_group("gold", b'{"schema":1,"later":[1]}', 3) == ResourceGroup(
+        "gold", Rates(), configuration_version=3
+    )
+
+
+def test_attachments_and_members_read_back() -> None:
+    """The group's name; the API's address."""
+    assert decode_attachment(encode_attachment("gold")) == "gold"
+    assert decode_member(encode_member("http://one:1", "0.1")) == "http://one:1"
+
+
+@given(
+    st.binary()
+    | st.recursive(
+        st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
+        lambda inner: (
+            st.lists(inner)
+            | st.dictionaries(
+                st.sampled_from(["schema", "group", "law", "publishRateInMsgs", "apiAddress"]),
+                inner,
+            )
+        ),
+    ).map(lambda document: json.dumps(document).encode())
+)
+def test_whatever_the_bytes_are_only_document_errors_come_out(data: bytes) -> None:
+    """Bytes at random, and JSON at random with our own field names."""
+    for decode in (
+        lambda: decode_group("gold", data, 0),
+        lambda: decode_attachment(data),
+        lambda: decode_member(data),
+    ):
+        with contextlib.suppress(DocumentError):
+            decode()
+
+
+def test_a_newer_schema_is_refused_whole() -> None:
+    """Its known fields may mean something else."""
+    with pytest.raises(DocumentError, match="newer"):
+        decode_group("gold", b'{"schema":2}', 0)
+
+
+@pytest.mark.parametrize("name", ["a", "A-z_0.9:=", "a" * 255, "...", ".a"])
+def test_names_that_can_be_names(name: str) -> None:
+    """Pulsar's own pattern."""
+    assert validate_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a" * 256, "a/b", "a,b", "a b", "a\n", "ä", "\0"])
+def test_names_that_cannot_be_names(name: str) -> None:
+    """Neither in a path of ZooKeeper nor in one of the admin REST."""
+    with pytest.raises(ValueError, match="is not a name"):
+        validate_name(name)

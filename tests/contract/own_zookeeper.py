@@ -1,0 +1,75 @@
+"""A small ZooKeeper of a test's own, to be killed, stopped and brought back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from deploy.local import commands, configuration, jars, readiness
+from deploy.local.commands import JavaRuntime
+from deploy.local.configuration import HOST, ZooKeeperPeer
+from deploy.local.ports import free_block
+from deploy.local.requirements import find_java
+from deploy.local.state import Server
+
+_READY_TIMEOUT_S = 60.0
+_POLL_S = 0.05
+
+
+class OwnZooKeeper:
+    """One standalone server; its calls block, so tests run them in a thread."""
+
+    def __init__(self, directory: Path) -> None:
+        port = free_block()[0]
+        peer = ZooKeeperPeer(1, port, 0, 0)
+        data = directory / "data"
+        data.mkdir()
+        conf = directory / "zoo.cfg"
+        conf.write_text(configuration.zookeeper(peer, [peer], data))
+        logging = directory / "log4j2.xml"
+        logging.write_text(configuration.logging("warn"))
+        library = jars.server_jars(jars.DEFAULT_PULSAR, jars.cache_root(os.environ))
+        runtime = JavaRuntime(find_java(os.environ), library, logging)
+        self.hosts = f"{HOST}:{port}"
+        self._port = port
+        self._directory = directory
+        self._command = commands.zookeeper(runtime, conf, ensemble=False)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start and wait until it serves sessions."""
+        log_file = self._directory / "zookeeper.log"
+        with log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, stdout=log, stderr=subprocess.STDOUT, cwd=self._directory
+            )
+        server = Server(
+            name="zookeeper", port=self._port, log_file=str(log_file), command=self._command
+        )
+        deadline_s = time.monotonic() + _READY_TIMEOUT_S
+        while not readiness.zookeeper_ready(server):
+            assert self._process.poll() is None, log_file.read_text()
+            assert time.monotonic() < deadline_s, log_file.read_text()
+            time.sleep(_POLL_S)
+
+    def freeze(self) -> None:
+        """Stop it from running; connections stay open and nobody answers."""
+        self._send(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it run on."""
+        self._send(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End it as a crash would, frozen or not; its data stays."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _send(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)

@@ -1,0 +1,172 @@
+"""BrokerAdmin: what every one promises, over memory and HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from coordinator.adapters.broker_admin import HttpBrokerAdmin
+from coordinator.adapters.memory import MemoryBrokerAdmin
+from coordinator.ports import Refused, StoreUnreachable
+from deploy.local.ports import free_block
+from deploy.local.state import Broker
+
+Admin = MemoryBrokerAdmin | HttpBrokerAdmin
+
+
+@pytest.fixture(params=["memory", pytest.param("http", marks=pytest.mark.cluster)])
+async def admin(request: pytest.FixtureRequest) -> AsyncIterator[Admin]:
+    """The admin REST of a broker that is up."""
+    if request.param == "memory":
+        yield MemoryBrokerAdmin()
+        return
+    broker: Broker = request.getfixturevalue("pulsar_broker")
+    async with HttpBrokerAdmin(broker.web_url) as real:
+        yield real
+
+
+async def test_a_running_broker_is_answering(admin: Admin) -> None:
+    """The plain good case."""
+    assert await admin.is_answering()
+
+
+async def test_what_was_never_created_does_not_exist(admin: Admin) -> None:
+    """No is an answer, not an error."""
+    assert not await admin.tenant_exists("no-such-tenant")
+    assert not await admin.namespace_exists("no-such-tenant", "orders")
+
+
+async def test_the_bus_namespace_exists_once_it_was_ensured_however_often(admin: Admin) -> None:
+    """Sidecars start together: all of them ensure the same namespace at the same moment."""
+    tenant = f"admin-{uuid.uuid4().hex[:12]}"
+    await asyncio.gather(*(admin.ensure_bus_namespace(tenant, "reports") for _ in range(3)))
+    await admin.ensure_bus_namespace(tenant, "reports")
+    assert await admin.tenant_exists(tenant)
+    assert await admin.namespace_exists(tenant, "reports")
+    assert not await admin.namespace_exists(tenant, "other")
+
+
+async def test_a_silent_memory_broker_answers_no_and_says_unreachable() -> None:
+    """The memory form can be made to fall silent."""
+    admin = MemoryBrokerAdmin()
+    admin.answering = False
+    await _check_unreachable(admin)
+
+
+async def test_a_broker_that_is_down_answers_no_and_says_unreachable() -> None:
+    """Nothing listens on the port."""
+    async with HttpBrokerAdmin(f"http://127.0.0.1:{free_block()[0]}") as admin:
+        await _check_unreachable(admin)
+
+
+async def _check_unreachable(admin: Admin) -> None:
+    assert not await admin.is_answering()
+    with pytest.raises(StoreUnreachable):
+        await admin.tenant_exists("acme")
+    with pytest.raises(StoreUnreachable):
+        await admin.namespace_exists("acme", "orders")
+    with pytest.raises(StoreUnreachable):
+        await admin.ensure_bus_namespace("acme", "orders")
+
+
+async def test_a_broker_that_hangs_is_not_answering_within_two_seconds() -> None:
+    """The broker accepts the connection and never says a word."""
+    closing: list[asyncio.StreamWriter] = []
+
+    async def hang(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        closing.append(writer)
+
+    server = await asyncio.start_server(hang, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with HttpBrokerAdmin(f"http://127.0.0.1:{port}") as admin:
+        before_s = time.monotonic()
+        assert not await admin.is_answering()
+        assert time.monotonic() - before_s < 2.0
+    for writer in closing:
+        writer.close()
+        await writer.wait_closed()
+    server.close()
+    await server.wait_closed()
+
+
+def _answering(status: int, body: str = "") -> httpx.MockTransport:
+    return httpx.MockTransport(lambda _: httpx.Response(status, text=body))
+
+
+@pytest.mark.parametrize("status", [302, 307, 401, 403, 404, 500, 503])
+async def test_only_a_plain_ok_counts_as_answering(status: int) -> None:
+    """Redirects and errors are no, and never an exception."""
+    async with HttpBrokerAdmin("http://broker", transport=_answering(status)) as admin:
+        assert not await admin.is_answering()
+
+
+@pytest.mark.parametrize("status", [204, 307, 401, 403, 500, 503])
+async def test_what_is_neither_yes_nor_no_is_unreachable(status: int) -> None:
+    """Refused is not absent: only 404 means that a tenant does not exist."""
+    async with HttpBrokerAdmin("http://broker", transport=_answering(status)) as admin:
+        with pytest.raises(StoreUnreachable, match=str(status)):
+            await admin.tenant_exists("acme")
+
+
+async def test_a_broker_that_forbids_creation_refuses() -> None:
+    """Waiting would not help, so it is not called unreachable."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.method == "PUT":
+            return httpx.Response(403, text="not a superuser")
+        return httpx.Response(200, json=["local"]) if "clusters" in request.url.path else _missing()
+
+    async with HttpBrokerAdmin("http://broker", transport=httpx.MockTransport(answer)) as admin:
+        with pytest.raises(Refused, match="not a superuser"):
+            await admin.ensure_bus_namespace("acme", "orders")
+
+
+def _missing() -> httpx.Response:
+    return httpx.Response(404, json={"reason": "does not exist"})
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a?b", "a#b", "a\n"])
+async def test_a_name_that_is_none_is_never_asked_for(admin: Admin, name: str) -> None:
+    """Such a name would end up as another path of the broker's REST."""
+    with pytest.raises(ValueError, match="is not a name"):
+        await admin.tenant_exists(name)
+    with pytest.raises(ValueError, match="is not a name"):
+        await admin.namespace_exists("acme", name)
+
+
+async def test_the_token_is_sent() -> None:
+    """As a bearer token, with every request."""
+    asked: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(200)
+
+    transport = httpx.MockTransport(answer)
+    async with HttpBrokerAdmin("http://broker/", token="secret", transport=transport) as admin:
+        assert await admin.namespace_exists("acme", "orders")
+    assert str(asked[0].url) == "http://broker/admin/v2/namespaces/acme/orders"
+    assert asked[0].headers["Authorization"] == "Bearer secret"
+
+
+async def test_losing_the_race_to_create_a_tenant_is_success() -> None:
+    """Pulsar 4.2.4 answers 500 to all but one of several creators of a tenant."""
+    created: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        path = request.url.path
+        if path.endswith("clusters"):
+            return httpx.Response(200, json=["local", "global"])
+        if request.method == "PUT":
+            created.append(path)
+            return httpx.Response(500, json={"reason": "BadVersionException"})
+        return httpx.Response(200) if path in created else _missing()
+
+    async with HttpBrokerAdmin("http://broker", transport=httpx.MockTransport(answer)) as admin:
+        await admin.ensure_bus_namespace("acme", "orders")
+    assert created == ["/admin/v2/tenants/acme", "/admin/v2/namespaces/acme/orders"]
