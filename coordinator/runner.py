@@ -152,9 +152,6 @@ class Runner:
         event = ParticipantsChanged(group, monitoring_class, participants)
         asyncio.get_running_loop().call_soon(self.post, event)
 
-    def throttling_started(self, *args: object) -> None:
-        pass
-
     def spawn(self, work: Coroutine[None, None, None]) -> None:
         """Run work beside the core; when it fails, the sidecar stops."""
         task = asyncio.get_running_loop().create_task(work)

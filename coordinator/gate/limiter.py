@@ -1,0 +1,159 @@
+"""The publish limiter of one resource group: does it admit this message now?
+
+Two token buckets, one for messages and one for bytes; a dimension without a limit has none. The gate
+is pre-paid: it asks first (``admits``), and only when every limiter of a topic says yes does it take
+the tokens from all of them (``consume``).
+
+*How much is enough.* A message needs as many tokens as it has messages and bytes, but never more than
+a nearly full bucket: one that is larger passes then and leaves a debt, which is bounded by the largest
+frame. Nearly full is one wake interval short of the capacity, for the sake of accuracy: waiting
+producers are woken up to that much late, and what flows into a full bucket would be lost.
+
+*How a decision gets cheap.* Hundreds of frames come with one read and hence at one moment. At the first
+one, ``_refresh`` asks the buckets and notes up to which total the group may go; until the clock moves
+on, a decision compares two sums. The buckets learn afterwards what was consumed, dated back to the
+moment when it was, so nothing is lost or gained by it.
+
+A new limit neither fills a bucket nor forgives a debt; a bucket that appears starts empty.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from coordinator.core.model import NANOS_PER_SECOND, Rates
+from coordinator.core.token_bucket import TokenBucket
+from coordinator.gate.counters import TrafficCounter
+
+BURST_NS: Final = 50_000_000
+"""What a bucket can save up, as time: small, so that the sum over all brokers stays small."""
+
+WAKE_INTERVAL_NS: Final = 5_000_000
+"""Waiting producers are looked after at most this often; a tenth of the burst."""
+
+_UNLIMITED: Final = 1 << 63
+
+
+class _Meter:
+    """The bucket of one unit, and up to which total it allows the group to go."""
+
+    __slots__ = ("_bucket", "_settled", "ceiling", "enough")
+
+    def __init__(self) -> None:
+        self._bucket: TokenBucket | None = None
+        #: How much of the group's total the bucket knows of.
+        self._settled = 0
+        #: The total that may be reached now.
+        self.ceiling = _UNLIMITED
+        #: The most tokens that a single message needs.
+        self.enough = _UNLIMITED
+
+    @property
+    def rate(self) -> int | None:
+        return None if self._bucket is None else self._bucket.rate
+
+    def set_rate(self, rate: int | None, total: int, burst_ns: int, now_ns: int) -> None:
+        """Limit to a rate per second; the meter must be settled up to now."""
+        if rate is None:
+            self._bucket = None
+            self.ceiling = self.enough = _UNLIMITED
+            return
+        capacity = max(1, rate * burst_ns // NANOS_PER_SECOND)
+        if self._bucket is None:
+            self._settled = total
+            self._bucket = TokenBucket(
+                rate=rate, capacity=capacity, initial=0, now_ns=now_ns, resolution_ns=0
+            )
+        else:
+            self._bucket.set_rate(rate, capacity, now_ns)
+        late = -(-rate * WAKE_INTERVAL_NS // NANOS_PER_SECOND)
+        self.enough = max(1, capacity - late)
+        self.settle(total, now_ns, now_ns)
+
+    def settle(self, total: int, as_of_ns: int, now_ns: int) -> None:
+        """Tell the bucket what was consumed at an earlier moment, and ask what it allows now."""
+        if self._bucket is None:
+            return
+        self._bucket.consume(total - self._settled, as_of_ns)
+        self._settled = total
+        balance = self._bucket.balance(now_ns)
+        # A rate of 0 lets nothing pass, not even what had been saved up before.
+        self.ceiling = total + (balance if self._bucket.rate else min(balance, 0))
+
+    def wait_ns(self, tokens: int, now_ns: int) -> int | None:
+        if self._bucket is None:
+            return 0
+        return self._bucket.wait_ns(min(tokens, self.enough), now_ns) if self._bucket.rate else None
+
+
+class PublishLimiter:
+    """Admits the publishes of one group.
+
+    Args:
+        counter: where admitted messages and bytes are counted.
+        burst_ns: how much a bucket can save up, as time at its rate.
+    """
+
+    __slots__ = ("_as_of_ns", "_burst_ns", "_bytes", "_messages", "contended", "counter")
+
+    def __init__(self, counter: TrafficCounter, *, burst_ns: int = BURST_NS) -> None:
+        self.counter = counter
+        self._burst_ns = burst_ns
+        self._messages = _Meter()
+        self._bytes = _Meter()
+        #: The moment that the ceilings are for.
+        self._as_of_ns = 0
+        #: Whether producers wait for this limiter; the admission queue keeps it.
+        self.contended = False
+
+    def set_limits(self, limits: Rates, now_ns: int) -> None:
+        """Limit to these rates from now on."""
+        self._refresh(now_ns)
+        counter = self.counter
+        self._messages.set_rate(limits.publish_messages, counter.messages, self._burst_ns, now_ns)
+        self._bytes.set_rate(limits.publish_bytes, counter.bytes, self._burst_ns, now_ns)
+
+    def admits(self, messages: int, size: int, now_ns: int) -> bool:
+        """Whether a message of so many messages and bytes may pass now."""
+        if now_ns != self._as_of_ns:
+            self._refresh(now_ns)
+        counter = self.counter
+        meter = self._messages
+        if counter.messages + messages > meter.ceiling and (
+            messages <= meter.enough or counter.messages + meter.enough > meter.ceiling
+        ):
+            return False
+        meter = self._bytes
+        return counter.bytes + size <= meter.ceiling or (
+            size > meter.enough and counter.bytes + meter.enough <= meter.ceiling
+        )
+
+    def consume(self, messages: int, size: int) -> None:
+        """Count a message that was admitted, at the moment for which that was asked."""
+        self.counter.messages += messages
+        self.counter.bytes += size
+
+    def binding(self, messages: int, size: int, now_ns: int) -> tuple[bool, bool]:
+        """Whether messages, and whether bytes, are what a message has to wait for longest."""
+        of_messages, of_bytes = self._waits_ns(messages, size, now_ns)
+        if of_messages is None or of_bytes is None:
+            return of_messages is None, of_bytes is None
+        return 0 < of_messages >= of_bytes, 0 < of_bytes >= of_messages
+
+    def wait_ns(self, messages: int, size: int, now_ns: int) -> int | None:
+        """How long until a message may pass if nothing else does; None is never."""
+        longest = 0
+        for wait_ns in self._waits_ns(messages, size, now_ns):
+            if wait_ns is None:
+                return None
+            longest = max(longest, wait_ns)
+        return longest
+
+    def _waits_ns(self, messages: int, size: int, now_ns: int) -> tuple[int | None, int | None]:
+        self._refresh(now_ns)
+        return self._messages.wait_ns(messages, now_ns), self._bytes.wait_ns(size, now_ns)
+
+    def _refresh(self, now_ns: int) -> None:
+        self._messages.settle(self.counter.messages, self._as_of_ns, now_ns)
+        self._bytes.settle(self.counter.bytes, self._as_of_ns, now_ns)
+        self._as_of_ns = now_ns

@@ -1,0 +1,95 @@
+"""Who is on a connection: producers and consumers by id, and the requests that can end them.
+
+Ids are the client's choice and unique per connection only; requests and their answers find each other
+by request_id (pulsar-common's PulsarDecoder). A participant ends
+
+* when either side closes it: the broker at once, the client when the broker answers;
+* when the broker answers ERROR to the request that creates it;
+* when a consumer's UNSUBSCRIBE succeeds;
+* when its id is taken by a new one, or the connection ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from coordinator.gate.commands import ProducerCommand, SubscribeCommand
+from coordinator.gate.groups import GroupTable
+from coordinator.gate.participants import Consumer, Producer
+
+
+class _Request(NamedTuple):
+    """What the broker's answer to a request means for a participant."""
+
+    participant: Producer | Consumer
+    ends_on_success: bool
+    ends_on_error: bool
+
+
+class Roster:
+    """The participants of one connection.
+
+    Args:
+        groups: resolves their topics.
+        replicator_prefix: producers and subscriptions whose names begin so are exempt from limits.
+        forward: takes a frame that a producer releases.
+    """
+
+    def __init__(
+        self, groups: GroupTable, replicator_prefix: str, forward: Callable[[bytes], None]
+    ) -> None:
+        self._groups = groups
+        self._replicator_prefix = replicator_prefix
+        self._forward = forward
+        self._requests: dict[int, _Request] = {}
+        self.producers: dict[int, Producer] = {}
+        self.consumers: dict[int, Consumer] = {}
+
+    def open_producer(self, command: ProducerCommand) -> None:
+        """A client opens a producer; its id must be free."""
+        exempt = command.producer_name.startswith(self._replicator_prefix)
+        producer = Producer(
+            command.producer_id, command.topic, exempt=exempt, forward=self._forward
+        )
+        producer.attach(self._groups.resolve(command.topic))
+        self.producers[command.producer_id] = producer
+        self._requests[command.request_id] = _Request(producer, False, True)
+
+    def open_consumer(self, command: SubscribeCommand) -> None:
+        """A client opens a consumer; its id must be free."""
+        exempt = command.subscription.startswith(self._replicator_prefix)
+        consumer = Consumer(command.consumer_id, command.topic, exempt=exempt)
+        consumer.attach(self._groups.resolve(command.topic))
+        self.consumers[command.consumer_id] = consumer
+        self._requests[command.request_id] = _Request(consumer, False, True)
+
+    def closing(self, participant: Producer | Consumer, request_id: int) -> None:
+        """The client asked to close a participant: whatever the answer is, it is gone then."""
+        self._requests[request_id] = _Request(participant, True, True)
+
+    def unsubscribing(self, consumer: Consumer, request_id: int) -> None:
+        """The client asked to unsubscribe, which can fail and then changes nothing."""
+        self._requests[request_id] = _Request(consumer, True, False)
+
+    def answered(self, request_id: int, *, succeeded: bool) -> Producer | Consumer | None:
+        """The broker answered for good; return the participant that ends by it."""
+        request = self._requests.pop(request_id, None)
+        if request is None:
+            return None
+        ends = request.ends_on_success if succeeded else request.ends_on_error
+        return request.participant if ends and self._knows(request.participant) else None
+
+    def remove(self, participant: Producer | Consumer) -> None:
+        """Count a participant for nothing any more."""
+        participant.attach(())
+        if isinstance(participant, Producer):
+            del self.producers[participant.producer_id]
+        else:
+            del self.consumers[participant.consumer_id]
+
+    def _knows(self, participant: Producer | Consumer) -> bool:
+        # Its id may have been taken by another one since the request.
+        if isinstance(participant, Producer):
+            return self.producers.get(participant.producer_id) is participant
+        return self.consumers.get(participant.consumer_id) is participant

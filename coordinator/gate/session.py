@@ -1,0 +1,341 @@
+"""One client's connection through the gate: what passes, what is held, what is answered.
+
+Pure: bytes in, bytes out, told the time. The two directions are a ``FrameStream`` each; this module
+decides about the frames that matter.
+
+* **SEND** passes if nothing of its producer is held and the limiters admit it. Otherwise it is held,
+  and so is everything that its producer sends after it, its CLOSE_PRODUCER included. Order within a
+  producer is therefore the order of arrival; other producers and all other commands go on at once.
+* **Held bytes are bounded** per connection (a frame always fits when nothing else is held). When the
+  next frame does not fit, decoding stops in front of it, and so does reading, until half of the bound
+  is free. In the meantime the client's PONGs are stuck, so the gate answers the broker's PINGs itself,
+  and sends the client a PONG now and then: neither side takes the other for dead.
+* **Producers end** by CLOSE_PRODUCER of either side or by ERROR for the request that creates or closes
+  them. What is held of a producer that the broker has closed is dropped: it would be an error there,
+  and the client, which has no receipt, sends it again.
+* **Unanswered SENDs** are counted, because a drain waits for them. A drain discards every SEND that
+  comes and passes everything else.
+
+Everything that this module does not understand passes: the broker decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from coordinator.gate import commands
+from coordinator.gate.admission import AdmissionQueue
+from coordinator.gate.answers import BrokerAnswers
+from coordinator.gate.frames import (
+    CLOSE_CONSUMER,
+    CLOSE_PRODUCER,
+    CONNECTED,
+    FRAME_PADDING,
+    MESSAGE,
+    PING,
+    PONG_FRAME,
+    PRODUCER,
+    SEND,
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+)
+from coordinator.gate.groups import GroupTable
+from coordinator.gate.participants import Consumer, Producer
+from coordinator.gate.roster import Roster
+from coordinator.gate.stream import Buffer, FrameStream, Handler, Verdict
+from coordinator.gate.tally import Tally
+
+HELD_BYTES_MAX: Final = 4 * 1024 * 1024
+"""What one connection may hold by default, in bytes."""
+
+REPLICATOR_PREFIX: Final = "pulsar.repl"
+"""The broker's ``replicatorPrefix``: names of geo-replication's producers and subscriptions."""
+
+# Enum members as globals: one look-up less per frame.
+_PASSES: Final = Verdict.PASSES
+
+
+class Session:
+    """The engine of one connection.
+
+    After each call, ``to_broker`` and ``to_client`` hold what is to be written, in order; whoever writes
+    it clears them.
+
+    Args:
+        groups: resolves topics.
+        queue: admits messages and calls held ones up.
+        tally: counts what happens on all connections.
+        released: called when the queue released something of this connection.
+        held_bytes_max: how much may be held, in bytes.
+        replicator_prefix: names that begin so belong to geo-replication, which is exempt.
+    """
+
+    def __init__(
+        self,
+        groups: GroupTable,
+        queue: AdmissionQueue,
+        tally: Tally,
+        *,
+        released: Callable[[], None],
+        held_bytes_max: int = HELD_BYTES_MAX,
+        replicator_prefix: str = REPLICATOR_PREFIX,
+    ) -> None:
+        self._groups = groups
+        self._queue = queue
+        self._tally = tally
+        self._released = released
+        self._held_bytes_max = held_bytes_max
+        self._roster = Roster(groups, replicator_prefix, self._forward_held)
+        self._producers = self._roster.producers
+        self._consumers = self._roster.consumers
+        self._from_client = FrameStream(self._client_handlers(), SEND)
+        self._from_broker = FrameStream(self._broker_handlers(), MESSAGE)
+        #: The time of the call that is being handled.
+        self._now_ns = 0
+        self._draining = False
+        #: Bytes in the held queues of all producers.
+        self.held_bytes = 0
+        #: What is to be written to the broker and to the client.
+        self.to_broker: list[Buffer] = self._from_client.out
+        self.to_client: list[Buffer] = self._from_broker.out
+
+    @property
+    def paused(self) -> bool:
+        """Whether reading from the client must stop, because no more can be held."""
+        return self._from_client.stopped
+
+    @property
+    def unanswered(self) -> int:
+        """SENDs that the broker has and that have no receipt yet."""
+        return sum(producer.unanswered for producer in self._producers.values())
+
+    @property
+    def held_frames(self) -> int:
+        """Frames in the held queues of all producers."""
+        return sum(len(producer.held) for producer in self._producers.values())
+
+    @property
+    def producers(self) -> int:
+        """How many producers are connected."""
+        return len(self._producers)
+
+    @property
+    def consumers(self) -> int:
+        """How many consumers are connected."""
+        return len(self._consumers)
+
+    def receive_from_client(self, data: bytes, now_ns: int) -> None:
+        """Take in what the client sent.
+
+        Raises:
+            MalformedFrame: close the connection; frames before that one are in ``to_broker``.
+        """
+        self._now_ns = now_ns
+        self._from_client.feed(data)
+
+    def receive_from_broker(self, data: bytes, now_ns: int) -> None:
+        """Take in what the broker sent.
+
+        Raises:
+            MalformedFrame: close the connection; frames before that one are in ``to_client``.
+        """
+        self._now_ns = now_ns
+        self._from_broker.feed(data)
+        self._resume()
+
+    def advance(self, now_ns: int) -> None:
+        """Go on decoding after a pause, once held frames were released.
+
+        Raises:
+            MalformedFrame: as ``receive_from_client``.
+        """
+        self._now_ns = now_ns
+        self._resume()
+
+    def keep_alive(self) -> None:
+        """Send the client a sign of life; its own PINGs may be stuck behind the pause."""
+        self._from_broker.insert(PONG_FRAME)
+        self._tally.keep_alive_replies += 1
+
+    def reattach(self, now_ns: int) -> None:
+        """Look up everybody's groups again; who waits, waits for the new ones.
+
+        Raises:
+            MalformedFrame: as ``advance``.
+        """
+        self._now_ns = now_ns
+        for consumer in self._consumers.values():
+            consumer.attach(self._groups.resolve(consumer.topic))
+        for producer in self._producers.values():
+            groups = self._groups.resolve(producer.topic)
+            if not producer.counts_for(groups):
+                self._queue.withdraw(producer, now_ns)
+                producer.attach(groups)
+                if producer.held:
+                    self._queue.wait(producer, now_ns)
+        self._resume()
+
+    def drain(self, now_ns: int) -> None:
+        """Let no further SEND through, the held ones included; the client will send them again.
+
+        Raises:
+            MalformedFrame: as ``advance``.
+        """
+        self._now_ns = now_ns
+        self._draining = True
+        for producer in self._producers.values():
+            self._drop_held(producer)
+        self._resume()
+
+    def close(self, now_ns: int) -> None:
+        """The connection is gone, and with it all its participants."""
+        self._now_ns = now_ns
+        for producer in tuple(self._producers.values()):
+            self._end(producer)
+        for consumer in tuple(self._consumers.values()):
+            self._end(consumer)
+
+    # Holding and letting go
+
+    def _hold(
+        self, producer: Producer, data: bytes, start: int, frame_end: int, cost: tuple[int, int]
+    ) -> Verdict | int:
+        if frame_end > len(data):
+            return frame_end
+        frame_size = frame_end - start
+        if self.held_bytes and self.held_bytes + frame_size > self._held_bytes_max:
+            self._tally.pauses += 1
+            return Verdict.STOP
+        producer.hold(data[start:frame_end], *cost)
+        self.held_bytes += frame_size
+        if producer.waits_for is None:
+            self._queue.wait(producer, self._now_ns)
+        return Verdict.TAKEN
+
+    def _forward_held(self, frame: bytes) -> None:
+        self.held_bytes -= len(frame)
+        self._from_client.insert(frame)
+        self._released()
+
+    def _drop_held(self, producer: Producer) -> bool:
+        """Drop held SENDs; tell whether commands waited behind them, which go to the broker now."""
+        self._queue.withdraw(producer, self._now_ns)
+        self.held_bytes -= producer.held_bytes
+        self._tally.dropped_frames += len(producer.held)
+        stuck = producer.drop_held()
+        for frame in stuck:
+            self._from_client.insert(frame)
+        return bool(stuck)
+
+    def _end(self, participant: Producer | Consumer) -> bool:
+        """End a participant; tell whether commands went to the broker by that."""
+        stuck = isinstance(participant, Producer) and self._drop_held(participant)
+        self._roster.remove(participant)
+        return stuck
+
+    def _resume(self) -> None:
+        if self.paused and self.held_bytes <= self._held_bytes_max // 2:
+            self._from_client.resume()
+
+    # What the client sends
+
+    def _client_handlers(self) -> dict[int, Handler]:
+        return {
+            SEND: self._on_send,
+            PRODUCER: self._on_producer,
+            CLOSE_PRODUCER: self._on_close_producer,
+            SUBSCRIBE: self._on_subscribe,
+            CLOSE_CONSUMER: self._on_close_consumer,
+            UNSUBSCRIBE: self._on_unsubscribe,
+        }
+
+    def _on_send(self, data: bytes, start: int, command_end: int, frame_end: int) -> Verdict | int:
+        producer_id, messages = commands.read_send(data, start + 8, command_end)
+        if self._draining:
+            return Verdict.DISCARD
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            return _PASSES  # the broker ignores what it has just closed, and objects to the rest
+        size = frame_end - command_end
+        if producer.held or not self._queue.admit(producer.limiters, messages, size, self._now_ns):
+            return self._hold(producer, data, start, frame_end, (messages, size))
+        producer.unanswered += 1
+        if producer.exempt:
+            self._tally.replicated_messages += messages
+            self._tally.replicated_bytes += size
+        return _PASSES
+
+    def _on_producer(
+        self, data: bytes, start: int, command_end: int, frame_end: int
+    ) -> Verdict | int:
+        command = commands.read_producer(data, start + 8, command_end)
+        former = self._producers.get(command.producer_id)
+        verdict = _PASSES
+        if former is not None:
+            if frame_end > len(data):
+                return frame_end
+            # The client begins anew and sends again what has no receipt. Should a CLOSE_PRODUCER
+            # have waited, this command has to follow it.
+            if self._end(former):
+                self._from_client.insert(data[start:frame_end])
+                verdict = Verdict.TAKEN
+        self._roster.open_producer(command)
+        return verdict
+
+    def _on_close_producer(
+        self, data: bytes, start: int, command_end: int, frame_end: int
+    ) -> Verdict | int:
+        producer_id, request_id = commands.read_close(data, start + 8, command_end, CLOSE_PRODUCER)
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            return _PASSES
+        verdict: Verdict | int = _PASSES
+        if producer.held:
+            verdict = self._hold(producer, data, start, frame_end, (0, 0))
+        self._roster.closing(producer, request_id)
+        return verdict
+
+    def _on_subscribe(self, data: bytes, start: int, command_end: int, _frame_end: int) -> Verdict:
+        command = commands.read_subscribe(data, start + 8, command_end)
+        former = self._consumers.get(command.consumer_id)
+        if former is not None:
+            self._end(former)
+        self._roster.open_consumer(command)
+        return _PASSES
+
+    def _on_close_consumer(
+        self, data: bytes, start: int, command_end: int, _frame_end: int
+    ) -> Verdict:
+        consumer_id, request_id = commands.read_close(data, start + 8, command_end, CLOSE_CONSUMER)
+        consumer = self._consumers.get(consumer_id)
+        if consumer is not None:
+            self._roster.closing(consumer, request_id)
+        return _PASSES
+
+    def _on_unsubscribe(
+        self, data: bytes, start: int, command_end: int, _frame_end: int
+    ) -> Verdict:
+        consumer_id, request_id = commands.read_close(data, start + 8, command_end, UNSUBSCRIBE)
+        consumer = self._consumers.get(consumer_id)
+        if consumer is not None:
+            self._roster.unsubscribing(consumer, request_id)
+        return _PASSES
+
+    # What the broker sends
+
+    def _broker_handlers(self) -> dict[int, Handler]:
+        answers = BrokerAnswers(self._roster, self._end)
+        return answers.handlers() | {CONNECTED: self._on_connected, PING: self._on_ping}
+
+    def _on_connected(self, data: bytes, start: int, command_end: int, _frame_end: int) -> Verdict:
+        size = commands.read_max_message_size(data, start + 8, command_end)
+        if size is not None:
+            self._from_client.frame_max = self._from_broker.frame_max = size + FRAME_PADDING
+        return _PASSES
+
+    def _on_ping(self, _data: bytes, _start: int, _command_end: int, _frame_end: int) -> Verdict:
+        if self.paused:
+            self._from_client.insert(PONG_FRAME)
+            self._tally.keep_alive_replies += 1
+        return _PASSES

@@ -1,0 +1,143 @@
+"""A gate without sockets: sessions, groups and a queue under a clock that the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+import uvloop
+
+from coordinator.core.model import Attachments, MonitoringClass, Rates
+from coordinator.gate.admission import AdmissionQueue
+from coordinator.gate.groups import GroupTable
+from coordinator.gate.session import HELD_BYTES_MAX, Session
+from coordinator.gate.tally import Tally
+from tests.gate import peer
+
+START_NS = 100_000_000_000
+MILLISECOND_NS = 1_000_000
+TOPIC = "persistent://tenant/ns/topic"
+
+
+@dataclass
+class Story:
+    """A listener that remembers what it was told."""
+
+    participants: list[tuple[str, MonitoringClass, int]] = field(default_factory=list)
+
+    def participants_changed(
+        self, group: str, monitoring_class: MonitoringClass, count: int
+    ) -> None:
+        self.participants.append((group, monitoring_class, count))
+
+
+class Client:
+    """One connection: what is sent and received, as whole frames."""
+
+    def __init__(self, bench: Bench, held_bytes_max: int) -> None:
+        self._bench = bench
+        self.session = Session(
+            bench.groups,
+            bench.queue,
+            bench.tally,
+            released=lambda: bench.released.append(self),
+            held_bytes_max=held_bytes_max,
+        )
+
+    def sends(self, *frames: bytes) -> list[bytes]:
+        """The client sends this in one piece; returned is what reaches the broker by it."""
+        self.session.receive_from_client(b"".join(frames), self._bench.now_ns)
+        return self.broker_got()
+
+    def is_sent(self, *frames: bytes) -> list[bytes]:
+        """The broker sends this in one piece; returned is what reaches the client by it."""
+        self.session.receive_from_broker(b"".join(frames), self._bench.now_ns)
+        return self.client_got()
+
+    def broker_got(self) -> list[bytes]:
+        """What the broker received since the last look."""
+        return _take(self.session.to_broker)
+
+    def client_got(self) -> list[bytes]:
+        """What the client received since the last look."""
+        return _take(self.session.to_client)
+
+
+class Bench:
+    """The pure gate: one clock, one queue, any number of connections."""
+
+    def __init__(self) -> None:
+        self.now_ns = START_NS
+        self.story = Story()
+        self.groups = GroupTable(self.story)
+        self.queue = AdmissionQueue()
+        self.tally = Tally()
+        self.released: list[Client] = []
+        self.clients: list[Client] = []
+
+    def client(self, held_bytes_max: int = HELD_BYTES_MAX) -> Client:
+        """A new connection."""
+        client = Client(self, held_bytes_max)
+        self.clients.append(client)
+        return client
+
+    def producing(
+        self, topic: str = TOPIC, producer_id: int = 1, held_bytes_max: int = HELD_BYTES_MAX
+    ) -> Client:
+        """A new connection with one producer."""
+        client = self.client(held_bytes_max)
+        client.sends(peer.producer(topic, producer_id, request_id=producer_id))
+        client.is_sent(peer.producer_success(producer_id))
+        return client
+
+    def attach(self, tenants: dict[str, str] | None = None, **namespaces: str) -> None:
+        """Attach tenants, and namespaces of the tenant named tenant."""
+        self.groups.attachments = Attachments(
+            tenants or {}, {f"tenant/{name}": group for name, group in namespaces.items()}
+        )
+        for client in self.clients:
+            client.session.reattach(self.now_ns)
+
+    def limit(self, group: str, messages: int | None = None, size: int | None = None) -> None:
+        """Limit a group's publishes."""
+        rates = Rates(publish_messages=messages, publish_bytes=size)
+        self.queue.serve_limiter(self.groups.set_limits(group, rates, self.now_ns), self.now_ns)
+
+    def wait(self, milliseconds: int) -> None:
+        """Let time pass, waking the queue whenever it asks for that."""
+        until_ns = self.now_ns + milliseconds * MILLISECOND_NS
+        while (due_ns := self.queue.next_wake_ns()) is not None and due_ns <= until_ns:
+            self.now_ns = max(self.now_ns, due_ns)
+            self.queue.serve(self.now_ns)
+            released, self.released[:] = tuple(self.released), []
+            for client in released:
+                client.session.advance(self.now_ns)
+        self.now_ns = until_ns
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Whatever has a socket is tested on both event loops."""
+    return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    """A gate whose books must balance when the test is over."""
+    bench = Bench()
+    yield bench
+    for client in bench.clients:
+        client.session.close(bench.now_ns)
+        assert client.session.held_bytes == 0
+        assert client.session.producers == client.session.consumers == 0
+    assert bench.queue.waiting == 0
+    assert bench.queue.next_wake_ns() is None
+    assert all(traffic.participants == 0 for traffic in bench.groups.collect(bench.now_ns))
+    assert bench.groups.collect(bench.now_ns) == ()
+
+
+def _take(buffers: list[bytes | memoryview]) -> list[bytes]:
+    taken = peer.split(b"".join(buffers))
+    buffers.clear()
+    return taken

@@ -1,0 +1,117 @@
+"""The publish limiter of one group."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass, Rates
+from coordinator.core.token_bucket import TokenBucket
+from coordinator.gate.counters import TrafficCounter
+from coordinator.gate.limiter import PublishLimiter
+from tests.gate.conftest import MILLISECOND_NS, START_NS, Story
+
+
+@pytest.fixture
+def limiter() -> PublishLimiter:
+    """Without any limit."""
+    return PublishLimiter(TrafficCounter("group", MonitoringClass.PUBLISH, Story()))
+
+
+def passed(limiter: PublishLimiter, messages: int, size: int, now_ns: int) -> int:
+    """How many messages of this cost the limiter lets through at a moment; 1,000 is no end in sight."""
+    for count in range(1000):
+        if not limiter.admits(messages, size, now_ns):
+            return count
+        limiter.consume(messages, size)
+    return 1000
+
+
+def test_no_limit_admits_everything(limiter: PublishLimiter) -> None:
+    """And counts it."""
+    limiter.set_limits(Rates(), START_NS)
+
+    assert passed(limiter, 10, 10**9, START_NS) == 1000
+    assert (limiter.counter.messages, limiter.counter.bytes) == (10_000, 10**12)
+
+
+def test_a_new_limit_starts_empty_and_saves_up_50_ms(limiter: PublishLimiter) -> None:
+    """No free burst on change, and a small one after a rest."""
+    limiter.set_limits(Rates(publish_messages=1000), START_NS)
+
+    assert passed(limiter, 1, 100, START_NS) == 0
+    assert passed(limiter, 1, 100, START_NS + 10 * MILLISECOND_NS) == 10
+    assert passed(limiter, 1, 100, START_NS + 10 * NANOS_PER_SECOND) == 50
+
+
+def test_messages_and_bytes_must_both_be_there(limiter: PublishLimiter) -> None:
+    """The scarcer one decides, and what it refuses costs nothing of the other."""
+    limiter.set_limits(Rates(publish_messages=1000, publish_bytes=1000), START_NS)
+    now_ns = START_NS + NANOS_PER_SECOND
+
+    assert passed(limiter, 1, 10, now_ns) == 5
+    assert limiter.binding(1, 10, now_ns) == (False, True)
+    assert limiter.admits(45, 0, now_ns)
+
+
+def test_a_rate_of_zero_lets_nothing_pass(limiter: PublishLimiter) -> None:
+    """Not even what had been saved up; and nobody can say when it will."""
+    limiter.set_limits(Rates(publish_messages=1000), START_NS)
+    now_ns = START_NS + NANOS_PER_SECOND
+    limiter.set_limits(Rates(publish_messages=0), now_ns)
+
+    assert passed(limiter, 1, 0, now_ns + NANOS_PER_SECOND) == 0
+    assert limiter.wait_ns(1, 0, now_ns + NANOS_PER_SECOND) is None
+
+
+def test_a_change_of_rate_keeps_the_balance(limiter: PublishLimiter) -> None:
+    """No refill, and debt stays debt."""
+    limiter.set_limits(Rates(publish_messages=1000), START_NS)
+    now_ns = START_NS + NANOS_PER_SECOND
+    assert passed(limiter, 500, 0, now_ns) == 1  # 450 in debt
+
+    limiter.set_limits(Rates(publish_messages=100_000), now_ns)
+
+    assert limiter.wait_ns(1, 0, now_ns) == 451 * 10_000
+
+
+def test_a_large_message_passes_when_the_bucket_is_nearly_full(limiter: PublishLimiter) -> None:
+    """One wake interval short of full, so that a late wake-up costs nothing."""
+    limiter.set_limits(Rates(publish_messages=1000), START_NS)
+
+    assert limiter.wait_ns(10_000, 0, START_NS) == 45 * MILLISECOND_NS
+    assert passed(limiter, 10_000, 0, START_NS + 45 * MILLISECOND_NS) == 1
+    assert limiter.wait_ns(1, 0, START_NS + 45 * MILLISECOND_NS) == 9_956 * MILLISECOND_NS
+
+
+def test_the_first_message_of_a_slow_limit_waits_for_one_token(limiter: PublishLimiter) -> None:
+    """A bucket holds at least one message, however low the rate."""
+    limiter.set_limits(Rates(publish_messages=2), START_NS)
+
+    assert passed(limiter, 1, 0, START_NS + 499 * MILLISECOND_NS) == 0
+    assert passed(limiter, 1, 0, START_NS + 500 * MILLISECOND_NS) == 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_noting_totals_is_as_exact_as_asking_the_bucket_each_time(seed: int) -> None:
+    """The shortcut of the hot path decides like the bucket alone, on random traffic and changes."""
+    dice = random.Random(seed)
+    limiter = PublishLimiter(TrafficCounter("group", MonitoringClass.PUBLISH, Story()))
+    rate = 1000
+    limiter.set_limits(Rates(publish_messages=rate), START_NS)
+    bucket = TokenBucket(rate=rate, capacity=50, initial=0, now_ns=START_NS, resolution_ns=0)
+    now_ns = START_NS
+    for _ in range(2000):
+        now_ns += dice.choice([0, 0, 0, dice.randrange(3 * MILLISECOND_NS)])
+        if dice.random() < 0.01:
+            rate = dice.randrange(100, 10_000)
+            limiter.set_limits(Rates(publish_messages=rate), now_ns)
+            bucket.set_rate(rate, rate // 20, now_ns)
+        messages = dice.choice([1, 1, 1, 3, 400])
+        enough = max(1, bucket.capacity + -rate // 200)
+        admitted = bucket.balance(now_ns) >= min(messages, enough)
+        assert limiter.admits(messages, 100, now_ns) is admitted
+        if admitted:
+            bucket.consume(messages, now_ns)
+            limiter.consume(messages, 100)

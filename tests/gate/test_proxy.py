@@ -1,0 +1,345 @@
+"""The gate with real sockets, between a test's client and a broker of a few lines."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Self
+
+import pytest
+import structlog
+
+from coordinator.core.model import Attachments, MonitoringClass, Rates
+from coordinator.gate import Gate
+from tests.gate import peer
+from tests.gate.conftest import TOPIC, Story
+
+GROUP = Attachments({}, {"tenant/ns": "group"})
+
+
+class MonotonicClock:
+    """The real one."""
+
+    def now_ns(self) -> int:
+        return time.monotonic_ns()
+
+
+class FakeBroker:
+    """Answers PRODUCER and SEND as a broker does, and remembers what it received."""
+
+    def __init__(self) -> None:
+        self.received: list[bytes] = []
+        self.writers: list[asyncio.StreamWriter] = []
+        #: Whether SENDs get their receipts.
+        self.answers = True
+        self._server: asyncio.Server | None = None
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @property
+    def port(self) -> int:
+        assert self._server is not None
+        return int(self._server.sockets[0].getsockname()[1])
+
+    def stop(self) -> None:
+        """Close the port and every connection."""
+        assert self._server is not None
+        self._server.close()
+        for writer in self.writers:
+            writer.close()
+
+    def sends(self) -> list[bytes]:
+        """The SENDs among what was received."""
+        return [frame for frame in self.received if peer.kind_of(frame) == 6]
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
+        while frame := await read_frame(reader):
+            self.received.append(frame)
+            if peer.kind_of(frame) == 5:
+                writer.write(peer.producer_success(1))
+            elif peer.kind_of(frame) == 6 and self.answers:
+                writer.write(peer.receipt(frame[13], frame[15]))
+            elif peer.kind_of(frame) == 18:
+                writer.write(peer.PONG)
+        writer.close()
+
+
+async def read_frame(reader: asyncio.StreamReader) -> bytes:
+    """The next frame; nothing at the end of the stream."""
+    try:
+        head = await reader.readexactly(4)
+        return head + await reader.readexactly(int.from_bytes(head, "big"))
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return b""
+
+
+class Client:
+    """A client's socket."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    async def asks(self, request: bytes) -> bytes:
+        """Send a frame and wait for the next one to come."""
+        self.writer.write(request)
+        return await self.next()
+
+    async def next(self) -> bytes:
+        """The next frame; nothing when the connection is closed."""
+        async with asyncio.timeout(10):
+            return await read_frame(self.reader)
+
+
+class Site:
+    """A gate in front of a fake broker."""
+
+    def __init__(self, gate: Gate, broker: FakeBroker, story: Story) -> None:
+        self.gate, self.broker, self.story = gate, broker, story
+        self.clients: list[Client] = []
+
+    async def client(self, producer: bool = True) -> Client:
+        """Connect, and open producer 1."""
+        client = Client(*await asyncio.open_connection("127.0.0.1", self.gate.port))
+        self.clients.append(client)
+        if producer:
+            assert await client.asks(peer.producer(TOPIC)) == peer.producer_success(1)
+        return client
+
+
+@asynccontextmanager
+async def site(upstream: int | None = None, held_bytes_max: int = 1_000_000) -> AsyncIterator[Site]:
+    """A gate that is closed when the test is over."""
+    async with FakeBroker() as broker:
+        story = Story()
+        gate = Gate(
+            listen_host="127.0.0.1",
+            listen_port=0,
+            upstream_host="127.0.0.1",
+            upstream_port=broker.port if upstream is None else upstream,
+            listener=story,
+            clock=MonotonicClock(),
+            held_bytes_max=held_bytes_max,
+        )
+        await gate.start()
+        here = Site(gate, broker, story)
+        try:
+            yield here
+        finally:
+            for client in here.clients:
+                client.writer.close()
+            await gate.close()
+            assert gate.figures().connections == 0
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop run until something is so."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+async def test_frames_and_receipts_pass() -> None:
+    """From the client to the broker and back."""
+    async with site() as here:
+        client = await here.client()
+
+        assert await client.asks(peer.send(1, 5)) == peer.receipt(1, 5)
+        assert await client.asks(peer.PING) == peer.PONG
+        assert here.broker.received == [peer.producer(TOPIC), peer.send(1, 5), peer.PING]
+
+
+async def test_a_frame_of_megabytes_passes_whole() -> None:
+    """Through every buffer in between."""
+    async with site() as here:
+        client = await here.client()
+        frame = peer.send(1, 1, content=bytes(range(256)) * 20_000)
+
+        assert await client.asks(frame) == peer.receipt(1, 1)
+        assert here.broker.received[-1] == frame
+
+
+async def test_a_slow_reader_stops_the_other_side() -> None:
+    """Megabytes for a client that does not read stay at the broker, and arrive when it does."""
+    async with site() as here:
+        client = await here.client()
+        frame = peer.delivery(content=b"y" * 1_000_000)
+        here.broker.writers[0].writelines([frame] * 40)
+        await asyncio.sleep(0.05)
+
+        transport = here.broker.writers[0].transport
+        assert transport.get_write_buffer_size() > 10_000_000
+        for _ in range(40):
+            assert await client.next() == frame
+
+
+async def test_a_limit_holds_and_its_end_releases() -> None:
+    """Held messages wait for tokens, and not for the timer when the limit is lifted."""
+    async with site() as here:
+        here.gate.set_attachments(GROUP)
+        here.gate.set_limits("group", Rates(publish_messages=0))
+        client = await here.client()
+        client.writer.write(peer.send(1, 1) + peer.send(1, 2))
+        assert await client.asks(peer.PING) == peer.PONG
+        held = here.gate.figures()
+
+        here.gate.remove_limits("group")
+
+        assert [await client.next(), await client.next()] == [
+            peer.receipt(1, 1),
+            peer.receipt(1, 2),
+        ]
+        assert (held.held_frames, held.producers, held.waiting_producers) == (2, 1, 1)
+        assert here.story.throttled == [("group", MonitoringClass.PUBLISH)]
+        assert here.gate.figures().held_frames == 0
+
+
+async def test_the_timer_releases_what_may_pass() -> None:
+    """Ten messages at 200/s need no further stimulus."""
+    async with site() as here:
+        here.gate.set_attachments(GROUP)
+        here.gate.set_limits("group", Rates(publish_messages=200))
+        client = await here.client()
+        client.writer.writelines(peer.send(1, number) for number in range(10))
+
+        assert [await client.next() for _ in range(10)] == [peer.receipt(1, n) for n in range(10)]
+        (traffic,) = here.gate.collect()
+        assert (traffic.messages, traffic.participants, traffic.topics) == (10, 1, 1)
+        assert traffic.messages_held_ns > 10_000_000
+
+
+async def test_a_client_beyond_its_bound_is_not_read() -> None:
+    """What the gate cannot hold stays in the client's socket, and comes when there is room."""
+    async with site(held_bytes_max=100_000) as here:
+        here.gate.set_attachments(GROUP)
+        here.gate.set_limits("group", Rates(publish_messages=0))
+        client = await here.client()
+        frame = peer.send(1, 1, content=b"z" * 50_000)
+        client.writer.writelines([frame] * 400)
+        await until(lambda: here.gate.figures().pauses == 1)
+        here.broker.writers[0].write(peer.PING)
+        await until(lambda: peer.PONG in here.broker.received)
+        stuck = here.gate.figures()
+
+        here.gate.remove_limits("group")
+        await until(lambda: len(here.broker.sends()) == 400)
+
+        assert stuck.held_bytes <= 100_000
+        assert stuck.keep_alive_replies == 1
+        assert await client.next() == peer.PING
+
+
+async def test_a_changed_attachment_takes_effect_on_open_connections() -> None:
+    """A producer that was free is held from now on."""
+    async with site() as here:
+        here.gate.set_limits("group", Rates(publish_messages=0))
+        client = await here.client()
+        assert await client.asks(peer.send(1, 1)) == peer.receipt(1, 1)
+
+        here.gate.set_attachments(GROUP)
+
+        client.writer.write(peer.send(1, 2))
+        await until(lambda: here.gate.figures().held_frames == 1)
+        here.gate.set_attachments(Attachments())
+        assert await client.next() == peer.receipt(1, 2)
+
+
+async def test_a_malformed_frame_closes_that_connection_only() -> None:
+    """With a reason in the log and in the figures."""
+    async with site() as here:
+        good, bad = await here.client(), await here.client()
+        with structlog.testing.capture_logs() as logs:
+            assert await bad.asks(b"GET / HTTP/1.1\r\n\r\n") == b""
+            await until(lambda: here.gate.figures().connections == 1)
+
+        assert await good.asks(peer.send()) == peer.receipt()
+        assert here.gate.figures().malformed_closes == {"frame size out of bounds": 1}
+        assert [(log["log_level"], log["side"]) for log in logs] == [("warning", "client")]
+
+
+async def test_a_broker_out_of_reach_turns_clients_away() -> None:
+    """Each one is counted, the log says it once a minute."""
+    async with FakeBroker() as broker:
+        port = broker.port
+    async with site(upstream=port) as here:
+        with structlog.testing.capture_logs() as logs:
+            for _ in range(3):
+                client = await here.client(producer=False)
+                assert await client.next() == b""
+
+        assert here.gate.figures().upstream_failures == 3
+        assert [log["log_level"] for log in logs] == ["warning"]
+
+
+async def test_the_end_of_either_side_ends_the_other() -> None:
+    """And what it had held."""
+    async with site() as here:
+        here.gate.set_attachments(GROUP)
+        here.gate.set_limits("group", Rates(publish_messages=0))
+        leaver, left = await here.client(), await here.client()
+        leaver.writer.write(peer.send())
+        await until(lambda: here.gate.figures().held_frames == 1)
+
+        leaver.writer.close()
+        await until(lambda: here.gate.figures().connections == 1)
+        here.broker.writers[1].close()
+
+        assert await left.next() == b""
+        assert here.gate.figures().held_bytes == 0
+        assert here.story.participants[-1] == ("group", MonitoringClass.PUBLISH, 0)
+
+
+async def test_a_drain_answers_what_was_forwarded_and_discards_what_was_held() -> None:
+    """So that the client sends again exactly what the broker does not have."""
+    async with site() as here:
+        here.gate.set_attachments(GROUP)
+        here.broker.answers = False
+        client = await here.client()
+        client.writer.write(peer.send(1, 1) + peer.send(1, 2))
+        await until(lambda: len(here.broker.sends()) == 2)
+        here.gate.set_limits("group", Rates(publish_messages=0))
+        client.writer.write(peer.send(1, 3))
+        await until(lambda: here.gate.figures().held_frames == 1)
+
+        drain = asyncio.create_task(here.gate.drain(5))
+        await asyncio.sleep(0.01)
+        client.writer.write(peer.send(1, 4))
+        here.broker.writers[0].write(peer.receipt(1, 1) + peer.receipt(1, 2))
+        heard = [await client.next() for _ in range(3)]
+        here.broker.writers[0].write(peer.delivery())  # too late for anybody
+        await asyncio.sleep(0.01)
+        client.writer.close()
+        await drain
+
+        assert heard == [peer.receipt(1, 1), peer.receipt(1, 2), b""]
+        assert len(here.broker.sends()) == 2
+        with pytest.raises(OSError, match=r"refused|failed|Connect"):
+            await asyncio.open_connection("127.0.0.1", here.gate.port)
+
+
+async def test_a_drain_ends_although_a_broker_never_answers() -> None:
+    """Its timeout bounds it, and the log says that it ran out."""
+    async with site() as here:
+        here.broker.answers = False
+        client = await here.client()
+        client.writer.write(peer.send())
+        await until(lambda: len(here.broker.sends()) == 1)
+
+        with structlog.testing.capture_logs() as logs:
+            await here.gate.drain(0.05)
+
+        assert [log["connections"] for log in logs] == [1]
+        assert await client.next() == b""
