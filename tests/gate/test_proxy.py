@@ -203,7 +203,6 @@ async def test_a_limit_holds_and_its_end_releases() -> None:
             peer.receipt(1, 2),
         ]
         assert (held.held_frames, held.producers, held.waiting_producers) == (2, 1, 1)
-        assert here.story.throttled == [("group", MonitoringClass.PUBLISH)]
         assert here.gate.figures().held_frames == 0
 
 
