@@ -12,9 +12,9 @@ Rules of this module, each of them learnt from kazoo 2.11's source or by measuri
 * **A dead client is replaced.** kazoo's connection thread ends for good on what it does not expect,
   such as a reply out of order, and says so only if it was connected before. A new client is needed:
   a stopped one keeps its own "close" request queued and would end its next session with it.
-* **LOST is decided here.** kazoo says LOST only when a server says so, which takes a server. Once
-  SUSPENDED has lasted for the session timeout the others may have dropped us, so LOST is reported
-  then. If the session turns out to have survived, CONNECTED follows and joining again is harmless.
+
+LOST is what a server says, so it takes a server; how long SUSPENDED may last before the others have
+dropped this sidecar is the core's to count (coordinator.core.trouble).
 
 States are reported in order and only when they change: CONNECTED, SUSPENDED, LOST. There is no report
 until the first connection.
@@ -111,8 +111,6 @@ class ZooKeeperSession:
         self._listeners: list[Callable[[ConnectionState], None]] = []
         self._state: ConnectionState | None = None
         self._connected = asyncio.Event()
-        #: Reports LOST when SUSPENDED lasts too long; None in every other state.
-        self._lost_timer: asyncio.TimerHandle | None = None
         self._supervisor: asyncio.Task[None] | None = None
 
     def session_id(self) -> int:
@@ -150,7 +148,6 @@ class ZooKeeperSession:
         if self._supervisor is not None:
             self._supervisor.cancel()
             await asyncio.wait({self._supervisor})
-        self._cancel_lost_timer()
         stopping = asyncio.create_task(asyncio.to_thread(_stop_client, self._client))
         done, _ = await asyncio.wait({stopping}, timeout=_STOP_TIMEOUT_S)
         if not done:
@@ -227,7 +224,6 @@ class ZooKeeperSession:
         self.post(self._apply_kazoo_state, state)
 
     def _apply_kazoo_state(self, state: str) -> None:
-        self._cancel_lost_timer()
         if state == KazooState.CONNECTED:
             self._connected.set()
             self._report(ConnectionState.CONNECTED)
@@ -237,14 +233,6 @@ class ZooKeeperSession:
             self._report(ConnectionState.LOST)
         elif self._state is not ConnectionState.LOST:
             self._report(ConnectionState.SUSPENDED)
-            self._lost_timer = asyncio.get_running_loop().call_later(
-                self._session_timeout_s, self._report, ConnectionState.LOST
-            )
-
-    def _cancel_lost_timer(self) -> None:
-        if self._lost_timer is not None:
-            self._lost_timer.cancel()
-            self._lost_timer = None
 
     def _report(self, state: ConnectionState) -> None:
         if state is self._state:

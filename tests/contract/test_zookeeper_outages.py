@@ -138,18 +138,20 @@ async def test_a_short_freeze_suspends_and_the_registration_lives_on(
         assert sidecar.members.last == (Member("broker-1", incarnation, ""),)
 
 
-async def test_a_silent_zookeeper_counts_as_lost_after_the_session_timeout(
+async def test_a_registration_outlives_a_silent_zookeeper_or_is_said_to_be_lost(
     own_zookeeper: OwnZooKeeper,
 ) -> None:
-    """Kazoo would say SUSPENDED for as long as no server answers."""
+    """SUSPENDED for as long as no server answers: nobody can expire a session meanwhile."""
     async with a_sidecar(own_zookeeper.hosts) as sidecar:
         first = await sidecar.membership.join("broker-1", "")
         own_zookeeper.kill()
         await _is(SUSPENDED, sidecar)
-        await _is(LOST, sidecar)
         await asyncio.to_thread(own_zookeeper.start)
         await _is(CONNECTED, sidecar)
-        assert sidecar.states.values == [CONNECTED, SUSPENDED, LOST, CONNECTED]
+        assert sidecar.states.values in (
+            [CONNECTED, SUSPENDED, CONNECTED],
+            [CONNECTED, SUSPENDED, LOST, CONNECTED],
+        )
         second = await sidecar.membership.join("broker-1", "")
         assert second > first
         await sidecar.members.until(lambda m: m == (Member("broker-1", second, ""),))
