@@ -1,8 +1,9 @@
 """This broker's own traffic, made from the gate's counts into one sample per round.
 
 A sample is what the next report says: how much was admitted in the round, for how much of it producers
-waited for tokens, and the demand estimated from both. When producers were held for all of the latest
-counts the demand is unbounded at once, without waiting for the end of the round.
+waited for tokens, and the demand estimated from both (demand.py). A broker whose producers waited, and
+whose limit was used up, for all of the latest counts is saturated at once, without waiting for the end
+of the round.
 
 Invariant: a meter exists only for a group and class with participants, with traffic in the last round,
 or with farewell reports still to be sent.
@@ -10,70 +11,103 @@ or with farewell reports still to be sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Iterator, Mapping
 
-from coordinator.core.demand import estimate
-from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass, Traffic, Unit, Usage
+from coordinator.core.demand import DemandEstimate
+from coordinator.core.model import (
+    DIMENSIONS_OF,
+    NANOS_PER_SECOND,
+    MonitoringClass,
+    Rates,
+    Traffic,
+    Usage,
+)
 from coordinator.core.settings import CoreSettings
 
 Key = tuple[str, MonitoringClass]
 
+_RECENT_COUNTS = 2
+"""So many counts in a row must show saturation before it is believed."""
 
-@dataclass(slots=True)
+_USED_UP_PERMILLE = 800
+"""Of a limit, over a few counts: less exact than over a round, since wakes fall between counts."""
+
+
 class UnitMeter:
     """Messages or bytes of one group and class at this broker."""
 
-    #: Counted in the present round.
-    admitted: int = 0
-    held_ns: int = 0
-    #: The last two counts: (held, elapsed).
-    recent: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))
-    #: The last closed round.
-    sample: int = 0
-    sample_held_permille: int = 0
-    #: Per second; None is unbounded.
-    demand: int | None = 0
+    __slots__ = (
+        "_admitted", "_estimate", "_held_ns", "_recent", "_saturated_permille",
+        "sample", "sample_held_permille",
+    )  # fmt: skip
 
-    def count(self, admitted: int, held_ns: int, elapsed_ns: int) -> None:
-        """Add what the gate counted in the last ``elapsed_ns``."""
-        self.admitted += admitted
-        self.held_ns += held_ns
-        self.recent = (self.recent[1], (held_ns, elapsed_ns))
+    def __init__(self, settings: CoreSettings) -> None:
+        self._saturated_permille = settings.saturated_permille
+        self._estimate = DemandEstimate(settings)
+        #: Counted in the present round.
+        self._admitted = 0
+        self._held_ns = 0
+        #: The last counts: (admitted, held, elapsed).
+        self._recent: deque[tuple[int, int, int]] = deque(maxlen=_RECENT_COUNTS)
+        #: The last closed round.
+        self.sample = 0
+        self.sample_held_permille = 0
 
-    def recent_permille(self) -> int:
-        """For how much of the last two counts producers were held, in thousandths."""
-        (held, elapsed), (held_last, elapsed_last) = self.recent
-        return _permille(held + held_last, elapsed + elapsed_last)
+    @property
+    def demand(self) -> int | None:
+        """What would be admitted without a limit, per second; None is unbounded."""
+        return self._estimate.demand
 
-    def close_round(self, elapsed_ns: int, settings: CoreSettings) -> None:
+    def count(self, admitted: int, held_ns: int, elapsed_ns: int, limit: int | None) -> bool:
+        """Add what the gate counted; tell whether the broker has become saturated just now."""
+        self._admitted += admitted
+        self._held_ns += held_ns
+        self._recent.append((admitted, held_ns, elapsed_ns))
+        if self.demand is None or limit is None or not self._is_saturated(limit):
+            return False
+        self._estimate.saturate()
+        return True
+
+    def close_round(self, elapsed_ns: int, limit: int | None) -> None:
         """Turn what was counted into the round's sample and start the next round."""
-        self.sample = self.admitted
-        self.sample_held_permille = max(_permille(self.held_ns, elapsed_ns), self.recent_permille())
-        rate = self.admitted * NANOS_PER_SECOND // elapsed_ns
-        self.demand = estimate(rate, self.sample_held_permille, self.demand, settings)
-        self.admitted = self.held_ns = 0
+        self.sample = self._admitted
+        self.sample_held_permille = _permille(self._held_ns, elapsed_ns)
+        self._admitted = self._held_ns = 0
+        if limit is not None and self._is_saturated(limit):
+            self._estimate.saturate()  # it began late in the round: the sample does not show it
+        else:
+            rate = self.sample * NANOS_PER_SECOND // elapsed_ns
+            self._estimate.observe(rate, self.sample_held_permille, limit)
 
     def is_idle(self) -> bool:
         """Whether the last round had nothing to tell."""
         return self.sample == 0 and self.sample_held_permille == 0
 
+    def _is_saturated(self, limit: int) -> bool:
+        """Whether somebody waited, and the limit was used up, for all of the last counts."""
+        if len(self._recent) < _RECENT_COUNTS:
+            return False
+        admitted, held_ns, elapsed_ns = map(sum, zip(*self._recent, strict=True))
+        if _permille(held_ns, elapsed_ns) < self._saturated_permille:
+            return False
+        # One more, since a limit of a few per second admits nothing in most counts.
+        return (admitted + 1) * NANOS_PER_SECOND * 1000 >= limit * elapsed_ns * _USED_UP_PERMILLE
 
-@dataclass(slots=True)
+
 class Meter:
     """One group's and class's traffic at this broker."""
 
-    messages: UnitMeter = field(default_factory=UnitMeter)
-    bytes: UnitMeter = field(default_factory=UnitMeter)
-    #: As they are now.
-    participants: int = 0
-    topics: int = 0
-    #: Reports of zero that are still owed after the last participant left.
-    farewells: int = 0
+    __slots__ = ("bytes", "farewells", "messages", "participants", "topics")
 
-    def unit(self, unit: Unit) -> UnitMeter:
-        """The meter of one unit."""
-        return self.messages if unit is Unit.MESSAGES else self.bytes
+    def __init__(self, settings: CoreSettings) -> None:
+        self.messages = UnitMeter(settings)
+        self.bytes = UnitMeter(settings)
+        #: As they are now.
+        self.participants = 0
+        self.topics = 0
+        #: Reports of zero that are still owed after the last participant left.
+        self.farewells = 0
 
     def usage(self, messages_limit: int | None, bytes_limit: int | None) -> Usage:
         """What to report now, with the limits in force."""
@@ -105,33 +139,28 @@ class Meters:
         """The meter of a group and class, None when this broker has nothing to do with it."""
         return self._meters.get(key)
 
-    def count(self, traffic: Traffic, elapsed_ns: int) -> bool:
-        """Add what the gate counted for one group and class; tell whether it has become saturated."""
-        key = (traffic.group, traffic.monitoring_class)
-        meter = self._meters.setdefault(key, Meter())
-        meter.messages.count(traffic.messages, traffic.messages_held_ns, elapsed_ns)
-        meter.bytes.count(traffic.bytes, traffic.bytes_held_ns, elapsed_ns)
+    def count(self, traffic: Traffic, elapsed_ns: int, limits: Rates) -> bool:
+        """Add what the gate counted for one group and class; tell whether it is saturated just now."""
+        meter = self._meter((traffic.group, traffic.monitoring_class))
         self._take_part(meter, traffic.participants)
         meter.topics = traffic.topics
-        saturated = False
-        for unit in (meter.messages, meter.bytes):
-            if (
-                unit.demand is not None
-                and unit.recent_permille() >= self._settings.saturated_permille
-            ):
-                unit.demand = None
-                saturated = True
-        return saturated
+        messages_limit, bytes_limit = _limits_of(limits, traffic.monitoring_class)
+        messages = meter.messages.count(
+            traffic.messages, traffic.messages_held_ns, elapsed_ns, messages_limit
+        )
+        bytes_ = meter.bytes.count(traffic.bytes, traffic.bytes_held_ns, elapsed_ns, bytes_limit)
+        return messages or bytes_
 
     def set_participants(self, key: Key, participants: int) -> None:
         """The first participant appeared or the last one left."""
-        self._take_part(self._meters.setdefault(key, Meter()), participants)
+        self._take_part(self._meter(key), participants)
 
-    def close_round(self, elapsed_ns: int) -> None:
+    def close_round(self, elapsed_ns: int, limits: Mapping[str, Rates]) -> None:
         """Close the round of every meter and drop those with nothing left to say."""
         for key, meter in list(self._meters.items()):
-            meter.messages.close_round(elapsed_ns, self._settings)
-            meter.bytes.close_round(elapsed_ns, self._settings)
+            messages_limit, bytes_limit = _limits_of(limits.get(key[0], Rates()), key[1])
+            meter.messages.close_round(elapsed_ns, messages_limit)
+            meter.bytes.close_round(elapsed_ns, bytes_limit)
             idle = meter.messages.is_idle() and meter.bytes.is_idle()
             if idle and not meter.participants and not meter.farewells:
                 del self._meters[key]
@@ -140,6 +169,12 @@ class Meters:
         """The group is gone."""
         for monitoring_class in MonitoringClass:
             self._meters.pop((group, monitoring_class), None)
+
+    def _meter(self, key: Key) -> Meter:
+        meter = self._meters.get(key)
+        if meter is None:
+            meter = self._meters[key] = Meter(self._settings)
+        return meter
 
     def _take_part(self, meter: Meter, participants: int) -> None:
         if participants:
@@ -151,3 +186,8 @@ class Meters:
 
 def _permille(part: int, whole: int) -> int:
     return min(1000, part * 1000 // whole) if whole > 0 else 0
+
+
+def _limits_of(limits: Rates, monitoring_class: MonitoringClass) -> tuple[int | None, int | None]:
+    messages, bytes_ = DIMENSIONS_OF[monitoring_class]
+    return limits.of(messages), limits.of(bytes_)

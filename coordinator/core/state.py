@@ -159,7 +159,8 @@ class CoordinatorState:
         elapsed_ns = now_ns - self._counted_ns
         self._counted_ns = now_ns
         for traffic in event.traffic:
-            if self.meters.count(traffic, elapsed_ns):
+            limits = self.limits().get(traffic.group, Rates())
+            if self.meters.count(traffic, elapsed_ns, limits):
                 self._reporter.require((traffic.group, traffic.monitoring_class))
 
     def _handle_usage_report_received(self, report: UsageReport, now_ns: int) -> None:
@@ -256,7 +257,7 @@ class CoordinatorState:
         self._round_started_ns = now_ns
         self._sampled_elapsed_ns = elapsed_ns
         self.round += 1
-        self.meters.close_round(elapsed_ns)
+        self.meters.close_round(elapsed_ns, self.limits())
         self._reporter.close_round(self.meters, self.limits(), self.groups or {})
         self.usage.forget_strangers(now_ns - self.settings.silence_rounds * self.settings.round_ns)
         if self.troubles:

@@ -302,7 +302,7 @@ def test_a_constant_demand_moves_no_limit(cluster: Cluster) -> None:
     """After settling, limits do not change for a minute (oscillation 0)."""
     for broker, demand in (("b1", 5000), ("b2", 700), ("b3", 0)):
         cluster.start(broker, demand)
-    cluster.run(20)
+    cluster.run(130)
     before = [cluster.limit_of(broker) for broker in cluster.states]
     cluster.run(60)
 
@@ -313,7 +313,7 @@ def test_a_silent_bus_holds_the_limits_and_then_goes_to_equal_parts(cluster: Clu
     """Nothing is raised; after `hold` lower to C/N, after a second `hold` raise to C/N."""
     cluster.start("b1", demand=5000)
     cluster.start("b2", demand=300)
-    cluster.run(20)
+    cluster.run(130)
     high, low = cluster.limit_of("b1"), cluster.limit_of("b2")
     cluster.deaf = {"b1", "b2"}
     cluster.run(20)
