@@ -1,0 +1,116 @@
+"""The command line: `python -m deploy.demo`, which is what `make demo` runs.
+
+PEER=1 in the environment plays the same story afterwards on Pulsar's own resource groups. KEEP=1 leaves
+the cluster, the sidecars and the load running; `--stop` ends them. Exit codes: 0 every target met,
+1 a target was missed or the story failed, 2 wrong use or a missing program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from types import FrameType
+
+from rich.columns import Columns
+from rich.console import Console
+
+from deploy.demo import play, result, summary, targets
+from deploy.demo.errors import DemoError, WrongUse
+from deploy.demo.figures import Figures, evaluate
+from deploy.demo.peer import PulsarGroups
+from deploy.demo.sidecars import Sidecars
+from deploy.demo.system import System
+from deploy.local.errors import LocalClusterError, MissingProgramError, WrongUseError
+
+_OUTPUT = Path(__file__).parents[2] / "demo-out"
+#: Of output that is no terminal's: room for two tables side by side.
+_PLAIN_WIDTH = 200
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Play the story and return the exit code."""
+    options = _parser().parse_args(arguments)
+    peer, keep = (os.environ.get(name, "") not in ("", "0") for name in ("PEER", "KEEP"))
+    console = Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
+    try:
+        if options.stop:
+            return _stop(options.state_dir)
+        return _demo(console, options.state_dir, peer=peer, keep=keep)
+    except (WrongUse, WrongUseError, MissingProgramError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except (DemoError, LocalClusterError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("error: interrupted; everything that was started is stopped", file=sys.stderr)
+        return 1
+
+
+def _demo(console: Console, state_dir: Path, *, peer: bool, keep: bool) -> int:
+    if peer and keep:
+        raise WrongUse("PEER and KEEP: two clusters at once would measure each other.")
+    ours = _play(console, Sidecars, state_dir, suffix="", keep=keep)
+    tables = [result.table(Sidecars.name, ours)]
+    if peer:
+        theirs = _play(console, PulsarGroups, state_dir, suffix="-peer", keep=False)
+        tables.append(result.table(PulsarGroups.name, theirs))
+    console.print(Columns(tables))
+    console.print(f"Summary, and the counters that it was computed from: {_OUTPUT}")
+    console.print(f"Logs: {state_dir}")
+    if keep:
+        stop = f"{sys.executable} -m deploy.demo --stop --state-dir {state_dir}"
+        # Not broken into lines, so that it can be copied.
+        console.print(f"All of it still runs. To stop it: {stop}", soft_wrap=True, highlight=False)
+    missed = [check for check in targets.checks(ours) if not check.met]
+    for check in missed:
+        console.print(f"missed: {check.what} {check.measured}, target {check.target}")
+    return 1 if missed else 0
+
+
+def _stop(state_dir: Path) -> int:
+    stopped = [play.stop(_directory(state_dir, kind)) for kind in (Sidecars, PulsarGroups)]
+    if not any(stopped):
+        raise WrongUse(f"Nothing was left running in {state_dir}.")
+    return 0
+
+
+def _play(
+    console: Console, kind: type[System], state_dir: Path, *, suffix: str, keep: bool
+) -> Figures:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
+    recording = play.play(console, kind, _directory(state_dir, kind), keep=keep)
+    figures = evaluate(recording)
+    summary.write(figures, recording, _OUTPUT, suffix)
+    return figures
+
+
+def _directory(state_dir: Path, kind: type[System]) -> Path:
+    return state_dir.absolute() / kind.__name__.lower()
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    # Once is enough: nothing may interrupt the stopping of what was started.
+    play.ignore_signals()
+    raise KeyboardInterrupt
+
+
+def _parser() -> argparse.ArgumentParser:
+    default = Path(tempfile.gettempdir()) / f"pulsar-quota-demo-{os.getuid()}"
+    parser = argparse.ArgumentParser(
+        prog="python -m deploy.demo", description="A real cluster under load, and how it is held."
+    )
+    parser.add_argument(
+        "--state-dir", type=Path, default=default, help=f"cluster and logs; default: {default}"
+    )
+    parser.add_argument("--stop", action="store_true", help="end what KEEP=1 left running")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

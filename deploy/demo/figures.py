@@ -1,0 +1,245 @@
+"""The figures of a run, computed from its recording and from nothing else.
+
+Words, for a limit C, N participants, what broker i admits u_i and its exact max-min share a*_i:
+
+- *Window*: one second, sliding. Rates are linear between samples, so every extreme lies in a window that
+  begins or ends at a sample; these are all the windows that are looked at.
+- *Settled*: the first window since the event was known from which on, until the next event happens,
+  every window has every participant within 5 % of C/N of its share. None if there is none.
+- *Steady*: the second half of an act, whether anything has settled or not.
+- An act's windows end with the last samples that its participants have before the next event, since of
+  a broker that is killed nothing is known after its own.
+- *Error*: the mean of all brokers together while steady, over the sum of the shares, less one.
+- *Peak*: the highest window of all over the limit in force during that window, less one. Windows that
+  overlap the second after the moment at which a limit was lowered are excepted, nothing else.
+- *Jain* and *smallest share*: of x_i = u_i / a*_i, with u_i the mean while steady.
+- *Reclaim*: from the kill to the start of the first window with 99 % of the limit, if the ten seconds
+  from there on have no less. A burst alone is no reclaim, nor does the noise of one sample undo it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import inf
+
+from coordinator.core.laws import Claim, max_min
+from deploy.demo.curves import Curve, curves, total
+from deploy.demo.recording import Act, LimitChange, Recording
+
+WINDOW_S = 1.0
+_SETTLED_WITHIN = 0.05
+_RECLAIMED_AT = 0.99
+_KEPT_FOR_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ActFigures:
+    """One act in figures; times in seconds, `mean` in messages per second, the others are shares of 1."""
+
+    event: str
+    title: str
+    limit: int
+    settle_s: float | None
+    peak: float
+    jain: float
+    min_share: float
+    mean: float
+    error: float
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A run in figures: each act, the worst of them all, and the reclaim time in seconds."""
+
+    acts: tuple[ActFigures, ...]
+    limit: int
+    aggregate_mean: float
+    aggregate_error: float
+    peak: float
+    jain: float
+    min_share: float
+    reclaim_s: float | None
+
+
+def evaluate(recording: Recording) -> Figures:
+    """Return the figures of a run of at least one act.
+
+    The mean and its error are of the acts under the first act's limit, so that they belong together;
+    those of the other acts stand with the acts.
+    """
+    by_broker = curves(recording.samples, recording.misses)
+    acts = tuple(_act_figures(by_broker, recording, n) for n in range(len(recording.acts)))
+    limit = acts[0].limit
+    alike = [act for act in recording.acts if act.limit == limit]
+    mean, error = _mean_and_error(by_broker, alike)
+    return Figures(
+        acts=acts,
+        limit=limit,
+        aggregate_mean=mean,
+        aggregate_error=error,
+        peak=max(act.peak for act in acts),
+        jain=min(act.jain for act in acts),
+        min_share=min(act.min_share for act in acts),
+        reclaim_s=reclaim(by_broker, recording),
+    )
+
+
+def fair_shares(limit: int, demands: Mapping[str, int]) -> dict[str, int]:
+    """Return the exact max-min share of each broker with a demand, in messages per second."""
+    claims = {broker: Claim(wants) for broker, wants in demands.items() if wants > 0}
+    targets = max_min(limit, claims).targets
+    # The law shares out headroom as well, which nobody asked for.
+    return {broker: min(target, demands[broker]) for broker, target in targets.items()}
+
+
+def settle(by_broker: Mapping[str, Curve], act: Act) -> float | None:
+    """Return the seconds from the event's being known to the first of only settled windows."""
+    shares = fair_shares(act.limit, act.demands)
+    tolerance = _SETTLED_WITHIN * act.limit / len(shares)
+
+    def off(start_s: float) -> bool:
+        return any(
+            abs(_rate(by_broker, broker, start_s) - share) > tolerance
+            for broker, share in shares.items()
+        )
+
+    settled_s: float | None = None
+    for start_s in _window_starts(by_broker, act.known_s, _measured_until(by_broker, act)):
+        if off(start_s):
+            settled_s = None
+        elif settled_s is None:
+            settled_s = start_s
+    return None if settled_s is None else settled_s - act.known_s
+
+
+def peak(
+    by_broker: Mapping[str, Curve], limits: Sequence[LimitChange], from_s: float, until_s: float
+) -> float:
+    """Return by how much the highest window within this time exceeds its limit, as a share of it.
+
+    Negative when every window is below its limit.
+    """
+    lowered = [after.at_s for before, after in pairwise(limits) if after.limit < before.limit]
+
+    def excepted(start_s: float) -> bool:
+        return any(start_s < at_s + WINDOW_S and start_s + WINDOW_S > at_s for at_s in lowered)
+
+    # A window that the exception just leaves may be the highest.
+    borders = [change.at_s + WINDOW_S for change in limits]
+    starts = _window_starts(by_broker, from_s, until_s, borders)
+    return max(
+        (
+            total(by_broker, start_s) / _mean_limit(limits, start_s) - 1
+            for start_s in starts
+            if not excepted(start_s)
+        ),
+        default=-1.0,
+    )
+
+
+def reclaim(by_broker: Mapping[str, Curve], recording: Recording) -> float | None:
+    """Return the seconds from the kill to the first window that is back at the limit."""
+    killed_s = recording.killed_s
+    if killed_s is None:
+        return None
+    act = next(act for act in recording.acts if act.happened_s <= killed_s < act.ended_s)
+    enough = _RECLAIMED_AT * act.limit
+
+    def back(start_s: float) -> bool:
+        lengths_s = (WINDOW_S, _KEPT_FOR_S)
+        return all(total(by_broker, start_s, length_s) >= enough for length_s in lengths_s)
+
+    starts = _window_starts(by_broker, killed_s, act.ended_s + WINDOW_S - _KEPT_FOR_S)
+    return next((start_s - killed_s for start_s in starts if back(start_s)), None)
+
+
+def _act_figures(by_broker: Mapping[str, Curve], recording: Recording, number: int) -> ActFigures:
+    act = recording.acts[number]
+    later = recording.acts[number + 1 :]
+    next_s = later[0].happened_s if later else act.ended_s
+    # Every window of the run belongs to the act in which it begins; what begins before the next event
+    # and ends after it is looked at here, too.
+    last_s = min(next_s + WINDOW_S, recording.acts[-1].ended_s)
+    mean, error = _mean_and_error(by_broker, [act])
+    start_s, length_s = _steady(by_broker, act)
+    shares = [
+        _rate(by_broker, broker, start_s, length_s) / share
+        for broker, share in fair_shares(act.limit, act.demands).items()
+    ]
+    return ActFigures(
+        event=act.event,
+        title=act.title,
+        limit=act.limit,
+        settle_s=settle(by_broker, act),
+        peak=peak(by_broker, recording.limits, act.happened_s, last_s),
+        jain=jain(shares),
+        min_share=min(shares),
+        mean=mean,
+        error=error,
+    )
+
+
+def jain(shares: Sequence[float]) -> float:
+    """Return Jain's index: 1 when all are equal, 1/n when one has everything, 0 when none has any."""
+    squares = sum(share * share for share in shares)
+    return sum(shares) ** 2 / (len(shares) * squares) if squares else 0.0
+
+
+def _measured_until(by_broker: Mapping[str, Curve], act: Act) -> float:
+    """Return the last moment of the act up to which every participant was sampled."""
+    lasts = []
+    for broker in act.demands:
+        times = by_broker[broker].times if broker in by_broker else ()
+        lasts += [times[bisect_right(times, act.ended_s) - 1]] if times else []
+    return min(lasts, default=act.ended_s)
+
+
+def _steady(by_broker: Mapping[str, Curve], act: Act) -> tuple[float, float]:
+    """Return start and length of the act's second half, in seconds."""
+    half_s = (_measured_until(by_broker, act) - act.known_s) / 2
+    return act.known_s + half_s, half_s
+
+
+def _mean_and_error(by_broker: Mapping[str, Curve], acts: Iterable[Act]) -> tuple[float, float]:
+    admitted = wanted = seconds = 0.0
+    for act in acts:
+        start_s, length_s = _steady(by_broker, act)
+        admitted += total(by_broker, start_s, length_s) * length_s
+        wanted += sum(fair_shares(act.limit, act.demands).values()) * length_s
+        seconds += length_s
+    return admitted / seconds, admitted / wanted - 1
+
+
+def _rate(
+    by_broker: Mapping[str, Curve], broker: str, start_s: float, length_s: float = WINDOW_S
+) -> float:
+    curve = by_broker.get(broker)
+    return curve.rate(start_s, length_s) if curve else 0.0
+
+
+def _window_starts(
+    by_broker: Mapping[str, Curve], from_s: float, until_s: float, more_s: Iterable[float] = ()
+) -> list[float]:
+    """Return the starts of all windows within this time whose rate may be an extreme, in order.
+
+    `more_s` are further moments at which something may change.
+    """
+    bends = {time for curve in by_broker.values() for time in curve.times} | set(more_s)
+    edges = {from_s, until_s - WINDOW_S} | bends | {bend - WINDOW_S for bend in bends}
+    return sorted(edge for edge in edges if from_s <= edge <= until_s - WINDOW_S)
+
+
+def _mean_limit(limits: Sequence[LimitChange], start_s: float) -> float:
+    """Return the limit in force, averaged over the window that starts here."""
+    end_s = start_s + WINDOW_S
+    # The first limit holds from the beginning of time, each of them up to the next.
+    begins = [-inf, *(change.at_s for change in limits[1:])]
+    ends = [*begins[1:], inf]
+    area = sum(
+        change.limit * max(0.0, min(end_s, end) - max(start_s, begin))
+        for change, begin, end in zip(limits, begins, ends, strict=True)
+    )
+    return area / WINDOW_S

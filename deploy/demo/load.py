@@ -1,0 +1,117 @@
+"""The load of one broker: a real client that publishes to one topic at a steady rate.
+
+``python -m deploy.demo.load --url URL --topic TOPIC --rate N`` offers N messages a second of 100 bytes,
+one message to a frame, until SIGTERM. The rate is a demand, not a quantity of work: what could not be
+sent while the client's queue was full is not made up for later, or every raised limit would be met by a
+flood that nobody asked for.
+
+On standard output stands one JSON object a line. Times are seconds of CLOCK_MONOTONIC, which all
+processes of a machine share::
+
+    {"event": "connected", "at_s": 1.5}                              the producer may send
+    {"event": "receipts", "at_s": 2.5, "receipts": 998, "failed": 0}     since the line before
+    {"event": "ended", "at_s": 9.5}
+
+Receipts are for whoever asks why a figure is what it is; no figure is made from them. The client
+reconnects and sends again by itself when a broker dies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import pulsar
+
+_MESSAGE = bytes(100)
+_SLICE_S = 0.005
+#: How much missed time is made up for: a few slices, for a machine that let us wait.
+_ARREARS_S = 0.05
+#: Enough to keep a broker busy at 5,000/s for a tenth of a second; more would only hide the limit.
+_PENDING_MESSAGES = 500
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts the outcomes of sends; called on the client's own thread."""
+
+    outcomes: Counter[bool] = field(default_factory=Counter)
+
+    def __call__(self, result: Any, _message_id: Any) -> None:
+        """Take the outcome of one send."""
+        self.outcomes[result == pulsar.Result.Ok] += 1
+
+    def take(self) -> tuple[int, int]:
+        """Return receipts and failures since the last call."""
+        counted, self.outcomes = self.outcomes, Counter()
+        return counted[True], counted[False]
+
+
+def offer(producer: Any, rate: int, tally: Tally, stop: threading.Event) -> None:
+    """Send `rate` messages a second in small slices until told to stop."""
+    offered_until = time.monotonic()
+    while not stop.wait(_SLICE_S):
+        now = time.monotonic()
+        offered_until = max(offered_until, now - _ARREARS_S)
+        due = int((now - offered_until) * rate)
+        for _ in range(due):
+            producer.send_async(_MESSAGE, tally)
+        offered_until += due / rate
+
+
+def run(url: str, topic: str, rate: int) -> None:
+    """Publish until SIGTERM or SIGINT."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    # The client's own log goes beside the JSON lines, not between them.
+    log = pulsar.FileLogger(pulsar.LoggerLevel.Warn, "/dev/stderr")
+    client = pulsar.Client(url, logger=log)
+    producer = client.create_producer(
+        topic,
+        send_timeout_millis=0,
+        batching_enabled=False,
+        block_if_queue_full=True,
+        max_pending_messages=_PENDING_MESSAGES,
+    )
+    _tell("connected")
+    tally = Tally()
+    # A send waits for as long as the queue is full, and a waiting main thread would hear no signal.
+    sender = threading.Thread(target=offer, args=(producer, rate, tally, stop), daemon=True)
+    sender.start()
+    while sender.is_alive() and not stop.wait(1.0):
+        receipts, failed = tally.take()
+        _tell("receipts", receipts=receipts, failed=failed)
+    if not stop.is_set():
+        raise RuntimeError("sending stopped by itself")
+    _tell("ended")
+    # The client's own ways to end wait, ten seconds and more, for messages that a limit holds. Nobody
+    # misses them, and the broker sees the connection close at once.
+    os._exit(0)
+
+
+def _tell(event: str, **numbers: int) -> None:
+    print(json.dumps({"event": event, "at_s": time.monotonic(), **numbers}), flush=True)
+
+
+def main() -> int:
+    """Read the command line and publish."""
+    parser = argparse.ArgumentParser(prog="python -m deploy.demo.load", description=__doc__)
+    parser.add_argument("--url", required=True, help="pulsar://HOST:PORT[,HOST:PORT...]")
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--rate", required=True, type=int, help="messages per second")
+    options = parser.parse_args()
+    run(options.url, options.topic, options.rate)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""One run from nothing to nothing: start a cluster and a system, tell the story, stop everything.
+
+What is started is stopped in the opposite order, whatever happens in between; only the logs stay. With
+`keep`, and only after a story that was told to its end, all of it is left running.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from contextlib import ExitStack
+from pathlib import Path
+
+from rich.console import Console
+
+from deploy.demo.counters import CounterSampler
+from deploy.demo.errors import WrongUse
+from deploy.demo.frame import FrameMaker
+from deploy.demo.programs import Programs
+from deploy.demo.recording import Recording
+from deploy.demo.screen import Screen
+from deploy.demo.story import LIMIT, Story
+from deploy.demo.system import System
+from deploy.demo.warmup import warm_up
+from deploy.local import state
+from deploy.local.cluster import Cluster
+from deploy.local.layout import ClusterOptions
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def play(console: Console, kind: type[System], directory: Path, *, keep: bool) -> Recording:
+    """Play the story on a system of this kind and return what was recorded.
+
+    Args:
+        console: for what is shown meanwhile.
+        kind: ours or the peer.
+        directory: for the cluster and the logs; what an earlier run left there is removed.
+        keep: leave everything running at the end.
+
+    Raises:
+        WrongUse: something runs from this directory.
+        DemoError: the story could not be told to its end.
+        LocalClusterError: the cluster failed.
+    """
+    _clear(directory)
+    console.print(f"{kind.name}: starting a cluster of three brokers")
+    with ExitStack() as stack:
+        options = ClusterOptions(
+            state_dir=directory / "cluster", own_resource_groups=kind.own_resource_groups
+        )
+        cluster = stack.enter_context(Cluster.start(options))
+        programs = Programs(directory)
+        stack.callback(programs.stop)
+        system = kind(cluster, programs, directory)
+        stack.callback(system.close)
+        stack.callback(ignore_signals)
+        topics = system.set_up(LIMIT)
+        console.print(f"{kind.name}: warming the brokers up")
+        warm_up(system)
+        recording = _tell(console, system, topics)
+        if keep:
+            stack.pop_all()
+    return recording
+
+
+def stop(directory: Path) -> bool:
+    """Stop what an earlier run left running in this directory; return whether there was anything."""
+    cluster = directory / "cluster"
+    if not state.file_of(cluster).exists():
+        return False
+    Programs(directory).stop()
+    Cluster(cluster).stop()
+    return True
+
+
+def ignore_signals() -> None:
+    """From now on let neither Ctrl-C nor SIGTERM interrupt what is being done."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _tell(console: Console, system: System, topics: dict[str, str]) -> Recording:
+    web_urls = {name: broker.web_url for name, broker in system.brokers.items()}
+    with CounterSampler(web_urls, list(topics.values())) as sampler:
+        story = Story(system, topics, sampler)
+        screen = Screen(
+            console,
+            FrameMaker(system, story, sampler),
+            system=system.name,
+            addresses=system.addresses,
+            acts=story.acts,
+        )
+        with screen:
+            return story.tell()
+
+
+def _clear(directory: Path) -> None:
+    """Make an empty directory for a run.
+
+    Raises:
+        WrongUse: an earlier run is still in it.
+    """
+    if state.file_of(directory / "cluster").exists() or Programs(directory).any:
+        raise WrongUse(
+            f"A demo runs in {directory}, or was killed there. Stop what is left of it with: "
+            f"python -m deploy.demo --stop --state-dir {directory.parent}"
+        )
+    if directory.exists():
+        shutil.rmtree(directory)
+    directory.mkdir(parents=True)

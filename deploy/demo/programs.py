@@ -1,0 +1,91 @@
+"""The demo's own processes, sidecars and load: started, watched and stopped by pid.
+
+They are written down in ``programs.json`` as they start, so that whoever comes later, as after
+``KEEP=1``, can stop them; a pid is never believed without the moment at which it was started.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+from deploy.demo.errors import DemoError
+from deploy.local import processes
+from deploy.local.processes import ProcessIdentity
+
+_STOP_GRACE_S = 15.0
+_FILE = "programs.json"
+
+
+class Programs:
+    """The running programs of one directory, by name; their logs are ``NAME.log`` in it."""
+
+    def __init__(self, directory: Path) -> None:
+        """Take over what runs from this directory, if anything does."""
+        self._directory = directory
+        self._running: dict[str, ProcessIdentity] = {}
+        if (directory / _FILE).exists():
+            entries = json.loads((directory / _FILE).read_text())
+            known = {name: ProcessIdentity(**entry) for name, entry in entries.items()}
+            self._running = {name: p for name, p in known.items() if processes.is_alive(p)}
+
+    @property
+    def any(self) -> bool:
+        """Whether something runs."""
+        return bool(self._running)
+
+    def log_file(self, name: str) -> Path:
+        """Return where a program's output goes."""
+        return self._directory / f"{name}.log"
+
+    def start(self, name: str, command: Sequence[str], niceness: int = 0) -> None:
+        """Start a program, `niceness` steps below the demo's own priority.
+
+        Raises:
+            LocalClusterError: it cannot be started.
+        """
+        assert name not in self._running
+        # `nice` becomes the command itself, so the pid is the program's.
+        polite = ("nice", "-n", str(niceness)) if niceness else ()
+        self._running[name] = processes.start(
+            (*polite, *command), self.log_file(name), self._directory
+        )
+        self._write()
+
+    def check(self) -> None:
+        """See that everything that was started still runs.
+
+        Raises:
+            DemoError: something ended by itself; the text has the end of its log.
+        """
+        for name, process in self._running.items():
+            if not processes.is_alive(process):
+                log = self.log_file(name)
+                raise DemoError(f"{name} ended by itself ({log}):\n{processes.tail(log)}")
+
+    def kill(self, name: str) -> None:
+        """End a program as a dying machine would, with SIGKILL."""
+        process = self._running.pop(name)
+        processes.send_signal(process, signal.SIGKILL)
+        processes.wait_until_gone(process, _STOP_GRACE_S)
+        self._write()
+
+    def end(self, name: str) -> None:
+        """End one program and wait for it: SIGTERM, and SIGKILL if it is deaf."""
+        processes.stop_all([self._running.pop(name)], _STOP_GRACE_S)
+        self._write()
+
+    def stop(self) -> None:
+        """End all programs and wait for them: SIGTERM, and SIGKILL for what is deaf."""
+        processes.stop_all(list(self._running.values()), _STOP_GRACE_S)
+        self._running.clear()
+        (self._directory / _FILE).unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        entries = {name: dataclasses.asdict(process) for name, process in self._running.items()}
+        partial = self._directory / f"{_FILE}.part"
+        partial.write_text(json.dumps(entries) + "\n")
+        partial.rename(self._directory / _FILE)

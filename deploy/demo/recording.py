@@ -1,0 +1,100 @@
+"""What is remembered of a run: samples of the brokers' counters, and what the story did when.
+
+Plain values without behaviour, so that the figures can be computed again by anyone from what a run
+left behind. All times are seconds of CLOCK_MONOTONIC, all rates messages per second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One answer of a broker about one topic that it serves.
+
+    Attributes:
+        topic: full name.
+        broker: who answered.
+        sent_s: when it was asked.
+        answered_s: when the answer was there; the counter was read somewhere in between.
+        messages_in: its msgInCounter, which starts at 0 whenever a broker loads the topic.
+        publishers: producers connected.
+    """
+
+    topic: str
+    broker: str
+    sent_s: float
+    answered_s: float
+    messages_in: int
+    publishers: int
+
+    @property
+    def at_s(self) -> float:
+        """The moment that the count is taken for; off by no more than half of `took_s`."""
+        return (self.sent_s + self.answered_s) / 2
+
+    @property
+    def took_s(self) -> float:
+        """How long the answer took."""
+        return self.answered_s - self.sent_s
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A broker said, by an answer or by none, that it did not serve a topic at this moment."""
+
+    topic: str
+    broker: str
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LimitChange:
+    """From `at_s` on the group's limit was `limit`."""
+
+    at_s: float
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One event of the story and the time after it.
+
+    Attributes:
+        event: its key in the summary.
+        title: what happens, for people.
+        happened_s: when the story made it happen; the act before is over.
+        known_s: from when on a coordinator could know of it.
+        ended_s: when the act was over.
+        limit: the group's limit.
+        demands: what is offered, by broker that serves a producer.
+    """
+
+    event: str
+    title: str
+    happened_s: float
+    known_s: float
+    ended_s: float
+    limit: int
+    demands: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A whole run.
+
+    Attributes:
+        samples: in the order of their arrival for each topic.
+        misses: the same.
+        acts: in order.
+        limits: in order.
+        killed_s: when a broker was killed; None when none was.
+    """
+
+    samples: Sequence[Sample]
+    misses: Sequence[Miss]
+    acts: Sequence[Act]
+    limits: Sequence[LimitChange]
+    killed_s: float | None

@@ -1,0 +1,202 @@
+"""Our sidecars: one beside each broker, the group made by their own REST.
+
+The group is created at the first sidecar and its namespace attached at the second, so that the story
+also shows that what is done at one acts at all. The reports' bus has two topics on two brokers, and one
+of the two is the broker that dies.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+import httpx
+
+from deploy.demo.errors import DemoError
+from deploy.demo.programs import Programs
+from deploy.demo.system import GROUP, NAMESPACE, BrokerStatus, RestCall, System
+from deploy.demo.waiting import wait_until
+from deploy.local.cluster import Cluster
+from deploy.local.state import Broker
+
+#: How long ZooKeeper keeps the membership of a sidecar that it does not hear from.
+SESSION_TIMEOUT_S = 4
+
+_BUS_TENANT = "pulsar"
+_BUS_NAMESPACE = f"{_BUS_TENANT}/system"
+_BUS_BUNDLES = 12
+_MOST_CANDIDATES = 100
+_TIMEOUT_S = 5.0
+#: For what is shown live: a screen that stands still is worse than an empty field.
+_STATUS_TIMEOUT_S = 0.5
+
+
+class Sidecars(System):
+    """A cluster with a sidecar beside each broker."""
+
+    name = "pulsar-quota"
+    own_resource_groups = False
+
+    def __init__(self, cluster: Cluster, programs: Programs, directory: Path) -> None:
+        """Take a running cluster; nothing else is started yet."""
+        super().__init__(cluster, programs, directory)
+        self._http = httpx.Client(timeout=_TIMEOUT_S, trust_env=False)
+
+    def close(self) -> None:
+        """Close the connections to the sidecars."""
+        self._http.close()
+
+    @property
+    def addresses(self) -> str:
+        """The sidecars' admin APIs."""
+        return " ".join(f"http://127.0.0.1:{b.admin_port}" for b in self.brokers.values())
+
+    @property
+    def client_url(self) -> str:
+        """The gates."""
+        hosts = (f"127.0.0.1:{broker.gate_port}" for broker in self.brokers.values())
+        return f"pulsar://{','.join(hosts)}"
+
+    def set_up(self, limit: int) -> dict[str, str]:
+        """Start the sidecars, create group and topics, and attach the namespace."""
+        topics = self.make_topics(GROUP)
+        bus_topics = self._find_bus_topics()
+        for broker in self.brokers.values():
+            self._write_configuration(broker, bus_topics)
+            self._start_sidecar(broker.name)
+        for name in self.brokers:
+            self._wait_until_serving(name)
+        self.set_limit(limit)
+        second = list(self.brokers)[1]
+        attachment = f"/admin/v2/namespaces/{NAMESPACE}/resourcegroup/{GROUP}"
+        self._wait(lambda: self._ask("POST", second, attachment).is_success, "Attaching fails")
+        for name in self.brokers:
+            # Load before that would pass a gate that does not know what to limit.
+            self._wait(partial(self._knows_attachment, name), f"{name} misses the attachment")
+        return topics
+
+    def set_limit(self, limit: int) -> RestCall:
+        """Change the group's limit, at the first sidecar."""
+        first = next(iter(self.brokers))
+        sent_s = time.monotonic()
+        answer = self._ask(
+            "PUT", first, f"/admin/v2/resourcegroups/{GROUP}", {"publishRateInMsgs": limit}
+        )
+        answered_s = time.monotonic()
+        if answer.is_error:
+            raise DemoError(f"The limit was refused: {answer.status_code} {answer.text}")
+        return RestCall(sent_s, answered_s)
+
+    def is_gone(self, broker: str) -> bool:
+        """Say whether a surviving sidecar no longer lists it among the members."""
+        survivor = next(name for name in self.brokers if name != broker)
+        members = self._ask("GET", survivor, "/quota/v1/members").json()
+        return all(member["broker"] != broker for member in members)
+
+    def statuses(self) -> Mapping[str, BrokerStatus]:
+        """Return each sidecar's own state and local limit."""
+        return {name: self._status(name) for name in self.brokers}
+
+    def kill(self, broker: str) -> float:
+        """Kill a broker and its sidecar."""
+        killed_s = time.monotonic()
+        # First, or it would still tell the others that its broker's producers are gone.
+        self.programs.kill(_program(broker))
+        super().kill(broker)
+        return killed_s
+
+    def bring_back(self, broker: str) -> None:
+        """Start a dead broker again, and its sidecar."""
+        super().bring_back(broker)
+        self._start_sidecar(broker)
+        self._wait_until_serving(broker)
+
+    def _find_bus_topics(self) -> list[str]:
+        """Return a topic of each of the first two brokers; the second is the one that dies."""
+        self.topics.create_tenant(_BUS_TENANT)
+        self.topics.create_namespace(_BUS_NAMESPACE, _BUS_BUNDLES)
+        wanted = list(self.brokers)[:2]
+        found: dict[str, str] = {}
+        for number in range(_MOST_CANDIDATES):
+            topic = f"non-persistent://{_BUS_NAMESPACE}/quota-usage-{number}"
+            found.setdefault(self.topics.owner(topic).name, topic)
+            if all(name in found for name in wanted):
+                return [found[name] for name in wanted]
+        raise DemoError(f"{_BUS_NAMESPACE} has no bundles on {' and '.join(wanted)}.")
+
+    def _write_configuration(self, broker: Broker, bus_topics: list[str]) -> None:
+        # Its own broker first, so that it needs no other to find the bus.
+        own_first = [broker, *(b for b in self.brokers.values() if b != broker)]
+        hosts = ",".join(f"127.0.0.1:{b.broker_port}" for b in own_first)
+        settings: dict[str, object] = {
+            "broker_id": broker.name,
+            "gate_listen": f"127.0.0.1:{broker.gate_port}",
+            "gate_upstream": f"127.0.0.1:{broker.gate_upstream_port}",
+            "admin_listen": f"127.0.0.1:{broker.admin_port}",
+            "broker_web_url": broker.web_url,
+            "bus_service_url": f"pulsar://{hosts}",
+            "bus_listener_name": "internal",
+            "bus_topics": bus_topics,
+            "zookeeper_servers": self.cluster.state.zookeeper_connect,
+            "zookeeper_session_timeout_seconds": SESSION_TIMEOUT_S,
+        }
+        # Strings, lists of strings and whole numbers are written in TOML as they are in JSON.
+        lines = (f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
+        self._configuration(broker.name).write_text("".join(lines))
+
+    def _start_sidecar(self, broker: str) -> None:
+        command = [sys.executable, "-m", "coordinator.cli", "sidecar"]
+        command += ["--config", str(self._configuration(broker))]
+        self.programs.start(_program(broker), command)
+
+    def _wait_until_serving(self, broker: str) -> None:
+        self._wait(partial(self._serves, broker), f"The sidecar of {broker} is not ready")
+
+    def _wait(self, condition: Callable[[], bool], trouble: str) -> None:
+        wait_until(condition, trouble, self.programs.check)
+
+    def _serves(self, broker: str) -> bool:
+        try:
+            ready = self._ask("GET", broker, "/quota/v1/ready").is_success
+            gate = ("127.0.0.1", self.brokers[broker].gate_port)
+            with socket.create_connection(gate, _STATUS_TIMEOUT_S):
+                return ready
+        except (httpx.TransportError, OSError):
+            return False
+
+    def _knows_attachment(self, broker: str) -> bool:
+        answer = self._ask("GET", broker, f"/quota/v1/groups/{GROUP}")
+        return answer.is_success and NAMESPACE in answer.json()["attachments"]["namespaces"]
+
+    def _status(self, broker: str) -> BrokerStatus:
+        try:
+            health = self._ask("GET", broker, "/quota/v1/health", timeout_s=_STATUS_TIMEOUT_S)
+            limits = self._ask("GET", broker, "/quota/v1/limits", timeout_s=_STATUS_TIMEOUT_S)
+        except httpx.TransportError:
+            return BrokerStatus("DOWN", None)
+        local = {group["group"]: group["brokers"] for group in limits.json()}
+        own = local.get(GROUP, {}).get(broker)
+        return BrokerStatus(health.json()["state"], own and own["publishRateInMsgs"])
+
+    def _ask(
+        self,
+        method: str,
+        broker: str,
+        path: str,
+        body: object = None,
+        timeout_s: float = _TIMEOUT_S,
+    ) -> httpx.Response:
+        url = f"http://127.0.0.1:{self.brokers[broker].admin_port}{path}"
+        return self._http.request(method, url, json=body, timeout=timeout_s)
+
+    def _configuration(self, broker: str) -> Path:
+        return self.directory / f"{_program(broker)}.toml"
+
+
+def _program(broker: str) -> str:
+    return f"sidecar-{broker}"

@@ -1,0 +1,196 @@
+"""The story: six acts of about twenty seconds, told by the same code about any `System`.
+
+Every act has an event, and three moments belong to it: when the story makes it *happen*, when it can be
+*known* to those who must react, and when the act *ends*, a fixed time after it was known. A limit is
+known when the request that changed it was answered, a producer when the broker that serves it counts it
+as a publisher, a death when the others no longer list the dead broker.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from deploy.demo.counters import CounterSampler
+from deploy.demo.errors import DemoError
+from deploy.demo.recording import Act, LimitChange, Recording, Sample
+from deploy.demo.system import System
+from deploy.demo.waiting import wait_for, wait_until
+
+#: The group's limit, and the offered load of each broker's topic, in messages per second. Each of them
+#: wants more than its share of the doubled limit, so that all stay saturated throughout.
+LIMIT = 3_000
+DEMANDS = {"broker-1": 5_000, "broker-2": 2_500, "broker-3": 5_000}
+JOINER = "broker-3"
+MORTAL = "broker-2"
+
+#: After the last act, so that every topic has a sample behind its end.
+_LAST_SAMPLES_S = 0.5
+
+
+@dataclass(slots=True)
+class Stage:
+    """Where the story stands, for whoever shows it; written by the story alone.
+
+    Attributes:
+        number: of the act, from 1; 0 before the first.
+        title: of the act.
+        event: of the act.
+        known_s: when its event became known; None until then.
+        limit: the group's limit.
+        began_s: when the first act began.
+        limits: all limits so far.
+    """
+
+    number: int = 0
+    title: str = "setting up"
+    event: str = ""
+    known_s: float | None = None
+    limit: int = LIMIT
+    began_s: float = field(default_factory=time.monotonic)
+    limits: list[LimitChange] = field(default_factory=list)
+
+
+class Story:
+    """Tells the story once.
+
+    Args:
+        system: set up, without load.
+        topics: of each broker, by its name.
+        sampler: samples these topics.
+        act_s: how long an act lasts after its event is known, in seconds.
+    """
+
+    def __init__(
+        self,
+        system: System,
+        topics: dict[str, str],
+        sampler: CounterSampler,
+        act_s: float = 20.0,
+    ) -> None:
+        self._system = system
+        self._topics = topics
+        self._sampler = sampler
+        self._act_s = act_s
+        #: Offered messages per second of every topic that has load.
+        self._offered: dict[str, int] = {}
+        self._killed_s: float | None = None
+        self.stage = Stage()
+        self._acts: tuple[tuple[str, str, Callable[[], float]], ...] = (
+            ("start", "two brokers start", self._start),
+            ("join", f"{JOINER} joins", self._join),
+            ("double", "limit doubled", lambda: self._change_limit(2 * LIMIT)),
+            ("halve", "limit halved", lambda: self._change_limit(LIMIT)),
+            ("kill", f"{MORTAL} killed", self._kill),
+            ("return", f"{MORTAL} returns", self._return),
+        )
+
+    @property
+    def acts(self) -> int:
+        """How many acts there are."""
+        return len(self._acts)
+
+    def tell(self) -> Recording:
+        """Play all acts and return what was recorded.
+
+        Raises:
+            DemoError: a process died, or an event never became known.
+        """
+        self.stage.began_s = time.monotonic()
+        self.stage.limits.append(LimitChange(self.stage.began_s, LIMIT))
+        acts: list[Act] = []
+        for number, (event, title, happen) in enumerate(self._acts, start=1):
+            self.stage.number, self.stage.title, self.stage.event = number, title, event
+            self.stage.known_s = None
+            happened_s = time.monotonic()
+            self.stage.known_s = known_s = happen()
+            wait_for(known_s + self._act_s, self._attend)
+            acts.append(
+                Act(
+                    event=event,
+                    title=title,
+                    happened_s=happened_s,
+                    known_s=known_s,
+                    ended_s=time.monotonic(),
+                    limit=self.stage.limit,
+                    demands=self._all_demands(title),
+                )
+            )
+        wait_for(time.monotonic() + _LAST_SAMPLES_S, self._attend)
+        return Recording(
+            samples=self._sampler.samples,
+            misses=self._sampler.misses,
+            acts=tuple(acts),
+            limits=tuple(self.stage.limits),
+            killed_s=self._killed_s,
+        )
+
+    def demands(self) -> dict[str, int]:
+        """Return what is offered now to each broker that serves a producer, messages per second."""
+        offered: dict[str, int] = {}
+        for topic, rate in self._offered.items():
+            sample = self._sampler.latest(topic)
+            if sample is not None and sample.publishers:
+                offered[sample.broker] = offered.get(sample.broker, 0) + rate
+        return offered
+
+    def _all_demands(self, title: str) -> dict[str, int]:
+        demands = self.demands()
+        if sum(demands.values()) != sum(self._offered.values()):
+            raise DemoError(f"At the end of '{title}' a client had no connection to its topic.")
+        return demands
+
+    def _start(self) -> float:
+        first = [broker for broker in DEMANDS if broker != JOINER]
+        for broker in first:
+            self._add_load(broker)
+        return max(self._until_published(self._topics[broker], broker) for broker in first)
+
+    def _join(self) -> float:
+        self._add_load(JOINER)
+        return self._until_published(self._topics[JOINER], JOINER)
+
+    def _change_limit(self, limit: int) -> float:
+        call = self._system.set_limit(limit)
+        # While the request is under way either limit may hold; the higher one is taken to.
+        in_force_s = call.sent_s if limit > self.stage.limit else call.answered_s
+        self.stage.limits.append(LimitChange(in_force_s, limit))
+        self.stage.limit = limit
+        return call.answered_s
+
+    def _kill(self) -> float:
+        self._killed_s = self._system.kill(MORTAL)
+        wait_until(
+            lambda: self._system.is_gone(MORTAL),
+            f"{MORTAL} is still listed as alive",
+            self._attend,
+        )
+        return time.monotonic()
+
+    def _return(self) -> float:
+        self._system.bring_back(MORTAL)
+        self._system.topics.move(self._topics[MORTAL], self._system.brokers[MORTAL])
+        return self._until_published(self._topics[MORTAL], MORTAL)
+
+    def _add_load(self, broker: str) -> None:
+        topic, rate = self._topics[broker], DEMANDS[broker]
+        self._system.start_load(f"load-{broker}", topic, rate)
+        self._offered[topic] = rate
+
+    def _until_published(self, topic: str, broker: str) -> float:
+        """Wait until this broker counts a publisher of the topic; return when it was first seen to."""
+
+        def seen() -> Sample | None:
+            sample = self._sampler.latest(topic)
+            return sample if sample and sample.broker == broker and sample.publishers else None
+
+        trouble = f"{broker} serves no publisher of {topic}"
+        sample = wait_until(seen, trouble, self._attend)
+        assert sample is not None
+        return sample.at_s
+
+    def _attend(self) -> None:
+        self._system.programs.check()
+        if not self._sampler.alive:
+            raise DemoError("The brokers' counters are no longer sampled.")

@@ -1,0 +1,40 @@
+"""What a run leaves behind: the summary, and the recording that it was computed from."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from deploy.demo.figures import Figures
+from deploy.demo.recording import Recording
+
+
+def summary(figures: Figures) -> dict[str, Any]:
+    """Return the summary as plain data: seconds, messages per second, and shares of 1."""
+    return {
+        "limit": figures.limit,
+        "aggregate_mean": round(figures.aggregate_mean, 1),
+        "aggregate_error": round(figures.aggregate_error, 5),
+        "peak_overshoot_1s": round(max(0.0, figures.peak), 4),
+        "jain": round(figures.jain, 5),
+        "min_share": round(figures.min_share, 4),
+        "settle_seconds": {act.event: _rounded(act.settle_s) for act in figures.acts},
+        "reclaim_seconds": _rounded(figures.reclaim_s),
+        "source": "broker msgInCounter",
+    }
+
+
+def write(figures: Figures, recording: Recording, directory: Path, suffix: str) -> Path:
+    """Write ``summary<suffix>.json`` and ``counters<suffix>.json``; return the summary's path."""
+    directory.mkdir(parents=True, exist_ok=True)
+    raw = directory / f"counters{suffix}.json"
+    raw.write_text(json.dumps(dataclasses.asdict(recording)) + "\n")
+    file = directory / f"summary{suffix}.json"
+    file.write_text(json.dumps(summary(figures), indent=2) + "\n")
+    return file
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 2)

@@ -1,0 +1,77 @@
+"""Hand-made recordings: brokers that admit at known rates, sampled as the demo samples them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from deploy.demo.recording import Act, LimitChange, Recording, Sample
+
+PERIOD_S = 0.2
+
+#: From this second on the broker admits this many messages per second.
+Rates = Sequence[tuple[float, float]]
+
+
+def count(rates: Rates, at_s: float) -> float:
+    """The messages that were admitted up to this second."""
+    ends = [start for start, _ in rates[1:]] + [at_s]
+    return sum(
+        rate * max(0.0, min(end, at_s) - start)
+        for (start, rate), end in zip(rates, ends, strict=True)
+    )
+
+
+def samples(
+    broker: str,
+    rates: Rates,
+    until_s: float,
+    *,
+    from_s: float = 0.0,
+    topic: str | None = None,
+    took_s: float = 0.004,
+) -> list[Sample]:
+    """One life of a topic, which is loaded at `from_s`, sampled to the end."""
+    steps = round((until_s - from_s) / PERIOD_S)
+    moments = [from_s + step * PERIOD_S for step in range(steps + 1)]
+    return [
+        Sample(
+            topic=topic or f"persistent://t/n/{broker}",
+            broker=broker,
+            sent_s=at_s - took_s / 2,
+            answered_s=at_s + took_s / 2,
+            messages_in=round(count(rates, at_s) - count(rates, from_s)),
+            publishers=1,
+        )
+        for at_s in moments
+    ]
+
+
+def act(
+    from_s: float,
+    to_s: float,
+    demands: Mapping[str, int],
+    *,
+    event: str = "start",
+    limit: int = 3_000,
+    known_s: float | None = None,
+) -> Act:
+    """One act, known at once unless said otherwise."""
+    return Act(event, event, from_s, from_s if known_s is None else known_s, to_s, limit, demands)
+
+
+def recording(
+    brokers: Mapping[str, Rates],
+    acts: Sequence[Act],
+    *,
+    limits: Sequence[LimitChange] | None = None,
+    killed_s: float | None = None,
+) -> Recording:
+    """A run of brokers with one topic each, sampled a little beyond the last act."""
+    until_s = acts[-1].ended_s + 2 * PERIOD_S
+    return Recording(
+        samples=[s for name, rates in brokers.items() for s in samples(name, rates, until_s)],
+        misses=(),
+        acts=acts,
+        limits=limits or (LimitChange(0.0, acts[0].limit),),
+        killed_s=killed_s,
+    )

@@ -1,0 +1,52 @@
+"""The demo's own processes: watched, found again, and ended."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from deploy.demo.errors import DemoError
+from deploy.demo.programs import Programs
+from deploy.demo.waiting import wait_until
+
+
+def test_a_program_that_ends_by_itself_is_reported_with_its_last_words(tmp_path: Path) -> None:
+    """Whoever reads the error need not look for the log."""
+    programs = Programs(tmp_path)
+    programs.start("short", ["sh", "-c", "echo last words"])
+    with pytest.raises(DemoError, match="last words"):
+        wait_until(lambda: False, "it does not end", programs.check)
+
+
+def test_programs_are_found_and_stopped_by_whoever_comes_later(tmp_path: Path) -> None:
+    """As after KEEP=1."""
+    Programs(tmp_path).start("long", ["sleep", "60"])
+    later = Programs(tmp_path)
+    assert later.any
+    later.stop()
+    assert not Programs(tmp_path).any
+
+
+def test_a_killed_program_is_no_longer_missed(tmp_path: Path) -> None:
+    """The story kills on purpose."""
+    programs = Programs(tmp_path)
+    programs.start("victim", ["sleep", "60"])
+    programs.kill("victim")
+    programs.check()
+    assert not Programs(tmp_path).any
+
+
+def test_a_polite_program_runs_below_our_priority(tmp_path: Path) -> None:
+    """The pid that is known is the program's, not that of a helper before it."""
+    programs = Programs(tmp_path)
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    programs.start("polite", ["sh", "-c", "ps -o comm=,ni= -p $$; sleep 60"], niceness=3)
+    try:
+        while not programs.log_file("polite").read_text():
+            programs.check()
+        name, niceness = programs.log_file("polite").read_text().split()
+    finally:
+        programs.stop()
+    assert (name, int(niceness)) == ("sh", min(own + 3, 19))

@@ -1,0 +1,78 @@
+"""The summary's fields, and which targets count as missed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from deploy.demo import summary, targets
+from deploy.demo.figures import Figures, evaluate
+from deploy.demo.recording import LimitChange, Recording
+from tests.demo.scenes import act, recording, samples
+
+
+def _run() -> Recording:
+    acts = [
+        act(0, 20, {"a": 5_000, "b": 5_000}),
+        act(20, 40, {"a": 5_000}, event="kill", known_s=24),
+    ]
+    lives = samples("a", [(0, 1_500), (24, 3_000)], 40.4) + samples("b", [(0, 1_500)], 20)
+    return Recording(lives, (), acts, [LimitChange(0, 3_000)], killed_s=20.0)
+
+
+def test_a_run_that_reaches_everything_misses_nothing() -> None:
+    """All checks of all acts, and the reclaim."""
+    found = targets.checks(evaluate(_run()))
+    assert len(found) == 2 * 5 + 1
+    assert [check.what for check in found if not check.met] == []
+
+
+@pytest.mark.parametrize(
+    ("worse", "missed"),
+    [
+        ({"settle_s": 2.1}, "start: settle"),
+        ({"settle_s": None}, "start: settle"),
+        ({"peak": 0.06}, "start: peak"),
+        ({"jain": 0.99}, "start: Jain"),
+        ({"min_share": 0.9}, "start: smallest share"),
+        ({"error": -0.02}, "start: error of the sum"),
+    ],
+)
+def test_each_target_of_an_act_is_checked(worse: dict[str, float | None], missed: str) -> None:
+    """By name, so that the one who reads knows where to look."""
+    good = evaluate(_run())
+    first = replace(good.acts[0], **worse)  # type: ignore[arg-type]
+    found = targets.checks(replace(good, acts=(first, *good.acts[1:])))
+    assert [check.what for check in found if not check.met] == [missed]
+
+
+@pytest.mark.parametrize("reclaim_s", [None, 5.1])
+def test_a_late_reclaim_is_missed(reclaim_s: float | None) -> None:
+    """Session timeout and one round, no more."""
+    found = targets.checks(replace(evaluate(_run()), reclaim_s=reclaim_s))
+    assert [check.what for check in found if not check.met] == ["reclaim"]
+
+
+def test_the_summary_has_the_agreed_fields_and_null_for_never(tmp_path: Path) -> None:
+    """And beside it lies the recording that it was computed from."""
+    rates = {"a": [(0.0, 3_100.0)], "b": [(0.0, 0.0)]}
+    run = recording(rates, [act(0, 20, {"a": 5_000, "b": 5_000})])
+    figures: Figures = evaluate(run)
+    file = summary.write(figures, run, tmp_path / "out", "-peer")
+    written = json.loads(file.read_text())
+    assert written == {
+        "limit": 3_000,
+        "aggregate_mean": pytest.approx(3_100, abs=1),
+        "aggregate_error": pytest.approx(0.0333, abs=1e-3),
+        "peak_overshoot_1s": pytest.approx(0.0333, abs=1e-3),
+        "jain": 0.5,
+        "min_share": 0.0,
+        "settle_seconds": {"start": None},
+        "reclaim_seconds": None,
+        "source": "broker msgInCounter",
+    }
+    raw = json.loads((tmp_path / "out" / "counters-peer.json").read_text())
+    assert len(raw["samples"]) == len(run.samples)
