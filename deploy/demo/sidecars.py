@@ -7,9 +7,7 @@ of the two is the broker that dies.
 
 from __future__ import annotations
 
-import json
 import socket
-import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -21,16 +19,13 @@ from deploy.demo.errors import DemoError
 from deploy.demo.programs import Programs
 from deploy.demo.system import GROUP, NAMESPACE, BrokerStatus, RestCall, System
 from deploy.demo.waiting import wait_until
+from deploy.local import sidecars as local_sidecars
 from deploy.local.cluster import Cluster
 from deploy.local.state import Broker
 
 #: How long ZooKeeper keeps the membership of a sidecar that it does not hear from.
 SESSION_TIMEOUT_S = 4
 
-_BUS_TENANT = "pulsar"
-_BUS_NAMESPACE = f"{_BUS_TENANT}/system"
-_BUS_BUNDLES = 12
-_MOST_CANDIDATES = 100
 _TIMEOUT_S = 5.0
 #: For what is shown live: a screen that stands still is worse than an empty field.
 _STATUS_TIMEOUT_S = 0.5
@@ -65,7 +60,9 @@ class Sidecars(System):
     def set_up(self, limit: int) -> dict[str, str]:
         """Start the sidecars, create group and topics, and attach the namespace."""
         topics = self.make_topics(GROUP)
-        bus_topics = self._find_bus_topics()
+        brokers = tuple(self.brokers.values())
+        # The second is the broker that dies: the bus must not need it.
+        bus_topics = local_sidecars.bus_topics(brokers, brokers[:2])
         for broker in self.brokers.values():
             self._write_configuration(broker, bus_topics)
             self._start_sidecar(broker.name)
@@ -116,42 +113,13 @@ class Sidecars(System):
         self._start_sidecar(broker)
         self._wait_until_serving(broker)
 
-    def _find_bus_topics(self) -> list[str]:
-        """Return a topic of each of the first two brokers; the second is the one that dies."""
-        self.topics.create_tenant(_BUS_TENANT)
-        self.topics.create_namespace(_BUS_NAMESPACE, _BUS_BUNDLES)
-        wanted = list(self.brokers)[:2]
-        found: dict[str, str] = {}
-        for number in range(_MOST_CANDIDATES):
-            topic = f"non-persistent://{_BUS_NAMESPACE}/quota-usage-{number}"
-            found.setdefault(self.topics.owner(topic).name, topic)
-            if all(name in found for name in wanted):
-                return [found[name] for name in wanted]
-        raise DemoError(f"{_BUS_NAMESPACE} has no bundles on {' and '.join(wanted)}.")
-
-    def _write_configuration(self, broker: Broker, bus_topics: list[str]) -> None:
-        # Its own broker first, so that it needs no other to find the bus.
-        own_first = [broker, *(b for b in self.brokers.values() if b != broker)]
-        hosts = ",".join(f"127.0.0.1:{b.broker_port}" for b in own_first)
-        settings: dict[str, object] = {
-            "broker_id": broker.name,
-            "gate_listen": f"127.0.0.1:{broker.gate_port}",
-            "gate_upstream": f"127.0.0.1:{broker.gate_upstream_port}",
-            "admin_listen": f"127.0.0.1:{broker.admin_port}",
-            "broker_web_url": broker.web_url,
-            "bus_service_url": f"pulsar://{hosts}",
-            "bus_listener_name": "internal",
-            "bus_topics": bus_topics,
-            "zookeeper_servers": self.cluster.state.zookeeper_connect,
-            "zookeeper_session_timeout_seconds": SESSION_TIMEOUT_S,
-        }
-        # Strings, lists of strings and whole numbers are written in TOML as they are in JSON.
-        lines = (f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
-        self._configuration(broker.name).write_text("".join(lines))
+    def _write_configuration(self, broker: Broker, bus_topics: tuple[str, ...]) -> None:
+        keys = local_sidecars.configuration(broker, self.cluster, bus_topics)
+        keys["zookeeper_session_timeout_seconds"] = SESSION_TIMEOUT_S
+        local_sidecars.write_configuration(self._configuration(broker.name), keys)
 
     def _start_sidecar(self, broker: str) -> None:
-        command = [sys.executable, "-m", "coordinator.cli", "sidecar"]
-        command += ["--config", str(self._configuration(broker))]
+        command = local_sidecars.command(self._configuration(broker))
         self.programs.start(_program(broker), command)
 
     def _wait_until_serving(self, broker: str) -> None:

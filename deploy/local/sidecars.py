@@ -12,9 +12,9 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from deploy.local import processes
 from deploy.local.cluster import Cluster
@@ -24,6 +24,8 @@ from deploy.local.state import Broker
 from deploy.local.topics import Topics
 
 BUS_NAMESPACE = "pulsar/system"
+#: Four for each of three brokers, so that each of them owns some.
+_BUNDLES = 12
 _POLL_S = 0.05
 _STOP_GRACE_S = 20.0
 _MOST_CANDIDATES = 100
@@ -45,10 +47,10 @@ class Sidecars:
         self._directory = directory
         self._brokers = {broker.name: broker for broker in cluster.brokers}
         self._running: dict[str, ProcessIdentity] = {}
-        self.bus_topics = bus_topics(cluster.brokers)
+        self.bus_topics = bus_topics(cluster.brokers, cluster.brokers[:2])
         for broker in cluster.brokers:
             keys = configuration(broker, cluster, self.bus_topics) | dict(settings or {})
-            self.configuration_file(broker.name).write_text(_toml(keys))
+            write_configuration(self.configuration_file(broker.name), keys)
 
     def __enter__(self) -> Self:
         return self
@@ -74,11 +76,6 @@ class Sidecars:
         """Where the output of a broker's sidecar goes."""
         return self._directory / f"{name}-sidecar.log"
 
-    def command(self, name: str) -> tuple[str, ...]:
-        """How to start a broker's sidecar."""
-        configuration_file = str(self.configuration_file(name))
-        return (sys.executable, "-m", "coordinator.cli", "sidecar", "--config", configuration_file)
-
     def start(self, *names: str, timeout_s: float = 30.0) -> None:
         """Start the sidecars of these brokers, or all, and wait until they are ready.
 
@@ -88,7 +85,7 @@ class Sidecars:
         wanted = names or tuple(self._brokers)
         for name in wanted:
             self._running[name] = processes.start(
-                self.command(name), self.log_file(name), self._directory
+                command(self.configuration_file(name)), self.log_file(name), self._directory
             )
         deadline = time.monotonic() + timeout_s
         for name in wanted:
@@ -119,9 +116,15 @@ class Sidecars:
         self._running.clear()
 
 
-def configuration(broker: Broker, cluster: Cluster, topics: tuple[str, ...]) -> dict[str, object]:
+def command(configuration_file: Path) -> tuple[str, ...]:
+    """How to start the sidecar with this configuration."""
+    options = ("sidecar", "--config", str(configuration_file))
+    return (sys.executable, "-m", "coordinator.cli", *options)
+
+
+def configuration(broker: Broker, cluster: Cluster, topics: Sequence[str]) -> dict[str, object]:
     """The configuration keys of a broker's sidecar."""
-    # The own broker first: what a sidecar asks for is nearest there.
+    # The own broker first, so that a sidecar needs no other to find the bus.
     addresses = [broker, *(other for other in cluster.brokers if other != broker)]
     bus = ",".join(f"127.0.0.1:{address.broker_port}" for address in addresses)
     return {
@@ -136,25 +139,29 @@ def configuration(broker: Broker, cluster: Cluster, topics: tuple[str, ...]) -> 
     }
 
 
-def bus_topics(brokers: tuple[Broker, ...]) -> tuple[str, ...]:
-    """Names of bus topics that two different brokers own, or of one where there is one broker.
+def write_configuration(file: Path, keys: Mapping[str, object]) -> None:
+    """Write a configuration file."""
+    # Strings, numbers and lists of strings are written alike in JSON and TOML.
+    file.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items()))
+
+
+def bus_topics(brokers: Sequence[Broker], owners: Sequence[Broker]) -> tuple[str, ...]:
+    """Names of bus topics, one for each of these owners and owned by it.
 
     Raises:
-        LocalClusterError: one broker owns the whole namespace.
+        LocalClusterError: one of them owns nothing of the namespace.
     """
     topics = Topics(brokers)
-    tenant = BUS_NAMESPACE.partition("/")[0]
-    topics.create_tenant(tenant)
-    topics.create_namespace(BUS_NAMESPACE, bundles=4)
-    first = f"non-persistent://{BUS_NAMESPACE}/quota-usage"
-    if len(brokers) == 1:
-        return (first,)
-    owner = topics.owner(first)
-    for number in range(2, _MOST_CANDIDATES):
-        second = f"{first}-{number}"
-        if topics.owner(second) != owner:
-            return (first, second)
-    raise LocalClusterError(f"{owner.name} owns all of {BUS_NAMESPACE}.")
+    topics.create_tenant(BUS_NAMESPACE.partition("/")[0])
+    topics.create_namespace(BUS_NAMESPACE, _BUNDLES)
+    found: dict[str, str] = {}
+    for number in range(_MOST_CANDIDATES):
+        topic = f"non-persistent://{BUS_NAMESPACE}/quota-usage-{number}"
+        found.setdefault(topics.owner(topic).name, topic)
+        if all(owner.name in found for owner in owners):
+            return tuple(found[owner.name] for owner in owners)
+    missing = ", ".join(owner.name for owner in owners if owner.name not in found)
+    raise LocalClusterError(f"{missing} owns no bundle of {BUS_NAMESPACE}.")
 
 
 def is_ready(admin_url: str) -> bool:
@@ -164,8 +171,3 @@ def is_ready(admin_url: str) -> bool:
             return bool(answer.status == 200)
     except (OSError, urllib.error.HTTPError):
         return False
-
-
-def _toml(keys: Mapping[str, Any]) -> str:
-    # Strings, numbers and lists of strings are written alike in JSON and TOML.
-    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items())
