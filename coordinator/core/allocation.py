@@ -14,11 +14,11 @@ Everything here is computed from the same facts on every sidecar, so equal views
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from coordinator.core.laws import LAWS, Claim
+from coordinator.core.laws import ALL_LAWS, Claim
 from coordinator.core.model import Dimension, ResourceGroup
 from coordinator.core.settings import CoreSettings
 from coordinator.core.usage_map import UsageMap, UsageRow
@@ -42,22 +42,36 @@ class Split:
     Args:
         limit: the group's limit for the cluster, per second.
         reserve: what a member that takes no part holds, per second.
+        idle: how many members take no part; all of them together hold ``idle * reserve``.
         claims: what each participant wants.
-        targets: every member's target, participants or not; adds up to at most the limit.
-        in_force: the local limit that every member announces to hold.
+        targets: what each participant should hold.
+        in_force: the local limit that each participant announces to hold.
         water_level: where the greedy ones were cut; None when everybody gets what it wants.
     """
 
     limit: int
     reserve: int
+    idle: int
     claims: Mapping[str, Claim]
     targets: Mapping[str, int]
     in_force: Mapping[str, int]
     water_level: int | None
 
+    def target_of(self, broker: str) -> int:
+        """What a member should hold."""
+        return self.targets.get(broker, self.reserve)
+
+    def in_force_at(self, broker: str) -> int:
+        """The local limit that a member announces to hold."""
+        return self.in_force.get(broker, self.reserve)
+
+    def held(self) -> int:
+        """What all members together announce to hold."""
+        return sum(self.in_force.values()) + self.idle * self.reserve
+
     def binding_of(self, broker: str, local: int) -> Binding:
         """What keeps a broker's local limit where it is."""
-        if local < self.targets[broker]:
+        if local < self.target_of(broker):
             return Binding.GATE
         claim = self.claims.get(broker)
         if claim is None:
@@ -75,7 +89,7 @@ def reserve_of(limit: int, members: int, settings: CoreSettings) -> int:
 def split(
     group: ResourceGroup,
     dimension: Dimension,
-    members: Iterable[str],
+    members: Collection[str],
     usage: UsageMap,
     settings: CoreSettings,
 ) -> Split:
@@ -87,31 +101,24 @@ def split(
     limit = group.limits.of(dimension)
     if limit is None:
         raise ValueError(f"{group.name} does not limit {dimension.value}")
-    brokers = sorted(members)
-    reserve = reserve_of(limit, len(brokers), settings)
-    rows = {name: usage.row(name, group.name, dimension.monitoring_class) for name in brokers}
-    claims = {
-        name: _claim(row, dimension, reserve) for name, row in rows.items() if row is not None
-    }
-    targets = dict.fromkeys(brokers, reserve)
-    water_level = None
-    if claims:
-        idle = len(brokers) - len(claims)
-        allocation = LAWS[group.law](limit - idle * reserve, claims)
-        targets.update(allocation.targets)
-        water_level = allocation.water_level
-    in_force = {name: _in_force(row, dimension, reserve, limit) for name, row in rows.items()}
-    return Split(limit, reserve, claims, targets, in_force, water_level)
+    reserve = reserve_of(limit, len(members), settings)
+    rows = usage.rows(group.name, dimension.monitoring_class)
+    claims = {name: _claim(row, dimension, reserve) for name, row in rows.items()}
+    in_force = {name: _in_force(row, dimension, limit) for name, row in rows.items()}
+    idle = len(members) - len(claims)
+    if not claims:
+        return Split(limit, reserve, idle, claims, {}, in_force, water_level=None)
+    answer = ALL_LAWS[group.law](limit - idle * reserve, claims)
+    return Split(limit, reserve, idle, claims, answer.targets, in_force, answer.water_level)
 
 
 def _claim(row: UsageRow, dimension: Dimension, reserve: int) -> Claim:
     demand = row.usage.demand_of(dimension.unit)
-    return Claim(wants=None if demand is None else max(reserve, demand))
+    wants = None if demand is None else max(reserve, demand)
+    return Claim(wants, used=row.rate_of(dimension))
 
 
-def _in_force(row: UsageRow | None, dimension: Dimension, reserve: int, limit: int) -> int:
-    if row is None:
-        return reserve
+def _in_force(row: UsageRow, dimension: Dimension, limit: int) -> int:
     announced = row.usage.limit_of(dimension.unit)
     # A broker that does not know of this limit yet may let anything through: nobody raises meanwhile.
     return limit if announced is None else announced

@@ -108,11 +108,11 @@ class Decider:
             self._wanted_ns.pop((group.name, dimension), None)
             return Decision(None, Binding.UNLIMITED, facts.round, facts.now_ns)
         reserve = reserve_of(limit, len(facts.members), self._settings)
-        held = reserve if own is None else own
+        held = min(limit, reserve if own is None else own)
         if facts.lifecycle in (Lifecycle.STARTING, Lifecycle.LEARNING):
             return Decision(min(held, reserve), Binding.RESERVE, facts.round, facts.now_ns)
         answer = split(group, dimension, facts.members, facts.usage, self._settings)
-        if facts.lifecycle is Lifecycle.ACTIVE and self._settings.broker in answer.targets:
+        if facts.lifecycle is Lifecycle.ACTIVE and self._settings.broker in facts.members:
             return self._transfer(group, dimension, held, answer, facts)
         self._wanted_ns.pop((group.name, dimension), None)
         in_trouble = limit_in_trouble(
@@ -135,7 +135,7 @@ class Decider:
         facts: _Facts,
     ) -> Decision:
         broker = self._settings.broker
-        target = answer.targets[broker]
+        target = answer.target_of(broker)
         key = (group.name, dimension)
         local = held
         if target <= held:
@@ -143,13 +143,30 @@ class Decider:
             local = target
         else:
             wanted_ns = self._wanted_ns.setdefault(key, facts.now_ns)
-            if facts.now_ns - wanted_ns >= self._raise_delay_ns(group):
-                in_force = {**answer.in_force, broker: held}
-                policy = POLICIES[group.overshoot_policy]
-                local = policy(answer.limit, broker, answer.targets, in_force)
+            if self._may_raise(group, answer, facts, wanted_ns):
+                local = self._raise(group, held, answer)
             if local == target:
                 del self._wanted_ns[key]
         return Decision(local, answer.binding_of(broker, local), facts.round, facts.now_ns, answer)
 
-    def _raise_delay_ns(self, group: ResourceGroup) -> int:
-        return 0 if group.overshoot_policy == "eager" else self._settings.raise_delay_ns
+    def _raise(self, group: ResourceGroup, held: int, answer: Split) -> int:
+        """What the policy lets this broker hold, on its way to a higher target."""
+        broker = self._settings.broker
+        policy = POLICIES[group.overshoot_policy]
+        # Members that take no part hold their reserves and want nothing else: they need not be listed.
+        idle = answer.idle if broker in answer.claims else answer.idle - 1
+        in_force = {**answer.in_force, broker: held}
+        targets = {**answer.targets, broker: answer.target_of(broker)}
+        return policy(answer.limit - idle * answer.reserve, broker, targets, in_force)
+
+    def _may_raise(
+        self, group: ResourceGroup, answer: Split, facts: _Facts, wanted_ns: int
+    ) -> bool:
+        """Whether the others had time to say that they want the same, and were heard of late."""
+        if group.overshoot_policy == "eager":
+            return True
+        return facts.now_ns - wanted_ns >= self._settings.raise_delay_ns and all(
+            facts.usage.is_current(broker, facts.now_ns)
+            for broker in answer.claims
+            if broker != self._settings.broker
+        )

@@ -15,8 +15,8 @@ limit not used up, rate fell less    that is noise: down slowly (hysteresis), so
 ===================================  ============================================================
 
 *Headroom* learns how bursty the traffic is: it doubles when a demand that was thought to be known turns
-out to be unbounded, and is halved after a minute of rounds in which the estimate held. Steady traffic costs the others next to
-nothing, bursty traffic gets the room that it needs and stays where it is.
+out to be unbounded, and is halved after a minute of rounds in which the estimate held. Steady traffic
+costs the others next to nothing, bursty traffic gets the room that it needs and stays where it is.
 
 The estimate is made where the traffic is and sent in the report, so that all brokers use the same.
 """

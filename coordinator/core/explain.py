@@ -105,7 +105,7 @@ def explain(
         broker=subject,
         cluster_limit=limit,
         local_limit=local,
-        target=answer.targets.get(subject) if answer is not None else None,
+        target=answer.target_of(subject) if answer is not None else None,
         binding=binding.value,
         water_level=answer.water_level if answer is not None else None,
         decided_age_ns=now_ns - decision.decided_ns,
@@ -120,7 +120,7 @@ def _limit_of(
 ) -> tuple[int | None, Binding]:
     if subject == own or answer is None:
         return decision.local_limit, decision.binding
-    local = answer.in_force[subject]
+    local = answer.in_force_at(subject)
     return local, answer.binding_of(subject, local)
 
 
@@ -185,7 +185,7 @@ def _limit_in_force(
     decision = state.decider.decisions.get((name, dimension))
     if decision is None or decision.split is None:
         return None
-    return decision.split.in_force.get(broker)
+    return decision.split.in_force_at(broker)
 
 
 def _report_age_ns(state: CoordinatorState, broker: str, now_ns: int) -> int | None:
@@ -221,9 +221,9 @@ def _sentence(
         case Binding.RESERVE:
             sentence = _reserve_sentence(name, dimension, answer, subject, local)
         case Binding.GATE:
-            held = sum(answer.in_force.values())
+            held = answer.held()
             sentence = (
-                f"{subject} is due {answer.targets[subject]:,}/s, but {held:,} of {answer.limit:,}/s "
+                f"{subject} is due {answer.target_of(subject):,}/s, but {held:,} of {answer.limit:,}/s "
                 f"are still held: it stays at {local:,}/s until the others have lowered themselves."
             )
         case _:

@@ -180,7 +180,7 @@ class Meters:
         if participants:
             meter.farewells = 0
         elif meter.participants:
-            meter.farewells = self._settings.farewell_rounds
+            meter.farewells = self._settings.repeat_rounds + 1
         meter.participants = participants
 
 

@@ -232,6 +232,7 @@ class UsageReport:
         complete: every group in which the sender takes part is listed; what is not listed has ended.
         learning: the sender does not know everybody's usage yet and asks for complete reports.
         leaving: the sender goes; everything it had is free.
+        asks: brokers of which the sender has missed a report; each answers with a complete one.
         groups: the entries.
     """
 
@@ -243,3 +244,4 @@ class UsageReport:
     complete: bool = False
     learning: bool = False
     leaving: bool = False
+    asks: tuple[str, ...] = ()

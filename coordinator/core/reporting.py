@@ -1,9 +1,10 @@
 """When to tell the others, and what: rounds, urgent reports, suppression.
 
-Once a round the groups that changed are reported, every ``complete_report_rounds`` rounds all of them
-(PIP-82: report when the usage has changed significantly, and mandatorily once in N cycles). What cannot
-wait is reported at once, at most every ``urgent_gap_ns``: a participant appeared or left, throttling
-started, a limit changed by much, somebody asks for a complete report.
+A report is sent every round, so that silence means something. It lists the groups that changed, in this
+round or the last ``repeat_rounds``, and every ``complete_report_rounds`` rounds all of them (PIP-82:
+report when the usage has changed significantly, and mandatorily once in N cycles). What cannot wait is
+reported at once, at most every ``urgent_gap_ns``: a participant appeared or left, a broker became
+saturated, a limit changed by much, somebody asks for a complete report.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ class Reporter:
         self._sequence = 0
         self._told: dict[Key, Usage] = {}
         self._urgent: set[Key] = set()
+        #: Keys that are reported in the coming rounds as well, and in how many.
+        self._repeats: dict[Key, int] = {}
+        self._round_due = False
         self._complete_due = True
         self._rounds_since_complete = 0
         self._last_report_ns: int | None = None
@@ -38,11 +42,13 @@ class Reporter:
         self._sequence = 0
         self._told.clear()
         self._urgent.clear()
+        self._repeats.clear()
         self._complete_due = True
 
     def require(self, key: Key) -> None:
         """This group and class cannot wait for the end of the round."""
         self._urgent.add(key)
+        self._repeats[key] = self._settings.repeat_rounds
 
     def require_complete(self) -> None:
         """Everything is to be reported at once: somebody knows nothing yet."""
@@ -53,11 +59,18 @@ class Reporter:
         for monitoring_class in MonitoringClass:
             self._told.pop((group, monitoring_class), None)
             self._urgent.discard((group, monitoring_class))
+            self._repeats.pop((group, monitoring_class), None)
 
     def close_round(
         self, meters: Meters, limits: dict[str, Rates], groups: dict[str, ResourceGroup]
     ) -> None:
         """Mark what changed in the round that just ended."""
+        self._round_due = True
+        for key in list(self._repeats):
+            self._urgent.add(key)
+            self._repeats[key] -= 1
+            if not self._repeats[key]:
+                del self._repeats[key]
         self._rounds_since_complete += 1
         if self._rounds_since_complete >= self._settings.complete_report_rounds:
             self._complete_due = True
@@ -68,11 +81,11 @@ class Reporter:
                 meter.farewells -= 1
                 self._urgent.add(key)
             elif self._changed(self._told.get(key), _usage(meters, key, limits)):
-                self._urgent.add(key)
+                self.require(key)
 
     def due(self, now_ns: int) -> bool:
         """Whether something must be said now."""
-        if not self._urgent and not self._complete_due:
+        if not self._urgent and not self._complete_due and not self._round_due:
             return False
         last_ns = self._last_report_ns
         return last_ns is None or now_ns - last_ns >= self._settings.urgent_gap_ns
@@ -87,6 +100,7 @@ class Reporter:
         now_ns: int,
         *,
         learning: bool,
+        asks: tuple[str, ...],
     ) -> UsageReport:
         """The report that is due."""
         keys = {key for key, _ in meters} if self._complete_due else self._urgent
@@ -106,10 +120,11 @@ class Reporter:
             elapsed_ns,
             complete=self._complete_due,
             learning=learning,
+            asks=asks,
         )
         if self._complete_due:
             self._rounds_since_complete = 0
-        self._complete_due = False
+        self._complete_due = self._round_due = False
         self._urgent.clear()
         self._last_report_ns = now_ns
         return report
@@ -127,6 +142,7 @@ class Reporter:
         complete: bool = False,
         learning: bool = False,
         leaving: bool = False,
+        asks: tuple[str, ...] = (),
     ) -> UsageReport:
         self._sequence += 1
         return UsageReport(
@@ -138,6 +154,7 @@ class Reporter:
             complete=complete,
             learning=learning,
             leaving=leaving,
+            asks=asks,
         )
 
     def _changed(self, told: Usage | None, usage: Usage) -> bool:

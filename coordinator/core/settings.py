@@ -17,7 +17,9 @@ class CoreSettings:
         broker: this broker's id, the same in membership and reports.
         round_ns: the report interval. Pulsar's default is 60 s, too slow for any limit that users watch.
         complete_report_rounds: every so many rounds a report lists every group, changed or not, so
-            that a lost report is healed (PIP-82: "mandatorily report its usage once in N cycles").
+            that a lost report is healed (PIP-82: "mandatorily report its usage once in N cycles"). In
+            the rounds between, a report is sent too, empty if nothing changed: silence is never usual.
+        repeat_rounds: what changed is reported in so many more rounds, since one report may be lost.
         change_permille: a group is reported when a rate moved by more than this (PIP-82's example is
             100, Pulsar's code uses 50).
         urgent_gap_ns: reports that cannot wait for the round are at least this far apart.
@@ -27,15 +29,14 @@ class CoreSettings:
         arrival_reserve_permille: of the limit, kept for all brokers together that do not take part,
             so that a first producer is served before the others have made room.
         headroom_permille: a demand is taken as this much more than was admitted, so that noise does
-            not throttle it.
+            not throttle it. Little, since a saturated broker pays for it; bursty traffic learns to need
+            more (demand.py).
         throttled_permille: a broker that held producers for more of a round than this wants more than
             it admitted.
         saturated_permille: a broker that held producers for more of a round than this wants more than
             anybody can tell.
-        farewell_rounds: a group in which this broker no longer takes part is reported with zero for so
-            many rounds, since one report may be lost.
-        silence_rounds: a member that was not heard for so long is in trouble, or we are. More than
-            complete_report_rounds, so that one lost report is not an alarm.
+        silence_rounds: a member that was not heard for so many of its rounds is in trouble, or we are.
+            With every third report lost, seven in a row are lost once in an hour.
         hold_ns: how long the last limits are held when the bus is silent. The bus is silent for 12 s
             whenever the broker that owns its topic dies, so more than that.
         session_timeout_ns: the ZooKeeper session's timeout. kazoo says LOST only after it has
@@ -49,10 +50,10 @@ class CoreSettings:
     urgent_gap_ns: int = 50 * _MILLISECOND_NS
     raise_delay_ns: int = 50 * _MILLISECOND_NS
     arrival_reserve_permille: int = 5
-    headroom_permille: int = 20
+    headroom_permille: int = 5
     throttled_permille: int = 100
     saturated_permille: int = 900
-    farewell_rounds: int = 3
+    repeat_rounds: int = 2
     silence_rounds: int = 7
     hold_ns: int = 30 * NANOS_PER_SECOND
     session_timeout_ns: int = 4 * NANOS_PER_SECOND

@@ -63,7 +63,7 @@ class CoordinatorState:
         self.settings = settings
         self.lifecycle = Lifecycle.STARTING
         self.troubles = Troubles(settings)
-        self.usage = UsageMap()
+        self.usage = UsageMap(settings.repeat_rounds)
         self.meters = Meters(settings)
         #: Everybody alive, this broker included once it has joined; the last known ones when cut off.
         self.members: dict[str, Member] = {}
@@ -166,16 +166,13 @@ class CoordinatorState:
     def _handle_usage_report_received(self, report: UsageReport, now_ns: int) -> None:
         if report.broker == self.settings.broker:
             return  # the own reports were taken in when they were sent
-        verdict = self.usage.take(report, now_ns)
-        if verdict is not Verdict.TAKEN:
-            self.reports_dropped[verdict] = self.reports_dropped.get(verdict, 0) + 1
+        taken = self.usage.take(report, now_ns)
+        if taken.verdict is not Verdict.TAKEN:
+            self.reports_dropped[taken.verdict] = self.reports_dropped.get(taken.verdict, 0) + 1
             return
-        if report.learning:
+        if report.learning or self.settings.broker in report.asks:
             self._reporter.require_complete()
-        if report.complete or report.leaving:
-            self.decider.mark_all()
-        else:
-            self.decider.mark(entry.group for entry in report.groups)
+        self.decider.mark(taken.groups)
 
     def _handle_members_changed(self, event: MembersChanged, now_ns: int) -> None:
         before = self.members
@@ -260,6 +257,7 @@ class CoordinatorState:
         self.meters.close_round(elapsed_ns, self.limits())
         self._reporter.close_round(self.meters, self.limits(), self.groups or {})
         self.usage.forget_strangers(now_ns - self.settings.silence_rounds * self.settings.round_ns)
+        self.troubles.listen(self.usage, now_ns)
         if self.troubles:
             self.decider.mark_all()  # what trouble does to a limit depends on how long it has lasted
 
@@ -269,8 +267,7 @@ class CoordinatorState:
         if self.lifecycle in (Lifecycle.DRAINING, Lifecycle.STOPPED):
             return []
         before = self.lifecycle
-        if self.troubles.look(self.usage, now_ns, answering=self._answering):
-            self.decider.mark_all()
+        self.troubles.look(now_ns, answering=self._answering)
         cut_off = self.troubles or self.incarnation is None
         if cut_off and before in (Lifecycle.LEARNING, Lifecycle.ACTIVE):
             self.lifecycle = next_state(before, Trigger.TROUBLED)
@@ -324,10 +321,10 @@ class CoordinatorState:
             self.groups or {},
             self._sampled_elapsed_ns,
             now_ns,
-            learning=self.lifecycle is Lifecycle.LEARNING,
+            learning=not self._is_informed(),
+            asks=tuple(sorted(filter(self.usage.has_gap, self.members))),
         )
-        self.usage.take(report, now_ns)
-        self.decider.mark(entry.group for entry in report.groups)
+        self.decider.mark(self.usage.take(report, now_ns).groups)
         return [PublishUsageReport(report)]
 
 

@@ -63,38 +63,38 @@ class Troubles:
             for broker, member in members.items()
         }
 
-    def look(self, usage: UsageMap, now_ns: int, *, answering: bool) -> bool:
-        """Bring the troubles up to date; tell whether anything changed."""
+    def look(self, now_ns: int, *, answering: bool) -> None:
+        """Bring the troubles with ZooKeeper and the own broker up to date."""
         disconnected = self._connection is not ConnectionState.CONNECTED
         lost = disconnected and (
             self._connection is ConnectionState.LOST
             or now_ns - self._suspended_ns >= self._settings.session_timeout_ns
         )
-        present = {
-            Trouble.ZOOKEEPER_SUSPENDED: disconnected and not lost,
-            Trouble.ZOOKEEPER_LOST: lost,
-            Trouble.BUS_SILENT: bool(self.silent_members(usage, now_ns)),
-            Trouble.BROKER_DOWN: not answering,
-        }
-        before = set(self._since)
-        for trouble, holds in present.items():
-            if holds:
-                self._since.setdefault(trouble, now_ns)
-            else:
-                self._since.pop(trouble, None)
-        return before != set(self._since)
+        self._set(Trouble.ZOOKEEPER_SUSPENDED, now_ns, holds=disconnected and not lost)
+        self._set(Trouble.ZOOKEEPER_LOST, now_ns, holds=lost)
+        self._set(Trouble.BROKER_DOWN, now_ns, holds=not answering)
 
-    def silent_members(self, usage: UsageMap, now_ns: int) -> list[str]:
-        """The other members that were not heard, or not heard completely, for too long."""
-        limit_ns = self._settings.silence_rounds * self._settings.round_ns
-        silent = []
-        for broker, (_, since_ns) in self._member_since.items():
-            if broker == self._settings.broker:
-                continue
-            heard_ns = usage.heard_ns(broker) if usage.is_complete(broker) else None
-            if now_ns - max(since_ns, heard_ns or since_ns) > limit_ns:
-                silent.append(broker)
-        return silent
+    def listen(self, usage: UsageMap, now_ns: int) -> None:
+        """See once a round whether every other member is heard."""
+        silent = any(
+            self._is_silent(broker, since_ns, usage, now_ns)
+            for broker, (_, since_ns) in self._member_since.items()
+            if broker != self._settings.broker
+        )
+        self._set(Trouble.BUS_SILENT, now_ns, holds=silent)
+
+    def _is_silent(self, broker: str, since_ns: int, usage: UsageMap, now_ns: int) -> bool:
+        # Rounds are as long as the member says, since sidecars may have different intervals.
+        round_ns = max(self._settings.round_ns, usage.round_ns(broker))
+        heard_ns = usage.heard_ns(broker) if usage.is_complete(broker) else None
+        last_ns = max(since_ns, since_ns if heard_ns is None else heard_ns)
+        return now_ns - last_ns > self._settings.silence_rounds * round_ns
+
+    def _set(self, trouble: Trouble, now_ns: int, *, holds: bool) -> None:
+        if holds:
+            self._since.setdefault(trouble, now_ns)
+        else:
+            self._since.pop(trouble, None)
 
 
 def limit_in_trouble(

@@ -36,6 +36,7 @@ def encode(report: UsageReport) -> bytes:
         message.learning = True
     if report.leaving:
         message.leaving = True
+    message.asks.extend(report.asks)
     for entry in report.groups:
         row = message.usageMap.add(
             owner=entry.group, configurationVersion=entry.configuration_version
@@ -69,6 +70,7 @@ def decode(payload: bytes) -> UsageReport:
         complete=message.complete,
         learning=message.learning,
         leaving=message.leaving,
+        asks=tuple(_name("asks", broker) for broker in message.asks),
     )
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ResourceUsageInfo(_message.Message):
-    __slots__ = ("broker", "usageMap", "incarnation", "sequence", "elapsedNanos", "complete", "learning", "leaving")
+    __slots__ = ("broker", "usageMap", "incarnation", "sequence", "elapsedNanos", "complete", "learning", "leaving", "asks")
     BROKER_FIELD_NUMBER: _ClassVar[int]
     USAGEMAP_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -16,6 +16,7 @@ class ResourceUsageInfo(_message.Message):
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     LEARNING_FIELD_NUMBER: _ClassVar[int]
     LEAVING_FIELD_NUMBER: _ClassVar[int]
+    ASKS_FIELD_NUMBER: _ClassVar[int]
     broker: str
     usageMap: _containers.RepeatedCompositeFieldContainer[ResourceUsage]
     incarnation: int
@@ -24,7 +25,8 @@ class ResourceUsageInfo(_message.Message):
     complete: bool
     learning: bool
     leaving: bool
-    def __init__(self, broker: _Optional[str] = ..., usageMap: _Optional[_Iterable[_Union[ResourceUsage, _Mapping]]] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., elapsedNanos: _Optional[int] = ..., complete: _Optional[bool] = ..., learning: _Optional[bool] = ..., leaving: _Optional[bool] = ...) -> None: ...
+    asks: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, broker: _Optional[str] = ..., usageMap: _Optional[_Iterable[_Union[ResourceUsage, _Mapping]]] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., elapsedNanos: _Optional[int] = ..., complete: _Optional[bool] = ..., learning: _Optional[bool] = ..., leaving: _Optional[bool] = ..., asks: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ResourceUsage(_message.Message):
     __slots__ = ("owner", "publish", "dispatch", "storage", "configurationVersion")

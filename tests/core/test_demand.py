@@ -5,8 +5,8 @@ from coordinator.core.settings import CoreSettings
 
 
 def estimate() -> DemandEstimate:
-    """An estimate that has seen nothing yet."""
-    return DemandEstimate(CoreSettings(broker="b1"))
+    """An estimate with 2 % headroom that has seen nothing yet."""
+    return DemandEstimate(CoreSettings(broker="b1", headroom_permille=20))
 
 
 def test_a_saturated_broker_wants_more_than_anybody_can_tell() -> None:

@@ -340,16 +340,47 @@ def test_eager_settles_too(cluster: Cluster) -> None:
     assert [cluster.limit_of("b1"), cluster.limit_of("b2")] == [1500, 1500]
 
 
-def test_with_nothing_new_only_complete_reports_are_sent(cluster: Cluster) -> None:
-    """Suppression: at constant demand every sidecar reports once in five rounds."""
+def test_with_nothing_new_reports_are_empty_but_for_every_fifth(cluster: Cluster) -> None:
+    """Suppression: at constant demand a group is reported once in five rounds; silence never is usual."""
     cluster.start("b1", demand=5000)
     cluster.start("b2", demand=5000)
-    cluster.run(5)
+    cluster.run(8)
     before = len(cluster.reports)
     cluster.run(50)
+    reports = cluster.reports[before:]
 
-    assert len(cluster.reports) - before == 2 * 50 / 5
-    assert all(report.complete for report in cluster.reports[before:])
+    assert len(reports) == 2 * 50
+    assert [report for report in reports if report.groups and not report.complete] == []
+    assert sum(report.complete for report in reports) == 2 * 50 / 5
+
+
+def test_a_sidecar_that_misses_a_complete_report_asks_for_it(cluster: Cluster) -> None:
+    """A starting sidecar whose bus connects late learns within a round of its connection."""
+    cluster.start("b1", demand=5000)
+    cluster.run(2)
+    cluster.deaf = {"b2"}
+    cluster.start("b2", demand=5000)
+    cluster.run(0.5)
+    assert cluster.states["b2"].lifecycle is Lifecycle.LEARNING
+    cluster.deaf = set()
+    cluster.run(1.2)
+
+    assert cluster.limit_of("b2") == 1500
+
+
+def test_one_lost_report_is_no_alarm_and_is_healed(cluster: Cluster) -> None:
+    """What changed is said again in the next rounds; nobody is degraded for it."""
+    cluster.start("b1", demand=5000)
+    cluster.start("b2", demand=5000)
+    cluster.run(3)
+    cluster.deaf = {"b1"}
+    cluster.want("b1", 300)
+    cluster.run(1)
+    cluster.deaf = set()
+    cluster.run(2.2)
+
+    assert cluster.limit_of("b2") > 2600
+    assert stands(cluster.states["b2"]) is Lifecycle.ACTIVE
 
 
 events: st.SearchStrategy[Event] = st.one_of(

@@ -40,6 +40,7 @@ reports = st.builds(
     complete=st.booleans(),
     learning=st.booleans(),
     leaving=st.booleans(),
+    asks=st.lists(names, max_size=3).map(tuple),
 )
 
 
