@@ -168,7 +168,9 @@ class CoordinatorState:
             return  # the own reports were taken in when they were sent
         taken = self.usage.take(report, now_ns)
         if taken.verdict is not Verdict.TAKEN:
-            self.reports_dropped[taken.verdict] = self.reports_dropped.get(taken.verdict, 0) + 1
+            if taken.verdict is not Verdict.COPY:
+                count = self.reports_dropped.get(taken.verdict, 0)
+                self.reports_dropped[taken.verdict] = count + 1
             return
         if report.learning or self.settings.broker in report.asks:
             self._reporter.require_complete()

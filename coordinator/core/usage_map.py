@@ -3,7 +3,8 @@
 Reports arrive late, twice, out of order and from brokers that are gone. The rules:
 
 * A report counts only if it is newer, by (incarnation, sequence), than the last one of that broker, and
-  not of an older incarnation than membership knows.
+  not of an older incarnation than membership knows. A copy of the last one is what the other bus topics
+  bring, and no news to anybody.
 * Silence is not idleness: a row stays as it is until its broker says otherwise or membership says that
   the broker is gone.
 * A row ends when the broker reports no participants any more (PIP-82's "usage of 0"), when a complete
@@ -42,7 +43,8 @@ class Verdict(Enum):
     """What became of a report."""
 
     TAKEN = "taken"
-    DUPLICATE = "duplicate or late"
+    COPY = "copy of the last one"
+    LATE = "late"
     OLD_INCARNATION = "old incarnation"
     STRANGER = "too many unknown brokers"
 
@@ -187,9 +189,9 @@ class UsageMap:
             return Verdict.STRANGER if full else Verdict.TAKEN
         if report.incarnation < sender.incarnation:
             return Verdict.OLD_INCARNATION
-        if report.incarnation == sender.incarnation and report.sequence <= sender.sequence:
-            return Verdict.DUPLICATE
-        return Verdict.TAKEN
+        if report.incarnation > sender.incarnation or report.sequence > sender.sequence:
+            return Verdict.TAKEN
+        return Verdict.COPY if report.sequence == sender.sequence else Verdict.LATE
 
     def _merge(self, report: UsageReport, sender: _Sender) -> set[str]:
         changed: set[str] = set()

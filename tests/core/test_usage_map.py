@@ -57,8 +57,8 @@ def test_duplicates_and_late_reports_are_dropped() -> None:
     usage = usage_map("b1")
 
     assert usage.take(report(sequence=5), 0).verdict is Verdict.TAKEN
-    assert usage.take(report(sequence=5), 1).verdict is Verdict.DUPLICATE
-    assert usage.take(report(sequence=4, participants=0), 2).verdict is Verdict.DUPLICATE
+    assert usage.take(report(sequence=5), 1).verdict is Verdict.COPY
+    assert usage.take(report(sequence=4, participants=0), 2).verdict is Verdict.LATE
     assert usage.row("b1", "orders", PUBLISH) is not None
 
 
