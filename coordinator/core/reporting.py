@@ -1,10 +1,11 @@
 """When to tell the others, and what: rounds, urgent reports, suppression.
 
-A report is sent every round, so that silence means something. It lists the groups that changed, in this
-round or the last ``repeat_rounds``, and every ``complete_report_rounds`` rounds all of them (PIP-82:
-report when the usage has changed significantly, and mandatorily once in N cycles). What cannot wait is
-reported at once, at most every ``urgent_gap_ns``: a participant appeared or left, a broker became
-saturated, a limit changed by much, somebody asks for a complete report.
+A report is sent every round, so that silence means something. While it is small it lists everything. A
+large one lists the groups that changed, in this round or the last ``repeat_rounds``, and all of them
+every ``complete_report_rounds`` rounds (PIP-82: report when the usage has changed significantly, and
+mandatorily once in N cycles). What cannot wait is reported at once, at most every ``urgent_gap_ns``: a
+participant appeared or left, a broker became saturated, a limit changed by much, somebody asks for a
+complete report.
 """
 
 from __future__ import annotations
@@ -103,7 +104,9 @@ class Reporter:
         asks: tuple[str, ...],
     ) -> UsageReport:
         """The report that is due."""
-        keys = {key for key, _ in meters} if self._complete_due else self._urgent
+        everything = {key for key, _ in meters}
+        complete = self._complete_due or len(everything) <= self._settings.small_report_entries
+        keys = everything if complete else self._urgent
         usages: dict[str, dict[MonitoringClass, Usage]] = {}
         for key in sorted(keys, key=lambda key: (key[0], key[1].value)):
             if key[0] not in groups or meters.get(key) is None:
@@ -118,11 +121,11 @@ class Reporter:
                 for name, by_class in usages.items()
             ),
             elapsed_ns,
-            complete=self._complete_due,
+            complete=complete,
             learning=learning,
             asks=asks,
         )
-        if self._complete_due:
+        if complete:
             self._rounds_since_complete = 0
         self._complete_due = self._round_due = False
         self._urgent.clear()

@@ -19,6 +19,8 @@ class CoreSettings:
         complete_report_rounds: every so many rounds a report lists every group, changed or not, so
             that a lost report is healed (PIP-82: "mandatorily report its usage once in N cycles"). In
             the rounds between, a report is sent too, empty if nothing changed: silence is never usual.
+        small_report_entries: a report of no more entries than this is always complete: it costs less
+            than a kilobyte, and then every report that arrives heals everything that was lost before.
         repeat_rounds: what changed is reported in so many more rounds, since one report may be lost.
         change_permille: a group is reported when a rate moved by more than this (PIP-82's example is
             100, Pulsar's code uses 50).
@@ -53,6 +55,7 @@ class CoreSettings:
     headroom_permille: int = 5
     throttled_permille: int = 100
     saturated_permille: int = 900
+    small_report_entries: int = 16
     repeat_rounds: int = 2
     silence_rounds: int = 7
     hold_ns: int = 30 * NANOS_PER_SECOND

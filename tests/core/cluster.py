@@ -52,6 +52,7 @@ class Cluster:
     now_ns: int = 0
     policy: str = "balanced"
     partition_policy: str = "hold"
+    small_report_entries: int = 16
     #: Brokers whose bus is cut.
     deaf: set[str] = field(default_factory=set)
     admitted: list[dict[str, float]] = field(default_factory=list)
@@ -61,7 +62,9 @@ class Cluster:
 
     def start(self, broker: str, demand: int = 0) -> CoordinatorState:
         """Start a sidecar whose broker answers and whose ZooKeeper is connected."""
-        state = CoordinatorState(CoreSettings(broker=broker))
+        state = CoordinatorState(
+            CoreSettings(broker=broker, small_report_entries=self.small_report_entries)
+        )
         self.states[broker] = state
         self.send(broker, ConnectionChanged(ConnectionState.CONNECTED))
         self.send(broker, GroupsChanged((self.group(),)))

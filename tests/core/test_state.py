@@ -341,7 +341,8 @@ def test_eager_settles_too(cluster: Cluster) -> None:
 
 
 def test_with_nothing_new_reports_are_empty_but_for_every_fifth(cluster: Cluster) -> None:
-    """Suppression: at constant demand a group is reported once in five rounds; silence never is usual."""
+    """Suppression of large reports: at constant demand a group is reported once in five rounds."""
+    cluster.small_report_entries = 0
     cluster.start("b1", demand=5000)
     cluster.start("b2", demand=5000)
     cluster.run(8)
@@ -352,6 +353,14 @@ def test_with_nothing_new_reports_are_empty_but_for_every_fifth(cluster: Cluster
     assert len(reports) == 2 * 50
     assert [report for report in reports if report.groups and not report.complete] == []
     assert sum(report.complete for report in reports) == 2 * 50 / 5
+
+
+def test_a_small_report_is_always_complete(cluster: Cluster) -> None:
+    """Whatever was lost before is healed by the next report that arrives."""
+    cluster.start("b1", demand=5000)
+    cluster.run(8)
+
+    assert all(report.complete for report in cluster.reports)
 
 
 def test_a_sidecar_that_misses_a_complete_report_asks_for_it(cluster: Cluster) -> None:
