@@ -17,6 +17,13 @@ test: $(INSTALLED) requirements  ## all tests, the real cluster included
 test-fast: $(INSTALLED)  ## the tests that need no cluster
 	$(BIN)/python -m pytest -m "not cluster"
 
+bench: $(VENV)/.bench  ## figures as JSON lines, ours and the peers' of one run; ONLY=law for a part
+	@$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
+
+.PHONY: fuzz
+fuzz: $(INSTALLED)  ## a million damaged streams through the gate's engine; CASES=n and SEED=n
+	$(BIN)/python -m tests.gate.fuzz $(if $(CASES),--cases $(CASES)) $(if $(SEED),--seed $(SEED))
+
 check: $(INSTALLED)  ## format, lint, types, layers, generated files
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -45,7 +52,11 @@ requirements: $(INSTALLED)  ## says at once when Java or Maven is missing, and f
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, $$($(PYTHON) --version) found: set PYTHON=..."; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,spark]'
+	@touch $@
+
+$(VENV)/.bench: $(INSTALLED)
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
 	@touch $@
 
 clean:

@@ -4,6 +4,7 @@ Everything in here but ``connection`` and ``proxy`` is pure: bytes in, bytes out
 """
 
 from coordinator.gate.counters import GateListener
-from coordinator.gate.proxy import Gate, GateFigures
+from coordinator.gate.figures import ConnectionFigures, GateFigures
+from coordinator.gate.proxy import Gate
 
-__all__ = ["Gate", "GateFigures", "GateListener"]
+__all__ = ["ConnectionFigures", "Gate", "GateFigures", "GateListener"]

@@ -1,54 +1,101 @@
-"""The fair queue: who may publish next.
+"""The fair queue: who may publish next, and who may be sent more.
 
-A producer whose message was refused *waits*. Every limiter has a service order of the producers that
-wait for its tokens; a producer stands in one order at a time, that of the limiter that refused it, and
-takes its *turn* along when another one refuses it later: whoever waited longest goes first, wherever
-it waits. A release gives its producer a new turn, behind everybody else: producers are served round
-robin, one message each, with a full check before every release. As long as somebody waits for a
-limiter, nobody who comes later overtakes.
+A producer whose message was refused *waits*, and so does a consumer whose permits were. Every limiter
+has a service order of those who wait for its tokens; a waiter stands in one order at a time, that of the
+limiter that refused it. They are served by *turn*, one message each, with a full check before every
+release. As long as somebody waits for a limiter, nobody who comes later overtakes, except whoever was
+served less.
 
-Waking is batched. Orders are looked after when their first producer can pass, rounded up to a grid of
+Turns are fair by what is scarce (start-time fair queueing: Goyal, Vin, Cheng 1996). A limiter has a
+clock that tells how far everybody has been served. Each release moves the waiter's next turn ahead by the
+time that the message takes up of the limit: bytes at the byte rate or messages at the message rate,
+whichever is longer. So a producer of large messages or batches sends fewer of them, and none gets more
+of the limit than another. A newcomer's turn is where the clock stands. While nobody waits, the clock
+runs with the time, so that what somebody had too much of is forgotten as it is made up for.
+
+Waking is batched. Orders are looked after when their first waiter can pass, rounded up to a grid of
 5 ms that all share, so there is at most one timer per 5 ms however many groups are limited. Buckets
 hold several times that much, so no token is lost to the rounding. A change of limits serves the order
 at once (apache/pulsar#25502: there, a raised limit waited for the old delay to end).
-
-What costs a turn is decided in ``ServiceOrder`` alone: give a producer a later turn the more bytes
-it sent, and this is fair queueing by bytes.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from itertools import count
 from typing import Protocol
 
+from coordinator.gate.counters import TrafficCounter
 from coordinator.gate.limiter import WAKE_INTERVAL_NS, PublishLimiter
+from coordinator.gate.throttle import ThrottleReason
+
+Turn = tuple[int, int]
+"""A time on a limiter's clock, and a number that grows with every turn that is given."""
+
+
+class Limiter(Protocol):
+    """What admits: the publish limiter of a group, or its dispatch limiter."""
+
+    counter: TrafficCounter
+    reason: ThrottleReason
+    #: Kept by the queue: whether anybody waits for it, the turn of whoever was served last, and since
+    #: when nobody waits.
+    contended: bool
+    service_ns: int
+    idle_since_ns: int
+
+    def admits(self, messages: int, size: int, now_ns: int) -> bool:
+        """Whether so many messages and bytes may pass now."""
+        ...
+
+    def consume(self, messages: int, size: int) -> None:
+        """Take the tokens of what was admitted."""
+        ...
+
+    def span_ns(self, messages: int, size: int) -> int:
+        """How long the limit is taken up by so much."""
+        ...
+
+    def binding(self, messages: int, size: int, now_ns: int) -> tuple[bool, bool]:
+        """Whether messages, and whether bytes, are what has to be waited for longest."""
+        ...
+
+    def wait_ns(self, messages: int, size: int, now_ns: int) -> int | None:
+        """How long until so much may pass if nothing else does; None is never."""
+        ...
 
 
 class Waiter(Protocol):
-    """A producer with held messages, as the queue sees it."""
+    """A producer with held messages, or a consumer with withheld permits, as the queue sees it."""
 
-    limiters: tuple[PublishLimiter, ...]
-    #: Kept by the queue: the place in the round, and the limiter waited for (None: does not wait).
-    turn: int
-    waits_for: PublishLimiter | None
+    #: Kept by the queue: the turn (of equal ones the earlier number goes first), how far it was served by
+    #: the clock of each limiter, and the limiter waited for (None: does not wait).
+    turn: Turn
+    served_until_ns: dict[Limiter, int]
+    waits_for: Limiter | None
+
+    @property
+    def limiters(self) -> Sequence[Limiter]:
+        """Who must admit what is held."""
+        ...
 
     def next_cost(self) -> tuple[int, int]:
-        """Messages and bytes of the first held message."""
+        """Messages and bytes of the first thing held."""
         ...
 
     def release(self) -> bool:
-        """Send the first held message on its way; tell whether there are more."""
+        """Send the first thing held on its way; tell whether there is more."""
         ...
 
 
 class ServiceOrder:
-    """The producers that wait for one limiter, by turn."""
+    """Those who wait for one limiter, by turn."""
 
     __slots__ = ("_heap", "_waiting", "due_ns")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Waiter]] = []
+        self._heap: list[tuple[Turn, int, Waiter]] = []
         #: Who is really waiting, by identity; entries of the heap that are not in here are stale.
         self._waiting: dict[int, Waiter] = {}
         #: When the first in line can pass; None is never.
@@ -70,11 +117,10 @@ class ServiceOrder:
             self._heap = [(w.turn, id(w), w) for w in self._waiting.values()]
             heapq.heapify(self._heap)
 
-    def requeue_first(self, turn: int) -> None:
-        """Give the one whose turn it is, as ``first`` said, a new turn."""
+    def requeue_first(self) -> None:
+        """The one whose turn it was, as ``first`` said, has got a new turn."""
         _, identity, waiter = self._heap[0]
-        waiter.turn = turn
-        heapq.heapreplace(self._heap, (turn, identity, waiter))
+        heapq.heapreplace(self._heap, (waiter.turn, identity, waiter))
 
     def first(self) -> Waiter | None:
         """Whose turn it is."""
@@ -90,20 +136,27 @@ class AdmissionQueue:
     """Admits messages, lines up producers, releases what they hold."""
 
     def __init__(self) -> None:
-        self._orders: dict[PublishLimiter, ServiceOrder] = {}
+        self._orders: dict[Limiter, ServiceOrder] = {}
         #: (due, tie-break, limiter); an entry whose time is not its order's due time is stale.
-        self._agenda: list[tuple[int, int, PublishLimiter]] = []
+        self._agenda: list[tuple[int, int, Limiter]] = []
         self._numbers = count()
 
     @property
     def waiting(self) -> int:
-        """How many producers wait."""
+        """How many producers and consumers wait."""
         return sum(map(len, self._orders.values()))
 
+    def waiting_for(self, limiter: Limiter) -> int:
+        """How many wait for a limiter."""
+        order = self._orders.get(limiter)
+        return 0 if order is None else len(order)
+
     def admit(
-        self, limiters: tuple[PublishLimiter, ...], messages: int, size: int, now_ns: int
+        self, limiters: Sequence[PublishLimiter], messages: int, size: int, now_ns: int
     ) -> bool:
         """Take the tokens of a message that nobody had to wait for; False when it has to wait."""
+        if len(limiters) == 1:
+            return limiters[0].take(messages, size, now_ns)
         for limiter in limiters:
             if limiter.contended or not limiter.admits(messages, size, now_ns):
                 return False
@@ -115,11 +168,10 @@ class AdmissionQueue:
         """Line up a producer that holds messages, or release at once what need not wait."""
         more = True
         while more:
-            waiter.turn = next(self._numbers)
             messages, size = waiter.next_cost()
             for limiter in waiter.limiters:
                 if limiter.contended or not limiter.admits(messages, size, now_ns):
-                    self._line_up(waiter, limiter, now_ns)
+                    self._line_up(waiter, limiter, next(self._numbers), now_ns)
                     return
             more = self._release(waiter, messages, size)
 
@@ -138,7 +190,7 @@ class AdmissionQueue:
             if order is not None and order.due_ns == due_ns:
                 self.serve_limiter(limiter, now_ns)
 
-    def serve_limiter(self, limiter: PublishLimiter, now_ns: int) -> None:
+    def serve_limiter(self, limiter: Limiter, now_ns: int) -> None:
         """Release what may pass now of those who wait for this limiter, due or not."""
         order = self._orders.get(limiter)
         if order is None:
@@ -148,13 +200,17 @@ class AdmissionQueue:
             blocker = self._blocker(waiter, messages, size, now_ns)
             if blocker is limiter:
                 break
-            if blocker is None and self._release(waiter, messages, size):
-                order.requeue_first(next(self._numbers))
-                continue
-            order.remove(waiter)
-            waiter.waits_for = None
             if blocker is not None:
-                self._line_up(waiter, blocker, now_ns)
+                order.remove(waiter)
+                self._line_up(waiter, blocker, waiter.turn[1], now_ns)
+                continue
+            self._charge(waiter, messages, size)
+            if self._release(waiter, messages, size):
+                waiter.turn = self._turn(waiter, limiter, next(self._numbers))
+                order.requeue_first()
+            else:
+                order.remove(waiter)
+                waiter.waits_for = None
         self._plan(limiter, now_ns)
 
     def next_wake_ns(self) -> int | None:
@@ -167,16 +223,14 @@ class AdmissionQueue:
             heapq.heappop(self._agenda)
         return None
 
-    def _blocker(
-        self, waiter: Waiter, messages: int, size: int, now_ns: int
-    ) -> PublishLimiter | None:
+    def _blocker(self, waiter: Waiter, messages: int, size: int, now_ns: int) -> Limiter | None:
         """The limiter that a producer has to wait for: it lacks tokens, or somebody is before it."""
         for limiter in waiter.limiters:
             if not limiter.admits(messages, size, now_ns):
                 return limiter
             if limiter is not waiter.waits_for and limiter.contended:
                 first = self._orders[limiter].first()
-                if first is not None and first.turn < waiter.turn:
+                if first is not None and first.turn < self._turn(waiter, limiter, waiter.turn[1]):
                     return limiter
         return None
 
@@ -186,23 +240,39 @@ class AdmissionQueue:
             limiter.consume(messages, size)
         return waiter.release()
 
-    def _line_up(self, waiter: Waiter, limiter: PublishLimiter, now_ns: int) -> None:
+    @staticmethod
+    def _turn(waiter: Waiter, limiter: Limiter, number: int) -> Turn:
+        return max(limiter.service_ns, waiter.served_until_ns.get(limiter, 0)), number
+
+    @staticmethod
+    def _charge(waiter: Waiter, messages: int, size: int) -> None:
+        """Move the next turn of a producer whose turn it is ahead, by the clock of each limiter."""
+        served = waiter.served_until_ns
+        for limiter in waiter.limiters:
+            start_ns = max(limiter.service_ns, served.get(limiter, 0))
+            limiter.service_ns = start_ns
+            served[limiter] = start_ns + limiter.span_ns(messages, size)
+
+    def _line_up(self, waiter: Waiter, limiter: Limiter, number: int, now_ns: int) -> None:
         order = self._orders.get(limiter)
         if order is None:
             order = self._orders[limiter] = ServiceOrder()
             limiter.contended = True
+            limiter.service_ns += max(0, now_ns - limiter.idle_since_ns)
+        waiter.turn = self._turn(waiter, limiter, number)
         waiter.waits_for = limiter
         order.add(waiter)
         if order.first() is waiter:
             self._plan(limiter, now_ns)
 
-    def _plan(self, limiter: PublishLimiter, now_ns: int) -> None:
+    def _plan(self, limiter: Limiter, now_ns: int) -> None:
         """Note what the first in line waits for and when it can pass."""
         order = self._orders[limiter]
         first = order.first()
         if first is None:
             del self._orders[limiter]
             limiter.contended = False
+            limiter.idle_since_ns = now_ns
             limiter.counter.hold(on_messages=False, on_bytes=False, now_ns=now_ns)
             return
         messages, size = first.next_cost()

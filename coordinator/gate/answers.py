@@ -1,7 +1,8 @@
 """What the broker sends, as far as it tells the gate something about its participants.
 
 Receipts and errors answer SENDs, so that a drain knows what it still waits for. Success and error answer
-requests, which can end a participant; so can the broker by itself. Messages are counted on dispatch.
+requests, which can end a participant; so can the broker by itself. Messages are counted on dispatch, and
+each uses up permits of its consumer.
 All of it passes to the client as it is.
 """
 
@@ -35,11 +36,18 @@ class BrokerAnswers:
     Args:
         roster: the participants of the connection.
         end: called with a participant that the broker ended.
+        shape: called with a limited consumer, messages and bytes of an entry that passes to it.
     """
 
-    def __init__(self, roster: Roster, end: Callable[[Producer | Consumer], object]) -> None:
+    def __init__(
+        self,
+        roster: Roster,
+        end: Callable[[Producer | Consumer], object],
+        shape: Callable[[Consumer, int, int], None],
+    ) -> None:
         self._roster = roster
         self._end = end
+        self._shape = shape
 
     def handlers(self) -> dict[int, Handler]:
         """By command type."""
@@ -66,22 +74,30 @@ class BrokerAnswers:
         producer = self._roster.producers.get(producer_id)
         if producer is not None and producer.unanswered:
             producer.unanswered -= 1
+            self._roster.unanswered -= 1
         return _PASSES
 
     def _on_message(
         self, data: bytes, start: int, command_end: int, frame_end: int
     ) -> Verdict | int:
-        consumer_id = commands.read_first_id(data, start + 8, command_end, MESSAGE)
+        consumer_id, unacknowledged = commands.read_message(data, start + 8, command_end)
         consumer = self._roster.consumers.get(consumer_id)
-        if consumer is None or not consumer.counters:
+        if consumer is None:
             return _PASSES
         metadata, metadata_end = commands.metadata_bounds(data, command_end, frame_end)
         if metadata_end > len(data):
             return metadata_end
         messages = commands.read_messages_in_batch(data, metadata, metadata_end)
-        for counter in consumer.counters:
+        size = frame_end - command_end
+        # Whether it is limited or not: the permits must be known when a limit comes.
+        consumer.permits -= messages if unacknowledged is None else min(messages, unacknowledged)
+        if consumer.limited:
+            self._shape(consumer, messages, size)
+            return _PASSES
+        for limiter in consumer.limiters:
+            counter = limiter.counter
             counter.messages += messages
-            counter.bytes += frame_end - command_end
+            counter.bytes += size
         return _PASSES
 
     def _on_success(self, data: bytes, start: int, command_end: int, _frame_end: int) -> Verdict:

@@ -11,7 +11,10 @@ import struct
 from typing import NamedTuple
 
 from coordinator.gate.frames import (
+    CONNECT,
     CONNECTED,
+    FLOW,
+    MESSAGE,
     PRODUCER,
     PRODUCER_SUCCESS,
     SEND,
@@ -19,6 +22,7 @@ from coordinator.gate.frames import (
     Fields,
     FrameFault,
     MalformedFrame,
+    each_field,
     read_fields,
     read_varint,
     skip_value,
@@ -29,6 +33,7 @@ _INT32_MAX = 0x7FFFFFFF
 _BROKER_ENTRY_MAGIC = b"\x0e\x02"
 _CHECKSUM_MAGIC = b"\x0e\x01"
 _NUM_MESSAGES_IN_BATCH = 11 << 3
+_ACK_SET = 4
 _size = struct.Struct(">I").unpack_from
 
 
@@ -48,6 +53,18 @@ class SubscribeCommand(NamedTuple):
     consumer_id: int
     request_id: int
     subscription: str
+    kind: int
+    consumer_name: str
+
+
+def read_proxy_target(data: bytes, start: int, end: int) -> str:
+    """Read proxy_to_broker_url of CONNECT, host:port; empty when the client asks for no other broker.
+
+    Raises:
+        MalformedFrame: a field is broken.
+    """
+    fields = read_fields(data, *submessage(data, start, end, CONNECT))
+    return _text(fields, 6) if 6 in fields else ""
 
 
 def read_producer(data: bytes, start: int, end: int) -> ProducerCommand:
@@ -69,7 +86,10 @@ def read_subscribe(data: bytes, start: int, end: int) -> SubscribeCommand:
     """
     fields = read_fields(data, *submessage(data, start, end, SUBSCRIBE))
     topic, subscription = _text(fields, 1), _text(fields, 2)
-    return SubscribeCommand(topic, _number(fields, 4), _number(fields, 5), subscription)
+    name = _text(fields, 6) if 6 in fields else ""
+    return SubscribeCommand(
+        topic, _number(fields, 4), _number(fields, 5), subscription, _number(fields, 3), name
+    )
 
 
 def read_send(data: bytes, start: int, end: int) -> tuple[int, int]:
@@ -169,6 +189,41 @@ def read_close(data: bytes, start: int, end: int, kind: int) -> tuple[int, int]:
     """
     fields = read_fields(data, *submessage(data, start, end, kind))
     return _number(fields, 1), _number(fields, 2)
+
+
+def read_flow(data: bytes, start: int, end: int) -> tuple[int, int]:
+    """Read consumer_id and messagePermits of FLOW.
+
+    Raises:
+        MalformedFrame: one of them is missing or broken.
+    """
+    fields = read_fields(data, *submessage(data, start, end, FLOW))
+    return _number(fields, 1), _number(fields, 2)
+
+
+def read_message(data: bytes, start: int, end: int) -> tuple[int, int | None]:
+    """Read consumer_id of MESSAGE, and how many messages of its batch ack_set says are left.
+
+    The broker takes only those from the consumer's permits. None is all: there is no ack_set, as nearly
+    always.
+
+    Raises:
+        MalformedFrame: the id is missing or broken.
+    """
+    pos, sub_end = submessage(data, start, end, MESSAGE)
+    # As brokers write it: the consumer id, the message id, and as a rule nothing else.
+    if pos + 3 < sub_end and data[pos] == 0x08:
+        consumer_id, after = data[pos + 1], pos + 2
+        if consumer_id > 0x7F:
+            consumer_id, after = read_varint(data, pos + 1)
+        if after + 1 < sub_end and data[after] == 0x12 and data[after + 1] == sub_end - after - 2:
+            return consumer_id, None
+    consumer_id = _number(read_fields(data, pos, sub_end), 1)
+    left: int | None = None
+    for number, value in each_field(data, pos, sub_end):
+        if number == _ACK_SET and isinstance(value, int):
+            left = (left or 0) + value.bit_count()
+    return consumer_id, left
 
 
 def metadata_bounds(data: bytes, pos: int, frame_end: int) -> tuple[int, int]:

@@ -58,7 +58,7 @@ class Host(Protocol):
         ...
 
     def plan_wake(self) -> None:
-        """Set the timer: producers may have lined up."""
+        """Set the timer: producers or consumers may have lined up."""
         ...
 
 
@@ -96,7 +96,9 @@ class Connection(asyncio.Protocol):
         transport = cast("asyncio.Transport", transport)
         self._client = transport
         host_and_port = transport.get_extra_info("peername")
-        self.peer = f"{host_and_port[0]}:{host_and_port[1]}" if host_and_port else "unknown"
+        if host_and_port:
+            self.peer = f"{host_and_port[0]}:{host_and_port[1]}"
+            self.session.host = host_and_port[0]
         _prepare(transport)
         self._steer_reading()
         self._host.opened(self)
@@ -152,6 +154,7 @@ class Connection(asyncio.Protocol):
             self._fail("broker", error)
         else:
             self.flush()
+            self._host.plan_wake()
 
     def broker_writable(self, *, writable: bool) -> None:
         """The broker became slow, or caught up."""
@@ -232,9 +235,13 @@ class Connection(asyncio.Protocol):
         if self._said_goodbye:
             return
         self._said_goodbye = True
-        if self._client is not None and not self._client.is_closing():
+        if self._client is None or self._client.is_closing():
+            return
+        if self._client.can_write_eof():
             self._client.write_eof()
             self._loop.call_later(GOODBYE_S, self.close)
+        else:  # TLS says goodbye by itself, and goes on reading until the client does, too
+            self._client.close()
 
     def _steer_reading(self) -> None:
         """Read from each side if the other takes what comes of it."""

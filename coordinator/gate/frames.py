@@ -21,6 +21,7 @@ Sources: PulsarApi.proto (field numbers), Commands.java and LengthFieldBasedFram
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from enum import Enum
 from typing import Final
 
@@ -39,6 +40,7 @@ PONG_FRAME: Final = bytes.fromhex("00000009 00000005 08139a0100")
 TYPE_TAG: Final = 0x08
 """The first byte of a BaseCommand as every client writes it: field 1 (type), varint."""
 
+CONNECT: Final = 2
 CONNECTED: Final = 3
 SUBSCRIBE: Final = 4
 PRODUCER: Final = 5
@@ -46,6 +48,7 @@ SEND: Final = 6
 SEND_RECEIPT: Final = 7
 SEND_ERROR: Final = 8
 MESSAGE: Final = 9
+FLOW: Final = 11
 UNSUBSCRIBE: Final = 12
 SUCCESS: Final = 13
 ERROR: Final = 14
@@ -76,6 +79,7 @@ class FrameFault(Enum):
     MISSING_FIELD = "a required field is missing"
     OUT_OF_RANGE = "a field's value is out of range"
     METADATA_SIZE = "metadata size out of bounds"
+    FOREIGN_BROKER = "asks for a broker that is not ours"
 
 
 class MalformedFrame(Exception):
@@ -123,7 +127,15 @@ def read_fields(data: bytes, pos: int, end: int) -> Fields:
     Raises:
         MalformedFrame: a field is of no known wire type or runs past the end.
     """
-    fields: Fields = {}
+    return dict(each_field(data, pos, end))
+
+
+def each_field(data: bytes, pos: int, end: int) -> Iterator[tuple[int, int | bytes]]:
+    """Number and value of every field, in order, for those that may come more than once.
+
+    Raises:
+        MalformedFrame: as ``read_fields``.
+    """
     while pos < end:
         tag, pos = read_varint(data, pos)
         wire_type = tag & 7
@@ -138,10 +150,9 @@ def read_fields(data: bytes, pos: int, end: int) -> Fields:
             value, pos = int.from_bytes(data[pos : pos + size], "little"), pos + size
         else:
             raise MalformedFrame(FrameFault.WIRE_TYPE, f"wire type {wire_type}")
-        fields[tag >> 3] = value
+        yield tag >> 3, value
     if pos != end:
         raise MalformedFrame(FrameFault.TRUNCATED_FIELD, f"{pos - end} bytes past the end")
-    return fields
 
 
 def read_type(data: bytes, start: int, end: int) -> int:

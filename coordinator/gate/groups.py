@@ -1,4 +1,4 @@
-"""The resource groups as the gate knows them: by name, with a limiter and two counters each.
+"""The resource groups as the gate knows them: by name, with a limiter and a counter per class.
 
 A group exists here as soon as anybody mentions it. Limits and attachments come from different
 places and in any order: a namespace may be attached to a group whose limits have not arrived yet, and
@@ -7,22 +7,117 @@ then its traffic is counted for that group and not limited.
 
 from __future__ import annotations
 
-from coordinator.core.model import Attachments, MonitoringClass, Rates, Traffic
+from coordinator.core.model import Attachments, Dimension, MonitoringClass, Rates, Traffic
 from coordinator.gate.counters import GateListener, TrafficCounter
+from coordinator.gate.dispatch import DispatchLimiter
 from coordinator.gate.limiter import BURST_NS, PublishLimiter
+from coordinator.gate.subscribing import SubscribeRate
+from coordinator.gate.throttle import ThrottleReason
 from coordinator.gate.topics import TopicName
 
 
 class Group:
-    """One resource group at this gate."""
+    """One resource group at this gate, or what is limited like one: a topic, the whole broker."""
 
-    __slots__ = ("dispatch", "limiter", "name", "publish")
+    __slots__ = ("dispatch", "dispatch_limiter", "name", "publish", "publish_limiter")
 
-    def __init__(self, name: str, listener: GateListener, burst_ns: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        listener: GateListener,
+        burst_ns: int,
+        reason: ThrottleReason = ThrottleReason.RESOURCE_GROUP,
+    ) -> None:
         self.name = name
         self.publish = TrafficCounter(name, MonitoringClass.PUBLISH, listener)
         self.dispatch = TrafficCounter(name, MonitoringClass.DISPATCH, listener)
-        self.limiter = PublishLimiter(self.publish, burst_ns=burst_ns)
+        self.publish_limiter = PublishLimiter(self.publish, burst_ns=burst_ns, reason=reason)
+        self.dispatch_limiter = DispatchLimiter(self.dispatch, burst_ns=burst_ns, reason=reason)
+
+    def set_limits(self, limits: Rates, now_ns: int) -> None:
+        """Limit from now on."""
+        self.publish_limiter.set_limits(limits, now_ns)
+        self.dispatch_limiter.set_limits(limits, now_ns)
+
+
+class _Nobody:
+    """Whoever wants to know about participants of a topic's or the broker's own limit."""
+
+    def participants_changed(
+        self, group: str, monitoring_class: MonitoringClass, count: int
+    ) -> None:
+        """Nobody does."""
+
+
+class Scopes:
+    """The limits of the broker as a whole and of single topics, beside those of resource groups.
+
+    The limit of a partitioned topic is meant for all its partitions together, unlike a broker's own: each
+    gets its part, whole numbers that add up, the remainder one by one to the first partitions.
+
+    Args:
+        burst_ns: how much a bucket can save up, as time at its rate.
+    """
+
+    def __init__(self, burst_ns: int) -> None:
+        self._burst_ns = burst_ns
+        self._broker: Group | None = None
+        #: Rates and number of partitions, by the topic's name without its partition.
+        self._limits: dict[str, tuple[Rates, int]] = {}
+        #: What was asked for so far of the topics that have limits, at most one per partition.
+        self._topics: dict[tuple[str, int], Group] = {}
+
+    def set_broker(self, rates: Rates, now_ns: int) -> tuple[Group, ...]:
+        """Limit the whole broker; return what changed. Rates that are all unlimited end it."""
+        changed = self._broker or self._make("broker", ThrottleReason.BROKER_LIMIT)
+        changed.set_limits(rates, now_ns)
+        self._broker = None if rates == Rates() else changed
+        return (changed,)
+
+    def set_topic(
+        self, topic: TopicName, rates: Rates, partitions: int, now_ns: int
+    ) -> tuple[Group, ...]:
+        """Limit a topic; return what changed. Rates that are all unlimited end it."""
+        key = str(topic.split_partition()[0])
+        changed = tuple(name for name in self._topics if name[0] == key)
+        groups = tuple(self._topics.pop(name) for name in changed)
+        for group in groups:
+            group.set_limits(Rates(), now_ns)
+        if rates == Rates():
+            self._limits.pop(key, None)
+        else:
+            self._limits[key] = (rates, partitions)
+        return groups
+
+    def of(self, topic: TopicName, now_ns: int) -> tuple[Group, ...]:
+        """What a topic counts against beside its resource groups."""
+        broker = () if self._broker is None else (self._broker,)
+        base, index = topic.split_partition()
+        key = str(base)
+        if key not in self._limits:
+            return broker
+        rates, partitions = self._limits[key]
+        # Partitions that nobody told us of share a limiter, so that names cannot pile up here.
+        index = min(index, partitions)
+        group = self._topics.get((key, index))
+        if group is None:
+            group = self._topics[key, index] = self._make(key, ThrottleReason.TOPIC_LIMIT)
+            group.set_limits(part_of(rates, index, partitions), now_ns)
+        return (group, *broker)
+
+    def _make(self, name: str, reason: ThrottleReason) -> Group:
+        return Group(name, _Nobody(), self._burst_ns, reason)
+
+
+def part_of(rates: Rates, index: int, partitions: int) -> Rates:
+    """One partition's part of a topic's rates: the largest remainder goes by index."""
+    return Rates.from_mapping(
+        {
+            dimension: None if rate is None else rate // partitions + (index < rate % partitions)
+            for dimension in Dimension
+            for rate in (rates.of(dimension),)
+        }
+    )
 
 
 class GroupTable:
@@ -40,6 +135,9 @@ class GroupTable:
         #: Names of groups that have limits.
         self._limited: set[str] = set()
         self.attachments = Attachments()
+        #: Limits beside those of resource groups; their traffic is not reported.
+        self.scopes = Scopes(burst_ns)
+        self.subscribe_rate = SubscribeRate()
 
     def group(self, name: str) -> Group:
         """The group of this name."""
@@ -48,25 +146,26 @@ class GroupTable:
             found = self._groups[name] = Group(name, self._listener, self._burst_ns)
         return found
 
-    def set_limits(self, name: str, limits: Rates, now_ns: int) -> PublishLimiter:
-        """Limit a group from now on; return the limiter that changed."""
+    def set_limits(self, name: str, limits: Rates, now_ns: int) -> Group:
+        """Limit a group from now on; return it."""
         self._limited.add(name)
-        limiter = self.group(name).limiter
-        limiter.set_limits(limits, now_ns)
-        return limiter
+        group = self.group(name)
+        group.set_limits(limits, now_ns)
+        return group
 
-    def remove_limits(self, name: str, now_ns: int) -> PublishLimiter:
-        """Limit a group no more; return the limiter that changed."""
-        limiter = self.set_limits(name, Rates(), now_ns)
+    def remove_limits(self, name: str, now_ns: int) -> Group:
+        """Limit a group no more; return it."""
+        group = self.set_limits(name, Rates(), now_ns)
         self._limited.discard(name)
-        return limiter
+        return group
 
-    def resolve(self, topic: str) -> tuple[Group, ...]:
-        """The groups that a topic counts against, narrowest first."""
+    def resolve(self, topic: str, now_ns: int) -> tuple[Group, ...]:
+        """What a topic counts against: its groups, narrowest first, then its own limit, the broker's."""
         name = TopicName.parse(topic)
         if name is None or name.is_system:
             return ()
-        return tuple(map(self.group, self.attachments.groups_of(name.tenant, name.namespace)))
+        names = self.attachments.groups_of(name.tenant, name.namespace)
+        return (*map(self.group, names), *self.scopes.of(name, now_ns))
 
     def collect(self, now_ns: int) -> tuple[Traffic, ...]:
         """What every counter has to say; groups that nobody mentions any more are forgotten."""

@@ -12,7 +12,9 @@ producers are woken up to that much late, and what flows into a full bucket woul
 *How a decision gets cheap.* Hundreds of frames come with one read and hence at one moment. At the first
 one, ``_refresh`` asks the buckets and notes up to which total the group may go; until the clock moves
 on, a decision compares two sums. The buckets learn afterwards what was consumed, dated back to the
-moment when it was, so nothing is lost or gained by it.
+moment when it was, so nothing is lost or gained by it. Where frames come singly, ``take`` is content
+with what was noted in the last millisecond: tokens only grow in number, so whom that admits may pass, and
+all that is gained by it is a burst that lasts that much longer.
 
 A new limit neither fills a bucket nor forgives a debt; a bucket that appears starts empty.
 """
@@ -24,6 +26,7 @@ from typing import Final
 from coordinator.core.model import NANOS_PER_SECOND, Rates
 from coordinator.core.token_bucket import TokenBucket
 from coordinator.gate.counters import TrafficCounter
+from coordinator.gate.throttle import ThrottleReason
 
 BURST_NS: Final = 50_000_000
 """What a bucket can save up, as time: small, so that the sum over all brokers stays small."""
@@ -31,18 +34,22 @@ BURST_NS: Final = 50_000_000
 WAKE_INTERVAL_NS: Final = 5_000_000
 """Waiting producers are looked after at most this often; a tenth of the burst."""
 
+_FRESH_NS: Final = 1_000_000
+"""How old a ceiling may be that admits a message; a fiftieth of the burst."""
+
 _UNLIMITED: Final = 1 << 63
 
 
-class _Meter:
+class Meter:
     """The bucket of one unit, and up to which total it allows the group to go."""
 
-    __slots__ = ("_bucket", "_settled", "ceiling", "enough")
+    __slots__ = ("_bucket", "_given_back", "_settled", "ceiling", "enough")
 
     def __init__(self) -> None:
         self._bucket: TokenBucket | None = None
-        #: How much of the group's total the bucket knows of.
+        #: How much of the group's total the bucket knows of, and how much of that was given back.
         self._settled = 0
+        self._given_back = 0
         #: The total that may be reached now.
         self.ceiling = _UNLIMITED
         #: The most tokens that a single message needs.
@@ -50,12 +57,14 @@ class _Meter:
 
     @property
     def rate(self) -> int | None:
+        """Tokens per second; None is unlimited."""
         return None if self._bucket is None else self._bucket.rate
 
     def set_rate(self, rate: int | None, total: int, burst_ns: int, now_ns: int) -> None:
         """Limit to a rate per second; the meter must be settled up to now."""
         if rate is None:
             self._bucket = None
+            self._given_back = 0
             self.ceiling = self.enough = _UNLIMITED
             return
         capacity = max(1, rate * burst_ns // NANOS_PER_SECOND)
@@ -74,16 +83,26 @@ class _Meter:
         """Tell the bucket what was consumed at an earlier moment, and ask what it allows now."""
         if self._bucket is None:
             return
-        self._bucket.consume(total - self._settled, as_of_ns)
-        self._settled = total
+        self._bucket.consume(max(0, total - self._settled), as_of_ns)
         balance = self._bucket.balance(now_ns)
+        # Tokens that were promised and not needed come back, as far as the bucket has room for them.
+        room = max(0, self._bucket.capacity - balance)
+        self._given_back = min(max(0, self._settled - total), room)
+        self._settled = total + self._given_back
         # A rate of 0 lets nothing pass, not even what had been saved up before.
-        self.ceiling = total + (balance if self._bucket.rate else min(balance, 0))
+        self.ceiling = self._settled + balance if self._bucket.rate else total + min(balance, 0)
+
+    def span_ns(self, tokens: int) -> int:
+        """How long so many tokens take to come; nobody waits for them without a rate, or at 0."""
+        rate = self.rate
+        return tokens * NANOS_PER_SECOND // rate if rate else 0
 
     def wait_ns(self, tokens: int, now_ns: int) -> int | None:
+        """How long until so many tokens, or enough of them, are there; None is never."""
         if self._bucket is None:
             return 0
-        return self._bucket.wait_ns(min(tokens, self.enough), now_ns) if self._bucket.rate else None
+        missing = min(tokens, self.enough) - self._given_back
+        return self._bucket.wait_ns(missing, now_ns) if self._bucket.rate else None
 
 
 class PublishLimiter:
@@ -92,19 +111,33 @@ class PublishLimiter:
     Args:
         counter: where admitted messages and bytes are counted.
         burst_ns: how much a bucket can save up, as time at its rate.
+        reason: whose limit it is.
     """
 
-    __slots__ = ("_as_of_ns", "_burst_ns", "_bytes", "_messages", "contended", "counter")
+    __slots__ = (
+        "_as_of_ns", "_burst_ns", "_bytes", "_messages", "contended", "counter", "idle_since_ns",
+        "reason", "service_ns",
+    )  # fmt: skip
 
-    def __init__(self, counter: TrafficCounter, *, burst_ns: int = BURST_NS) -> None:
+    def __init__(
+        self,
+        counter: TrafficCounter,
+        *,
+        burst_ns: int = BURST_NS,
+        reason: ThrottleReason = ThrottleReason.RESOURCE_GROUP,
+    ) -> None:
         self.counter = counter
+        self.reason = reason
         self._burst_ns = burst_ns
-        self._messages = _Meter()
-        self._bytes = _Meter()
+        self._messages = Meter()
+        self._bytes = Meter()
         #: The moment that the ceilings are for.
         self._as_of_ns = 0
-        #: Whether producers wait for this limiter; the admission queue keeps it.
+        #: The admission queue keeps these: whether producers wait for this limiter, how far everybody was
+        #: served, and since when nobody waits.
         self.contended = False
+        self.service_ns = 0
+        self.idle_since_ns = 0
 
     def set_limits(self, limits: Rates, now_ns: int) -> None:
         """Limit to these rates from now on."""
@@ -128,10 +161,35 @@ class PublishLimiter:
             size > meter.enough and counter.bytes + meter.enough <= meter.ceiling
         )
 
+    def take(self, messages: int, size: int, now_ns: int) -> bool:
+        """Admit and count a message at once; False when it has to wait, for tokens or for others.
+
+        The same as asking ``admits`` and then calling ``consume``, in one call as almost every message
+        has this limiter only.
+        """
+        if self.contended:
+            return False
+        if now_ns - self._as_of_ns >= _FRESH_NS:
+            self._refresh(now_ns)
+        counter = self.counter
+        messages_then = counter.messages + messages
+        bytes_then = counter.bytes + size
+        if (
+            messages_then > self._messages.ceiling or bytes_then > self._bytes.ceiling
+        ) and not self.admits(messages, size, now_ns):
+            return False
+        counter.messages = messages_then
+        counter.bytes = bytes_then
+        return True
+
     def consume(self, messages: int, size: int) -> None:
         """Count a message that was admitted, at the moment for which that was asked."""
         self.counter.messages += messages
         self.counter.bytes += size
+
+    def span_ns(self, messages: int, size: int) -> int:
+        """How long the limit is taken up by so much."""
+        return max(self._messages.span_ns(messages), self._bytes.span_ns(size))
 
     def binding(self, messages: int, size: int, now_ns: int) -> tuple[bool, bool]:
         """Whether messages, and whether bytes, are what a message has to wait for longest."""

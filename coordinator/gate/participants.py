@@ -1,4 +1,4 @@
-"""Producers and consumers of a connection, and what is held of a producer.
+"""Producers and consumers of a connection, what is held of a producer and withheld of a consumer.
 
 A participant counts for the groups of its topic for as long as it is connected. Which groups those
 are can change at any time; ``attach`` moves it over without ever counting it out of a group that it
@@ -9,11 +9,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from coordinator.gate.admission import AdmissionQueue, Limiter, Turn
 from coordinator.gate.counters import TrafficCounter
+from coordinator.gate.dispatch import UNKNOWN, DispatchLimiter
 from coordinator.gate.groups import Group
 from coordinator.gate.limiter import PublishLimiter
+from coordinator.gate.throttle import ThrottleReason
+
+_SLICES_AT_ONCE: Final = 2
+"""A bucket is good for so many slices of a consumer that is alone."""
+
+PERMITS_MAX: Final = 0x7FFFFFFF
+"""The most permits that a broker's consumer can count."""
 
 
 class _HeldFrame(NamedTuple):
@@ -25,27 +34,171 @@ class _HeldFrame(NamedTuple):
 
 
 class Consumer:
-    """A consumer, counted on dispatch.
+    """A consumer, counted and limited on dispatch; waits in the admission queue for permits.
+
+    Permits go out in *slices* of so many entries, and the next slice when half of the last one is used. A
+    slice begins with one entry and doubles with every one that is used, up to a part of the bucket that
+    is the smaller the more consumers wait. So a consumer without a backlog keeps few permits, and
+    one with a backlog gets enough of them for the way to the broker and back. A topic that is not
+    persistent gets all that the bucket is good for: its broker drops what finds no permit.
 
     Args:
         topic: what it consumes.
+        shared: whether its subscription is Shared or Key_Shared.
         exempt: whether it replicates to another cluster, and so counts against no group.
+        grant: sends the broker a FLOW with so many permits.
     """
 
-    __slots__ = ("consumer_id", "counters", "exempt", "topic")
+    __slots__ = (
+        "_entry_bytes", "_entry_messages", "_expected", "_grant", "_persistent", "_promised",
+        "_shared", "_slice", "consumer_id", "exempt", "limited", "limiters", "permits",
+        "served_until_ns", "topic", "turn", "waits_for", "withheld",
+    )  # fmt: skip
 
-    def __init__(self, consumer_id: int, topic: str, *, exempt: bool) -> None:
+    def __init__(
+        self,
+        consumer_id: int,
+        topic: str,
+        *,
+        shared: bool,
+        exempt: bool,
+        grant: Callable[[int, int], None],
+    ) -> None:
         self.consumer_id = consumer_id
         self.topic = topic
         self.exempt = exempt
-        #: One per group of the topic.
-        self.counters: tuple[TrafficCounter, ...] = ()
+        self._grant = grant
+        self._shared = shared
+        self._persistent = not topic.startswith("non-persistent:")
+        #: Who must admit a permit, one per group of the topic.
+        self.limiters: tuple[DispatchLimiter, ...] = ()
+        #: Whether permits may be withheld: there is a limit, or was one when they came.
+        self.limited = False
+        #: Permits that the broker has; below 0 once a batch was larger than what was left.
+        self.permits = 0
+        #: Permits that the client gave and the broker does not have yet.
+        self.withheld = 0
+        #: How many entries the broker may have permits for, and how many of them have not come yet.
+        self._slice = 1
+        self._expected = 0
+        #: Messages and bytes that each of these was expected to have.
+        self._promised = (0, 0)
+        #: What its entries are like: as large as the largest of late. 0 is not known.
+        self._entry_messages = 0
+        self._entry_bytes = 0
+        self.turn: Turn = (0, 0)
+        self.served_until_ns: dict[Limiter, int] = {}
+        self.waits_for: Limiter | None = None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether permits wait for tokens."""
+        return self.waits_for is not None
+
+    def counts_for(self, groups: tuple[Group, ...]) -> bool:
+        """Whether these are the groups that its messages count for now."""
+        return self.limiters == self._limiters_of(groups)
 
     def attach(self, groups: tuple[Group, ...]) -> None:
-        """Count for these groups from now on."""
-        counters = () if self.exempt else tuple(group.dispatch for group in groups)
-        _move(self.topic, self.counters, counters)
-        self.counters = counters
+        """Count for these groups from now on; must not be waiting if they are others."""
+        before, self.limiters = self.limiters, self._limiters_of(groups)
+        self.served_until_ns.clear()
+        _move(
+            self.topic,
+            tuple(limiter.counter for limiter in before),
+            tuple(limiter.counter for limiter in self.limiters),
+        )
+        self.limited = self.withheld > 0 or self._has_limit()
+
+    def _limiters_of(self, groups: tuple[Group, ...]) -> tuple[DispatchLimiter, ...]:
+        return () if self.exempt else tuple(group.dispatch_limiter for group in groups)
+
+    def _has_limit(self) -> bool:
+        return any(limiter.limited for limiter in self.limiters)
+
+    def withhold(self, permits: int) -> None:
+        """Keep permits that the client gave; the broker's count is an int32 and ends there, too."""
+        self.withheld = min(self.withheld + permits, PERMITS_MAX)
+
+    def passed(self, messages: int, size: int, now_ns: int) -> bool:
+        """An entry goes to the client: count it, and learn from it; tell whether it cost less."""
+        kept = self._promised if self._expected else (0, 0)
+        for limiter in self.limiters:
+            limiter.passed(messages, size, now_ns)
+            limiter.keep(*kept)
+        self._expected = max(0, self._expected - 1)
+        # Up at once, down slowly: what is taken too small goes out too often.
+        self._entry_messages = max(messages, (3 * self._entry_messages + messages) >> 2)
+        self._entry_bytes = max(size, (3 * self._entry_bytes + size) >> 2)
+        return messages < kept[0] or size < kept[1]
+
+    def ask(self, queue: AdmissionQueue, now_ns: int) -> None:
+        """Line up for the next slice of permits, if it is time."""
+        if not self.withheld or self.waiting:
+            return
+        if self.withheld <= -self.permits:
+            self._pass_on(self.withheld)  # pays for a large batch and lets nothing out
+            return
+        if self.permits > self._permits_for(self._slice) >> 1 and self._has_limit():
+            return
+        if self._persistent:
+            self._slice = min(2 * self._slice, self._largest_slice(queue))
+        else:
+            self._slice = self._largest_slice(None)
+        queue.wait(self, now_ns)
+
+    def _largest_slice(self, queue: AdmissionQueue | None) -> int:
+        """What a nearly full bucket is good for; a part of it, if the queue's other waiters matter."""
+        messages, size = self._entry()
+        if messages == UNKNOWN:
+            if queue is not None:
+                return 1
+            messages = size = 1
+        largest = PERMITS_MAX
+        for limiter in self.limiters:
+            parts = 1 if queue is None else _SLICES_AT_ONCE * (1 + queue.waiting_for(limiter))
+            largest = min(largest, limiter.entries(messages, size) // parts)
+        return max(1, largest)
+
+    def _entry(self) -> tuple[int, int]:
+        """Messages and bytes that the next entry is expected to have."""
+        if self._entry_messages:
+            return self._entry_messages, self._entry_bytes
+        for limiter in self.limiters:
+            if limiter.typical_entry is not None:
+                return limiter.typical_entry
+        return UNKNOWN, UNKNOWN
+
+    def next_cost(self) -> tuple[int, int]:
+        """Messages and bytes that the next slice is expected to let out."""
+        messages, size = self._entry()
+        entries = max(0, self._slice - self._expected)  # the others were promised before
+        return messages * entries, size * entries
+
+    def release(self) -> bool:
+        """Pass on the permits of the next slice, or all that are withheld if there is no limit."""
+        if self._has_limit():
+            self._expected = self._slice
+            self._promised = self._entry()
+            wanted = self._permits_for(self._slice) - self.permits
+            self._pass_on(max(1, min(self.withheld, wanted)))
+        else:
+            self._pass_on(self.withheld)
+            self.limited = False
+        return False
+
+    def _permits_for(self, entries: int) -> int:
+        """Permits that let out so many entries.
+
+        For one consumer at a time the broker reads an entry per permit, whatever that holds; among
+        several it counts the messages that it sends.
+        """
+        return 1 + (entries - 1) * self._entry_messages if self._shared else entries
+
+    def _pass_on(self, permits: int) -> None:
+        self.withheld -= permits
+        self.permits += permits
+        self._grant(self.consumer_id, permits)
 
 
 class Producer:
@@ -54,16 +207,16 @@ class Producer:
     Args:
         topic: what it publishes to.
         exempt: whether it replicates from another cluster, and so counts against no group.
-        forward: takes a frame that is released.
+        forward: takes a frame that is released, and its messages; 0 is a command.
     """
 
     __slots__ = (
-        "_forward", "exempt", "held", "held_bytes", "limiters", "producer_id", "topic",
-        "turn", "unanswered", "waits_for",
+        "_forward", "exempt", "held", "held_bytes", "limiters", "producer_id", "served_until_ns",
+        "topic", "turn", "unanswered", "waits_for",
     )  # fmt: skip
 
     def __init__(
-        self, producer_id: int, topic: str, *, exempt: bool, forward: Callable[[bytes], None]
+        self, producer_id: int, topic: str, *, exempt: bool, forward: Callable[[bytes, int], None]
     ) -> None:
         self.producer_id = producer_id
         self.topic = topic
@@ -76,8 +229,15 @@ class Producer:
         self.held_bytes = 0
         #: SENDs that went to the broker and have no receipt yet.
         self.unanswered = 0
-        self.turn = 0
-        self.waits_for: PublishLimiter | None = None
+        self.turn: Turn = (0, 0)
+        self.served_until_ns: dict[Limiter, int] = {}
+        self.waits_for: Limiter | None = None
+
+    @property
+    def reason(self) -> ThrottleReason:
+        """Whose limit it waits for."""
+        assert self.waits_for is not None
+        return self.waits_for.reason
 
     def counts_for(self, groups: tuple[Group, ...]) -> bool:
         """Whether these are the groups that must admit its messages now."""
@@ -86,6 +246,7 @@ class Producer:
     def attach(self, groups: tuple[Group, ...]) -> None:
         """Count for these groups from now on; must not be waiting."""
         before, self.limiters = self.limiters, self._limiters_of(groups)
+        self.served_until_ns.clear()
         _move(
             self.topic,
             tuple(limiter.counter for limiter in before),
@@ -93,7 +254,7 @@ class Producer:
         )
 
     def _limiters_of(self, groups: tuple[Group, ...]) -> tuple[PublishLimiter, ...]:
-        return () if self.exempt else tuple(group.limiter for group in groups)
+        return () if self.exempt else tuple(group.publish_limiter for group in groups)
 
     def hold(self, frame: bytes, messages: int, size: int) -> None:
         """Keep a frame behind those that are already held."""
@@ -116,7 +277,7 @@ class Producer:
         frame, messages, _ = self.held.popleft()
         self.held_bytes -= len(frame)
         self.unanswered += messages > 0
-        self._forward(frame)
+        self._forward(frame, messages)
 
     def drop_held(self) -> list[bytes]:
         """Forget the held messages; give back the commands that waited behind them."""

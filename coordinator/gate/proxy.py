@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 import structlog
@@ -18,11 +18,15 @@ from coordinator.core.model import NANOS_PER_SECOND, Attachments, Rates, Traffic
 from coordinator.gate.admission import AdmissionQueue
 from coordinator.gate.connection import BrokerSide, Connection
 from coordinator.gate.counters import GateListener
+from coordinator.gate.figures import ConnectionFigures, GateFigures
 from coordinator.gate.frames import MalformedFrame
-from coordinator.gate.groups import GroupTable
+from coordinator.gate.groups import Group, GroupTable
 from coordinator.gate.limiter import BURST_NS
-from coordinator.gate.session import HELD_BYTES_MAX, REPLICATOR_PREFIX, Session
+from coordinator.gate.session import REPLICATOR_PREFIX, Session
 from coordinator.gate.tally import Tally
+from coordinator.gate.throttle import HELD_BYTES_MAX, Bounds, PublishBuffer, ThrottleReason
+from coordinator.gate.tls import HANDSHAKE_TIMEOUT_S, POLL_S, Certificate, TlsError, TlsListener
+from coordinator.gate.topics import TopicName
 from coordinator.ports import Clock
 
 CONNECT_TIMEOUT_S: Final = 5.0
@@ -32,41 +36,6 @@ _WARN_INTERVAL_NS: Final = 60 * NANOS_PER_SECOND
 _MILLISECOND_NS: Final = 1_000_000
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class GateFigures:
-    """The gate at one moment, and what happened since its start.
-
-    Args:
-        connections: clients connected now.
-        producers: producers connected now.
-        consumers: consumers connected now.
-        waiting_producers: producers that wait for tokens now.
-        held_frames: frames held now.
-        held_bytes: bytes held now.
-        pauses: how often a connection was not read because it could hold no more.
-        keep_alive_replies: PONGs that the gate sent on behalf of a paused peer.
-        dropped_frames: held frames dropped because their producer was closed; clients resend them.
-        replicated_messages: messages of geo-replication, which is exempt.
-        replicated_bytes: bytes of geo-replication.
-        upstream_failures: how often the broker could not be reached.
-        malformed_closes: connections closed for a malformed frame, by reason.
-    """
-
-    connections: int
-    producers: int
-    consumers: int
-    waiting_producers: int
-    held_frames: int
-    held_bytes: int
-    pauses: int
-    keep_alive_replies: int
-    dropped_frames: int
-    replicated_messages: int
-    replicated_bytes: int
-    upstream_failures: int
-    malformed_closes: Mapping[str, int]
 
 
 class Gate:
@@ -80,8 +49,12 @@ class Gate:
         listener: told about participants and throttling; called on the event loop, must not block.
         clock: monotonic time.
         held_bytes_max: how much one connection may hold, in bytes; beyond it, it is not read.
+        publish_buffer_bytes_max: the same for all connections together; None is no further bound.
+        pending_requests_max: publishes of one connection that may wait for the broker's answer; beyond
+            it, it is not read; None leaves that to the broker.
         burst_ns: how much a limit can save up, as time.
         replicator_prefix: the broker's ``replicatorPrefix``.
+        tls: listens with TLS as well, if given; see ``TlsListener``.
     """
 
     def __init__(  # noqa: PLR0913 - keyword-only, each one explained above
@@ -94,15 +67,20 @@ class Gate:
         listener: GateListener,
         clock: Clock,
         held_bytes_max: int = HELD_BYTES_MAX,
+        publish_buffer_bytes_max: int | None = None,
+        pending_requests_max: int | None = None,
         burst_ns: int = BURST_NS,
         replicator_prefix: str = REPLICATOR_PREFIX,
+        tls: TlsListener | None = None,
     ) -> None:
         self._listen_host = listen_host
         self._listen_port = listen_port
         self._upstream_host = upstream_host
         self._upstream_port = upstream_port
-        self._held_bytes_max = held_bytes_max
+        self._bounds = Bounds(held_bytes_max, pending_requests_max)
+        self._buffer = PublishBuffer(publish_buffer_bytes_max)
         self._replicator_prefix = replicator_prefix
+        self._proxy_targets = frozenset({f"{upstream_host}:{upstream_port}"})
         self.now_ns: Callable[[], int] = clock.now_ns
         self._groups = GroupTable(listener, burst_ns=burst_ns)
         self._queue = AdmissionQueue()
@@ -111,6 +89,10 @@ class Gate:
         self._upstream_failures = 0
         self._warned_ns: int | None = None
         self._server: asyncio.Server | None = None
+        self._tls = tls
+        self._certificate: Certificate | None = None
+        self._tls_server: asyncio.Server | None = None
+        self._tls_poll: asyncio.TimerHandle | None = None
         self._connections: set[Connection] = set()
         self._dialling: set[asyncio.Task[None]] = set()
         self._wake: asyncio.TimerHandle | None = None
@@ -119,21 +101,60 @@ class Gate:
     @property
     def port(self) -> int:
         """The port that the gate listens on, or is to listen on."""
-        if self._server is not None and self._server.sockets:
-            return int(self._server.sockets[0].getsockname()[1])
-        return self._listen_port
+        return _port_of(self._server) or self._listen_port
+
+    @property
+    def tls_port(self) -> int | None:
+        """The port that the gate listens on with TLS; None while it does not."""
+        return _port_of(self._tls_server)
 
     async def start(self) -> None:
         """Accept clients.
 
         Raises:
-            OSError: the port cannot be had.
+            OSError: a port cannot be had.
+            TlsError: the certificate cannot be used.
         """
+        if self._tls is not None:
+            await self._start_tls(self._tls)
         self._server = await asyncio.get_running_loop().create_server(
             lambda: Connection(self), self._listen_host, self._listen_port
         )
         self._listen_port = self.port
         _log.info("gate listens", host=self._listen_host, port=self._listen_port)
+
+    async def _start_tls(self, tls: TlsListener) -> None:
+        self._certificate = Certificate(tls.files)
+        self._tls_server = await asyncio.get_running_loop().create_server(
+            lambda: Connection(self),
+            tls.host,
+            tls.port,
+            ssl=self._certificate.context,
+            ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
+        )
+        self._poll_certificate()
+        _log.info("gate listens with TLS", host=tls.host, port=self.tls_port)
+
+    def _poll_certificate(self) -> None:
+        self.refresh_certificate()
+        self._tls_poll = asyncio.get_running_loop().call_later(POLL_S, self._poll_certificate)
+
+    def refresh_certificate(self) -> None:
+        """Use the certificate that is in the files now for whoever connects from now on."""
+        if self._certificate is None:
+            return
+        try:
+            if self._certificate.refresh():
+                _log.info("certificate renewed")
+        except TlsError as error:
+            _log.error("new certificate cannot be used, the old one stays", reason=str(error))
+
+    def _stop_listening(self) -> None:
+        for server in (self._server, self._tls_server):
+            if server is not None:
+                server.close()
+        if self._tls_poll is not None:
+            self._tls_poll.cancel()
 
     async def drain(self, timeout_s: float) -> None:
         """Accept nobody, let nothing new through, and close when everything is answered.
@@ -142,8 +163,7 @@ class Gate:
         wherever it finds its topic then. Messages that did reach the broker get their receipts first.
         So none is lost and none is doubled, unless the broker takes longer than the timeout.
         """
-        if self._server is not None:
-            self._server.close()
+        self._stop_listening()
         for connection in tuple(self._connections):
             connection.drain()
         try:
@@ -156,8 +176,7 @@ class Gate:
 
     async def close(self) -> None:
         """Stop at once, whatever is under way."""
-        if self._server is not None:
-            self._server.close()
+        self._stop_listening()
         for task in self._dialling:
             task.cancel()
         if self._wake is not None:
@@ -170,23 +189,75 @@ class Gate:
 
     def set_limits(self, group: str, limits: Rates) -> None:
         """Enforce these limits for a group from now on."""
-        now_ns = self.now_ns()
-        self._queue.serve_limiter(self._groups.set_limits(group, limits, now_ns), now_ns)
-        self.plan_wake()
+        with self._serving_change(group) as now_ns:
+            self._groups.set_limits(group, limits, now_ns)
 
     def remove_limits(self, group: str) -> None:
         """Enforce no limits for a group any more; its traffic is counted while it is attached."""
+        with self._serving_change(group) as now_ns:
+            self._groups.remove_limits(group, now_ns)
+
+    @contextmanager
+    def _serving_change(self, name: str) -> Iterator[int]:
+        """A change of a group's limits takes effect at once; gives the time of it."""
+        group, now_ns = self._groups.group(name), self.now_ns()
+        was_limited = group.dispatch_limiter.limited
+        yield now_ns
+        self._serve(group, now_ns)
+        if group.dispatch_limiter.limited != was_limited:
+            # Consumers that wait for nothing have permits to withhold from now on, or to let go.
+            self._reattach()
+
+    def set_broker_limits(self, limits: Rates) -> None:
+        """Limit everything that passes this gate, beside the limits of groups; no rates, no limit."""
         now_ns = self.now_ns()
-        self._queue.serve_limiter(self._groups.remove_limits(group, now_ns), now_ns)
+        self._scope_changed(self._groups.scopes.set_broker(limits, now_ns), now_ns)
+
+    def set_topic_limits(self, topic: str, limits: Rates, *, partitions: int = 1) -> None:
+        """Limit a topic, beside the limits of its groups; no rates, no limit.
+
+        The rates are those of all partitions together; each gets its part.
+
+        Raises:
+            ValueError: that is no topic's name, or there are fewer than one partition.
+        """
+        name = TopicName.parse(topic)
+        if name is None:
+            raise ValueError(f"topic {topic!r}: write persistent://tenant/namespace/topic")
+        if partitions < 1:
+            raise ValueError(f"partitions is {partitions}: use 1 for a topic without partitions")
+        now_ns = self.now_ns()
+        changed = self._groups.scopes.set_topic(name, limits, partitions, now_ns)
+        self._scope_changed(changed, now_ns)
+
+    def set_subscribe_rate(self, rate: int | None, *, period_s: int = 1) -> None:
+        """Let each consumer subscribe so often per period; who comes more often is refused.
+
+        Raises:
+            ValueError: a negative rate, or a period of less than a second.
+        """
+        self._groups.subscribe_rate.set_rate(rate, period_s)
+
+    def _scope_changed(self, changed: Iterable[Group], now_ns: int) -> None:
+        for group in changed:
+            self._serve(group, now_ns)
+        self._reattach()
+
+    def _serve(self, group: Group, now_ns: int) -> None:
+        self._queue.serve_limiter(group.publish_limiter, now_ns)
+        self._queue.serve_limiter(group.dispatch_limiter, now_ns)
         self.plan_wake()
+
+    def _reattach(self) -> None:
+        for connection in tuple(self._connections):
+            connection.reattach()
 
     def set_attachments(self, attachments: Attachments) -> None:
         """Count and limit by these attachments from now on, connected participants included."""
         if attachments == self._groups.attachments:
             return
         self._groups.attachments = attachments
-        for connection in tuple(self._connections):
-            connection.reattach()
+        self._reattach()
 
     def collect(self) -> tuple[Traffic, ...]:
         """What was counted since the last time, for groups with news or participants."""
@@ -195,13 +266,18 @@ class Gate:
     def figures(self) -> GateFigures:
         """The gate at this moment."""
         sessions = [connection.session for connection in self._connections]
+        waiting_consumers = sum(session.waiting_consumers for session in sessions)
         return GateFigures(
             connections=len(sessions),
             producers=sum(session.producers for session in sessions),
             consumers=sum(session.consumers for session in sessions),
-            waiting_producers=self._queue.waiting,
+            waiting_producers=self._queue.waiting - waiting_consumers,
+            waiting_consumers=waiting_consumers,
+            withheld_permits=sum(session.withheld_permits for session in sessions),
             held_frames=sum(session.held_frames for session in sessions),
             held_bytes=sum(session.held_bytes for session in sessions),
+            throttles=_by_name(self._tally.throttles),
+            refused_subscribes=self._tally.refused_subscribes,
             pauses=self._tally.pauses,
             keep_alive_replies=self._tally.keep_alive_replies,
             dropped_frames=self._tally.dropped_frames,
@@ -210,6 +286,22 @@ class Gate:
             upstream_failures=self._upstream_failures,
             malformed_closes=dict(self._malformed_closes),
         )
+
+    def connection_figures(self) -> tuple[ConnectionFigures, ...]:
+        """Every connection at this moment, the one that holds most first."""
+        found = [
+            ConnectionFigures(
+                peer=connection.peer,
+                producers=connection.session.producers,
+                consumers=connection.session.consumers,
+                held_bytes=connection.session.held_bytes,
+                withheld_permits=connection.session.withheld_permits,
+                throttles=_by_name(connection.session.throttle.counts),
+                paused_for=tuple(r.value for r in connection.session.throttle.pausing),
+            )
+            for connection in self._connections
+        ]
+        return tuple(sorted(found, key=lambda figures: -figures.held_bytes))
 
     # What connections ask for
 
@@ -220,8 +312,10 @@ class Gate:
             self._queue,
             self._tally,
             released=released,
-            held_bytes_max=self._held_bytes_max,
+            bounds=self._bounds,
+            buffer=self._buffer,
             replicator_prefix=self._replicator_prefix,
+            proxy_targets=self._proxy_targets,
         )
 
     def opened(self, connection: Connection) -> None:
@@ -252,9 +346,9 @@ class Gate:
         if due_ns is not None:
             # In whole milliseconds, rounded up: event loops round, and early would be in vain.
             wait_ms = -(-max(0, due_ns - self.now_ns()) // _MILLISECOND_NS)
-            self._wake = asyncio.get_running_loop().call_later(wait_ms / 1000, self._serve)
+            self._wake = asyncio.get_running_loop().call_later(wait_ms / 1000, self._wake_up)
 
-    def _serve(self) -> None:
+    def _wake_up(self) -> None:
         self._wake = self._wake_ns = None
         self._queue.serve(self.now_ns())
         self.plan_wake()
@@ -282,3 +376,13 @@ class Gate:
                 reason=str(error) or type(error).__name__,
                 failures=self._upstream_failures,
             )
+
+
+def _by_name(counts: Mapping[ThrottleReason, int]) -> dict[str, int]:
+    return {reason.value: count for reason, count in counts.items()}
+
+
+def _port_of(server: asyncio.Server | None) -> int | None:
+    if server is None or not server.sockets:
+        return None
+    return int(server.sockets[0].getsockname()[1])

@@ -18,6 +18,9 @@ from coordinator.gate.commands import ProducerCommand, SubscribeCommand
 from coordinator.gate.groups import GroupTable
 from coordinator.gate.participants import Consumer, Producer
 
+#: CommandSubscribe.SubType: Shared and Key_Shared; the others are Exclusive 0 and Failover 2.
+_SHARED = (1, 3)
+
 
 class _Request(NamedTuple):
     """What the broker's answer to a request means for a participant."""
@@ -33,34 +36,48 @@ class Roster:
     Args:
         groups: resolves their topics.
         replicator_prefix: producers and subscriptions whose names begin so are exempt from limits.
-        forward: takes a frame that a producer releases.
+        forward: takes a frame that a producer releases, and its messages; 0 is a command.
+        grant: sends the broker a FLOW for a consumer id with so many permits.
     """
 
     def __init__(
-        self, groups: GroupTable, replicator_prefix: str, forward: Callable[[bytes], None]
+        self,
+        groups: GroupTable,
+        replicator_prefix: str,
+        forward: Callable[[bytes, int], None],
+        grant: Callable[[int, int], None],
     ) -> None:
         self._groups = groups
         self._replicator_prefix = replicator_prefix
         self._forward = forward
+        self._grant = grant
         self._requests: dict[int, _Request] = {}
+        #: SENDs that the broker has and that have no receipt yet, of all producers.
+        self.unanswered = 0
         self.producers: dict[int, Producer] = {}
         self.consumers: dict[int, Consumer] = {}
 
-    def open_producer(self, command: ProducerCommand) -> None:
+    def open_producer(self, command: ProducerCommand, now_ns: int) -> None:
         """A client opens a producer; its id must be free."""
         exempt = command.producer_name.startswith(self._replicator_prefix)
         producer = Producer(
             command.producer_id, command.topic, exempt=exempt, forward=self._forward
         )
-        producer.attach(self._groups.resolve(command.topic))
+        producer.attach(self._groups.resolve(command.topic, now_ns))
         self.producers[command.producer_id] = producer
         self._requests[command.request_id] = _Request(producer, False, True)
 
-    def open_consumer(self, command: SubscribeCommand) -> None:
+    def open_consumer(self, command: SubscribeCommand, now_ns: int) -> None:
         """A client opens a consumer; its id must be free."""
         exempt = command.subscription.startswith(self._replicator_prefix)
-        consumer = Consumer(command.consumer_id, command.topic, exempt=exempt)
-        consumer.attach(self._groups.resolve(command.topic))
+        consumer = Consumer(
+            command.consumer_id,
+            command.topic,
+            shared=command.kind in _SHARED,
+            exempt=exempt,
+            grant=self._grant,
+        )
+        consumer.attach(self._groups.resolve(command.topic, now_ns))
         self.consumers[command.consumer_id] = consumer
         self._requests[command.request_id] = _Request(consumer, False, True)
 
@@ -84,6 +101,7 @@ class Roster:
         """Count a participant for nothing any more."""
         participant.attach(())
         if isinstance(participant, Producer):
+            self.unanswered -= participant.unanswered
             del self.producers[participant.producer_id]
         else:
             del self.consumers[participant.consumer_id]

@@ -13,6 +13,7 @@ decides about the frames that matter.
 * **Producers end** by CLOSE_PRODUCER of either side or by ERROR for the request that creates or closes
   them. What is held of a producer that the broker has closed is dropped: it would be an error there,
   and the client, which has no receipt, sends it again.
+* **Permits** of a limited consumer are withheld and passed on by frames of our own; see ``Consumer``.
 * **Unanswered SENDs** are counted, because a drain waits for them. A drain discards every SEND that
   comes and passes everything else.
 
@@ -30,7 +31,9 @@ from coordinator.gate.answers import BrokerAnswers
 from coordinator.gate.frames import (
     CLOSE_CONSUMER,
     CLOSE_PRODUCER,
+    CONNECT,
     CONNECTED,
+    FLOW,
     FRAME_PADDING,
     MESSAGE,
     PING,
@@ -39,18 +42,33 @@ from coordinator.gate.frames import (
     SEND,
     SUBSCRIBE,
     UNSUBSCRIBE,
+    FrameFault,
+    MalformedFrame,
 )
 from coordinator.gate.groups import GroupTable
+from coordinator.gate.own_frames import (
+    NO_REQUEST,
+    NOT_ALLOWED,
+    SERVICE_NOT_READY,
+    error_frame,
+    flow_frame,
+)
 from coordinator.gate.participants import Consumer, Producer
 from coordinator.gate.roster import Roster
 from coordinator.gate.stream import Buffer, FrameStream, Handler, Verdict
 from coordinator.gate.tally import Tally
-
-HELD_BYTES_MAX: Final = 4 * 1024 * 1024
-"""What one connection may hold by default, in bytes."""
+from coordinator.gate.throttle import (
+    DEFAULT_BOUNDS,
+    Bounds,
+    PublishBuffer,
+    Throttle,
+    ThrottleReason,
+)
 
 REPLICATOR_PREFIX: Final = "pulsar.repl"
 """The broker's ``replicatorPrefix``: names of geo-replication's producers and subscriptions."""
+
+_TOO_OFTEN: Final = "Subscribe limited by subscribe rate limit per consumer."
 
 # Enum members as globals: one look-up less per frame.
 _PASSES: Final = Verdict.PASSES
@@ -67,8 +85,10 @@ class Session:
         queue: admits messages and calls held ones up.
         tally: counts what happens on all connections.
         released: called when the queue released something of this connection.
-        held_bytes_max: how much may be held, in bytes.
+        bounds: what is bounded for this connection.
+        buffer: what is held on all connections; its own if not given.
         replicator_prefix: names that begin so belong to geo-replication, which is exempt.
+        proxy_targets: host:port of our broker; a client that asks for another one is refused.
     """
 
     def __init__(
@@ -78,15 +98,20 @@ class Session:
         tally: Tally,
         *,
         released: Callable[[], None],
-        held_bytes_max: int = HELD_BYTES_MAX,
+        bounds: Bounds = DEFAULT_BOUNDS,
+        buffer: PublishBuffer | None = None,
         replicator_prefix: str = REPLICATOR_PREFIX,
+        proxy_targets: frozenset[str] = frozenset(),
     ) -> None:
         self._groups = groups
         self._queue = queue
         self._tally = tally
         self._released = released
-        self._held_bytes_max = held_bytes_max
-        self._roster = Roster(groups, replicator_prefix, self._forward_held)
+        self._bounds = bounds
+        self._proxy_targets = proxy_targets
+        self._buffer = buffer or PublishBuffer()
+        self.throttle = Throttle(tally.throttles)
+        self._roster = Roster(groups, replicator_prefix, self._forward_held, self._grant)
         self._producers = self._roster.producers
         self._consumers = self._roster.consumers
         self._from_client = FrameStream(self._client_handlers(), SEND)
@@ -94,6 +119,8 @@ class Session:
         #: The time of the call that is being handled.
         self._now_ns = 0
         self._draining = False
+        #: The client's address, as far as it is known.
+        self.host = ""
         #: Bytes in the held queues of all producers.
         self.held_bytes = 0
         #: What is to be written to the broker and to the client.
@@ -108,12 +135,22 @@ class Session:
     @property
     def unanswered(self) -> int:
         """SENDs that the broker has and that have no receipt yet."""
-        return sum(producer.unanswered for producer in self._producers.values())
+        return self._roster.unanswered
 
     @property
     def held_frames(self) -> int:
         """Frames in the held queues of all producers."""
         return sum(len(producer.held) for producer in self._producers.values())
+
+    @property
+    def withheld_permits(self) -> int:
+        """Permits of all consumers that the broker does not have yet."""
+        return sum(consumer.withheld for consumer in self._consumers.values())
+
+    @property
+    def waiting_consumers(self) -> int:
+        """How many consumers wait for tokens."""
+        return sum(consumer.waiting for consumer in self._consumers.values())
 
     @property
     def producers(self) -> int:
@@ -166,9 +203,13 @@ class Session:
         """
         self._now_ns = now_ns
         for consumer in self._consumers.values():
-            consumer.attach(self._groups.resolve(consumer.topic))
+            groups = self._groups.resolve(consumer.topic, now_ns)
+            if not consumer.counts_for(groups):
+                self._queue.withdraw(consumer, now_ns)
+            consumer.attach(groups)
+            consumer.ask(self._queue, now_ns)
         for producer in self._producers.values():
-            groups = self._groups.resolve(producer.topic)
+            groups = self._groups.resolve(producer.topic, now_ns)
             if not producer.counts_for(groups):
                 self._queue.withdraw(producer, now_ns)
                 producer.attach(groups)
@@ -195,6 +236,7 @@ class Session:
             self._end(producer)
         for consumer in tuple(self._consumers.values()):
             self._end(consumer)
+        self._buffer.forget(self._released)
 
     # Holding and letting go
 
@@ -204,24 +246,40 @@ class Session:
         if frame_end > len(data):
             return frame_end
         frame_size = frame_end - start
-        if self.held_bytes and self.held_bytes + frame_size > self._held_bytes_max:
-            self._tally.pauses += 1
-            return Verdict.STOP
+        if self.held_bytes and self.held_bytes + frame_size > self._bounds.held_bytes_max:
+            return self._stop(ThrottleReason.HELD_BYTES)
+        if not self._buffer.has_room(frame_size):
+            self._buffer.when_relieved(self._released)
+            return self._stop(ThrottleReason.PUBLISH_BUFFER)
         producer.hold(data[start:frame_end], *cost)
-        self.held_bytes += frame_size
+        self._count_held(frame_size)
         if producer.waits_for is None:
             self._queue.wait(producer, self._now_ns)
+            if producer.held:
+                self.throttle.count(producer.reason)
         return Verdict.TAKEN
 
-    def _forward_held(self, frame: bytes) -> None:
-        self.held_bytes -= len(frame)
+    def _stop(self, reason: ThrottleReason) -> Verdict:
+        """Read the client no further."""
+        self._tally.pauses += 1
+        self.throttle.count(reason)
+        self.throttle.pausing.add(reason)
+        return Verdict.STOP
+
+    def _count_held(self, size: int) -> None:
+        self.held_bytes += size
+        self._buffer.count(size)
+
+    def _forward_held(self, frame: bytes, messages: int) -> None:
+        self._count_held(-len(frame))
+        self._roster.unanswered += messages > 0
         self._from_client.insert(frame)
         self._released()
 
     def _drop_held(self, producer: Producer) -> bool:
         """Drop held SENDs; tell whether commands waited behind them, which go to the broker now."""
         self._queue.withdraw(producer, self._now_ns)
-        self.held_bytes -= producer.held_bytes
+        self._count_held(-producer.held_bytes)
         self._tally.dropped_frames += len(producer.held)
         stuck = producer.drop_held()
         for frame in stuck:
@@ -231,29 +289,70 @@ class Session:
     def _end(self, participant: Producer | Consumer) -> bool:
         """End a participant; tell whether commands went to the broker by that."""
         stuck = isinstance(participant, Producer) and self._drop_held(participant)
+        if isinstance(participant, Consumer):
+            self._queue.withdraw(participant, self._now_ns)
         self._roster.remove(participant)
         return stuck
 
+    # Withholding permits and passing them on
+
+    def _shape(self, consumer: Consumer, messages: int, size: int) -> None:
+        """An entry passes to a limited consumer, which may need permits for the next one."""
+        cost_less = consumer.passed(messages, size, self._now_ns)
+        consumer.ask(self._queue, self._now_ns)
+        if cost_less:
+            for limiter in consumer.limiters:
+                self._queue.serve_limiter(limiter, self._now_ns)
+
+    def _grant(self, consumer_id: int, permits: int) -> None:
+        self._from_client.insert(flow_frame(consumer_id, permits))
+        self._released()
+
     def _resume(self) -> None:
-        if self.paused and self.held_bytes <= self._held_bytes_max // 2:
-            self._from_client.resume()
+        if self.paused:
+            self.throttle.pausing -= {r for r in self.throttle.pausing if self._is_over(r)}
+            if not self.throttle.pausing:
+                self._from_client.resume()
+
+    def _is_over(self, reason: ThrottleReason) -> bool:
+        """Whether half of a bound is free again."""
+        if reason is ThrottleReason.HELD_BYTES:
+            return self.held_bytes <= self._bounds.held_bytes_max // 2
+        if reason is ThrottleReason.PUBLISH_BUFFER:
+            return self._buffer.is_relieved
+        pending_max = self._bounds.pending_requests_max
+        return pending_max is None or self.unanswered <= pending_max // 2
 
     # What the client sends
 
     def _client_handlers(self) -> dict[int, Handler]:
         return {
+            CONNECT: self._on_connect,
             SEND: self._on_send,
             PRODUCER: self._on_producer,
             CLOSE_PRODUCER: self._on_close_producer,
             SUBSCRIBE: self._on_subscribe,
             CLOSE_CONSUMER: self._on_close_consumer,
             UNSUBSCRIBE: self._on_unsubscribe,
+            FLOW: self._on_flow,
         }
+
+    def _on_connect(self, data: bytes, start: int, command_end: int, _frame_end: int) -> Verdict:
+        target = commands.read_proxy_target(data, start + 8, command_end)
+        if target and target not in self._proxy_targets:
+            reason = f"this gate leads to {', '.join(sorted(self._proxy_targets))} only"
+            text = f"not {target[:200]}: {reason}"
+            self._from_broker.insert(error_frame(NO_REQUEST, SERVICE_NOT_READY, text))
+            raise MalformedFrame(FrameFault.FOREIGN_BROKER, repr(target[:200]))
+        return _PASSES
 
     def _on_send(self, data: bytes, start: int, command_end: int, frame_end: int) -> Verdict | int:
         producer_id, messages = commands.read_send(data, start + 8, command_end)
         if self._draining:
             return Verdict.DISCARD
+        pending_max = self._bounds.pending_requests_max
+        if pending_max is not None and self._roster.unanswered >= pending_max:
+            return self._stop(ThrottleReason.PENDING_REQUESTS)
         producer = self._producers.get(producer_id)
         if producer is None:
             return _PASSES  # the broker ignores what it has just closed, and objects to the rest
@@ -261,6 +360,7 @@ class Session:
         if producer.held or not self._queue.admit(producer.limiters, messages, size, self._now_ns):
             return self._hold(producer, data, start, frame_end, (messages, size))
         producer.unanswered += 1
+        self._roster.unanswered += 1
         if producer.exempt:
             self._tally.replicated_messages += messages
             self._tally.replicated_bytes += size
@@ -280,7 +380,7 @@ class Session:
             if self._end(former):
                 self._from_client.insert(data[start:frame_end])
                 verdict = Verdict.TAKEN
-        self._roster.open_producer(command)
+        self._roster.open_producer(command, self._now_ns)
         return verdict
 
     def _on_close_producer(
@@ -298,10 +398,16 @@ class Session:
 
     def _on_subscribe(self, data: bytes, start: int, command_end: int, _frame_end: int) -> Verdict:
         command = commands.read_subscribe(data, start + 8, command_end)
+        consumer_key = (self.host, command.consumer_name, command.consumer_id)
+        if not self._groups.subscribe_rate.admits(consumer_key, self._now_ns):
+            self._tally.refused_subscribes += 1
+            answer = error_frame(command.request_id, NOT_ALLOWED, _TOO_OFTEN)
+            self._from_broker.insert(answer)
+            return Verdict.DISCARD
         former = self._consumers.get(command.consumer_id)
         if former is not None:
             self._end(former)
-        self._roster.open_consumer(command)
+        self._roster.open_consumer(command, self._now_ns)
         return _PASSES
 
     def _on_close_consumer(
@@ -310,6 +416,8 @@ class Session:
         consumer_id, request_id = commands.read_close(data, start + 8, command_end, CLOSE_CONSUMER)
         consumer = self._consumers.get(consumer_id)
         if consumer is not None:
+            self._queue.withdraw(consumer, self._now_ns)
+            consumer.withheld = 0  # the broker may not hear of a consumer that it has closed
             self._roster.closing(consumer, request_id)
         return _PASSES
 
@@ -322,10 +430,22 @@ class Session:
             self._roster.unsubscribing(consumer, request_id)
         return _PASSES
 
+    def _on_flow(self, data: bytes, start: int, command_end: int, _frame_end: int) -> Verdict:
+        consumer_id, permits = commands.read_flow(data, start + 8, command_end)
+        consumer = self._consumers.get(consumer_id)
+        if consumer is None or not permits:
+            return _PASSES
+        if not consumer.limited:
+            consumer.permits += permits
+            return _PASSES
+        consumer.withhold(permits)
+        consumer.ask(self._queue, self._now_ns)
+        return Verdict.DISCARD
+
     # What the broker sends
 
     def _broker_handlers(self) -> dict[int, Handler]:
-        answers = BrokerAnswers(self._roster, self._end)
+        answers = BrokerAnswers(self._roster, self._end, self._shape)
         return answers.handlers() | {CONNECTED: self._on_connected, PING: self._on_ping}
 
     def _on_connected(self, data: bytes, start: int, command_end: int, _frame_end: int) -> Verdict:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
+
+from coordinator.gate.throttle import ThrottleReason
 
 
 @dataclass(slots=True)
@@ -10,6 +13,8 @@ class Tally:
     """Counts that only grow; every connection adds to the same one.
 
     Args:
+        throttles: how often each reason began to hold something back.
+        refused_subscribes: SUBSCRIBEs refused because their consumer came too often.
         pauses: how often a connection was not read because it could hold no more.
         keep_alive_replies: PONGs that the gate sent on behalf of a paused peer.
         dropped_frames: held frames dropped because their producer was closed; clients resend them.
@@ -17,6 +22,8 @@ class Tally:
         replicated_bytes: bytes of geo-replication.
     """
 
+    throttles: Counter[ThrottleReason] = field(default_factory=Counter)
+    refused_subscribes: int = 0
     pauses: int = 0
     keep_alive_replies: int = 0
     dropped_frames: int = 0

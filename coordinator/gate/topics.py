@@ -13,10 +13,13 @@ internal listener, so whoever comes through the gate with such a name is a clien
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 DOMAINS: Final = ("persistent", "non-persistent")
+
+_INDEX_DIGITS: Final = 9
+"""More than any topic has partitions; a longer number is cut."""
 
 _SYSTEM_NAMESPACE = ("pulsar", "system")
 
@@ -54,6 +57,13 @@ class TopicName:
 
     def __str__(self) -> str:
         return f"{self.domain}://{self.tenant}/{self.namespace}/{self.local_name}"
+
+    def split_partition(self) -> tuple[TopicName, int]:
+        """The partitioned topic that this one is a part of, and its index; itself and 0 if it is none."""
+        base, separator, index = self.local_name.rpartition("-partition-")
+        if not separator or not base or not index.isdecimal():
+            return self, 0
+        return replace(self, local_name=base), int(index[:_INDEX_DIGITS])
 
     @property
     def is_system(self) -> bool:

@@ -11,9 +11,11 @@ import uvloop
 
 from coordinator.core.model import Attachments, MonitoringClass, Rates
 from coordinator.gate.admission import AdmissionQueue
-from coordinator.gate.groups import GroupTable
-from coordinator.gate.session import HELD_BYTES_MAX, Session
+from coordinator.gate.groups import Group, GroupTable
+from coordinator.gate.session import Session
 from coordinator.gate.tally import Tally
+from coordinator.gate.throttle import HELD_BYTES_MAX, Bounds, PublishBuffer
+from coordinator.gate.topics import TopicName
 from tests.gate import peer
 
 START_NS = 100_000_000_000
@@ -36,20 +38,25 @@ class Story:
 class Client:
     """One connection: what is sent and received, as whole frames."""
 
-    def __init__(self, bench: Bench, held_bytes_max: int) -> None:
+    def __init__(self, bench: Bench, bounds: Bounds) -> None:
         self._bench = bench
         self.session = Session(
             bench.groups,
             bench.queue,
             bench.tally,
             released=lambda: bench.released.append(self),
-            held_bytes_max=held_bytes_max,
+            bounds=bounds,
+            buffer=bench.buffer,
         )
 
     def sends(self, *frames: bytes) -> list[bytes]:
         """The client sends this in one piece; returned is what reaches the broker by it."""
         self.session.receive_from_client(b"".join(frames), self._bench.now_ns)
         return self.broker_got()
+
+    def sends_on(self, *frames: bytes) -> None:
+        """The client sends this in one piece; what reaches the broker is left for the next look."""
+        self.session.receive_from_client(b"".join(frames), self._bench.now_ns)
 
     def is_sent(self, *frames: bytes) -> list[bytes]:
         """The broker sends this in one piece; returned is what reaches the client by it."""
@@ -74,12 +81,15 @@ class Bench:
         self.groups = GroupTable(self.story)
         self.queue = AdmissionQueue()
         self.tally = Tally()
+        self.buffer = PublishBuffer()
         self.released: list[Client] = []
         self.clients: list[Client] = []
 
-    def client(self, held_bytes_max: int = HELD_BYTES_MAX) -> Client:
+    def client(
+        self, held_bytes_max: int = HELD_BYTES_MAX, pending_requests_max: int | None = None
+    ) -> Client:
         """A new connection."""
-        client = Client(self, held_bytes_max)
+        client = Client(self, Bounds(held_bytes_max, pending_requests_max))
         self.clients.append(client)
         return client
 
@@ -102,8 +112,38 @@ class Bench:
 
     def limit(self, group: str, messages: int | None = None, size: int | None = None) -> None:
         """Limit a group's publishes."""
-        rates = Rates(publish_messages=messages, publish_bytes=size)
-        self.queue.serve_limiter(self.groups.set_limits(group, rates, self.now_ns), self.now_ns)
+        self.set_limits(group, Rates(publish_messages=messages, publish_bytes=size))
+
+    def limit_dispatch(
+        self, group: str, messages: int | None = None, size: int | None = None
+    ) -> None:
+        """Limit what a group's consumers are sent."""
+        self.set_limits(group, Rates(dispatch_messages=messages, dispatch_bytes=size))
+
+    def limit_broker(self, rates: Rates) -> None:
+        """Limit everything."""
+        self._scope_changed(self.groups.scopes.set_broker(rates, self.now_ns))
+
+    def limit_topic(self, topic: str, rates: Rates, partitions: int = 1) -> None:
+        """Limit a topic."""
+        name = TopicName.parse(topic)
+        assert name is not None
+        self._scope_changed(self.groups.scopes.set_topic(name, rates, partitions, self.now_ns))
+
+    def _scope_changed(self, changed: tuple[Group, ...]) -> None:
+        for group in changed:
+            self.queue.serve_limiter(group.publish_limiter, self.now_ns)
+            self.queue.serve_limiter(group.dispatch_limiter, self.now_ns)
+        for client in self.clients:
+            client.session.reattach(self.now_ns)
+
+    def set_limits(self, group: str, rates: Rates) -> None:
+        """Set all limits of a group, as the gate does."""
+        changed = self.groups.set_limits(group, rates, self.now_ns)
+        self.queue.serve_limiter(changed.publish_limiter, self.now_ns)
+        self.queue.serve_limiter(changed.dispatch_limiter, self.now_ns)
+        for client in self.clients:
+            client.session.reattach(self.now_ns)
 
     def wait(self, milliseconds: int) -> None:
         """Let time pass, waking the queue whenever it asks for that."""

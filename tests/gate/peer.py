@@ -84,10 +84,14 @@ def close_producer(producer_id: int = 1, request_id: int = 2) -> bytes:
 
 
 def subscribe(
-    topic: str, consumer_id: int = 1, request_id: int = 1, subscription: str = "s"
+    topic: str,
+    consumer_id: int = 1,
+    request_id: int = 1,
+    subscription: str = "s",
+    kind: int = 0,
 ) -> bytes:
     """SUBSCRIBE."""
-    return command(4, (1, topic), (2, subscription), (3, 0), (4, consumer_id), (5, request_id))
+    return command(4, (1, topic), (2, subscription), (3, kind), (4, consumer_id), (5, request_id))
 
 
 def close_consumer(consumer_id: int = 1, request_id: int = 2) -> bytes:

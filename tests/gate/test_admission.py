@@ -9,8 +9,7 @@ from itertools import pairwise
 import pytest
 
 from coordinator.core.model import Attachments
-from coordinator.gate.admission import ServiceOrder
-from coordinator.gate.limiter import PublishLimiter
+from coordinator.gate.admission import Limiter, ServiceOrder
 from tests.gate import peer
 from tests.gate.conftest import START_NS, TOPIC, Bench, Client
 
@@ -96,6 +95,60 @@ def test_producers_of_a_group_take_turns(bench: Bench) -> None:
     passed = run(bench, clients, 10 * SECOND)
 
     assert max(passed) - min(passed) <= 1
+
+
+@pytest.mark.slow
+def test_large_messages_do_not_win(bench: Bench) -> None:
+    """Of a byte limit each producer gets the same bytes, whatever the size of its messages."""
+    bench.attach(ns="limited")
+    bench.limit("limited", size=1_000_000)
+    contents = [b"x" * 100, b"x" * 1000, b"x" * 20_000]
+    clients = [bench.producing() for _ in contents]
+    passed = [0, 0, 0]
+    for _ in range(2000):
+        for number, (client, content) in enumerate(zip(clients, contents, strict=True)):
+            passed[number] += sizes(client)
+            for _ in range(60 - client.session.held_frames):
+                client.sends(peer.send(1, 0, content=content))
+        bench.wait(5)
+
+    assert sum(passed) == pytest.approx(10_000_000, rel=0.01)
+    assert min(passed) >= 0.97 * max(passed)
+
+
+def sizes(client: Client) -> int:
+    """Bytes that reached the broker since the last look, as Pulsar counts them."""
+    return sum(len(f) - 8 - int.from_bytes(f[4:8], "big") for f in client.broker_got())
+
+
+@pytest.mark.slow
+def test_large_batches_do_not_win(bench: Bench) -> None:
+    """Of a message limit each producer gets the same messages, in batches or one by one."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 1000)
+    batching, single = bench.producing(), bench.producing()
+    passed = [0, 0]
+    for _ in range(4000):
+        saturate([batching], 100)
+        saturate([single])
+        bench.wait(5)
+        passed[0] += 100 * delivered(batching)
+        passed[1] += delivered(single)
+
+    assert sum(passed) == pytest.approx(20_000, rel=0.01)
+    assert passed[0] == pytest.approx(passed[1], abs=200)
+
+
+def test_what_was_had_alone_is_not_held_against_anybody(bench: Bench) -> None:
+    """Who used the limit alone for long shares it equally once another one comes."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 1000)
+    early, late = bench.producing(), bench.producing()
+    run(bench, [early], 10 * SECOND)
+
+    passed = run(bench, [early, late], 2 * SECOND)
+
+    assert passed[0] == pytest.approx(passed[1], abs=2)
 
 
 def test_a_newcomer_does_not_overtake(bench: Bench) -> None:
@@ -239,9 +292,10 @@ class Waits:
     """A waiter of no further interest."""
 
     def __init__(self, turn: int) -> None:
-        self.turn = turn
-        self.limiters: tuple[PublishLimiter, ...] = ()
-        self.waits_for: PublishLimiter | None = None
+        self.turn = (turn, 0)
+        self.served_until_ns: dict[Limiter, int] = {}
+        self.limiters: tuple[Limiter, ...] = ()
+        self.waits_for: Limiter | None = None
 
     def next_cost(self) -> tuple[int, int]:
         return 1, 1
@@ -261,7 +315,7 @@ def test_a_service_order_is_a_sorted_list(seed: int) -> None:
             order.remove(waiter)
             model.remove(waiter)
             if dice.random() < 0.3:
-                waiter.turn = turn
+                waiter.turn = (turn, 0)
                 order.add(waiter)
                 model.append(waiter)
         else:

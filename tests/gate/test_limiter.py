@@ -45,6 +45,72 @@ def test_a_new_limit_starts_empty_and_saves_up_50_ms(limiter: PublishLimiter) ->
     assert passed(limiter, 1, 100, START_NS + 10 * NANOS_PER_SECOND) == 50
 
 
+def test_to_take_is_to_ask_and_to_consume() -> None:
+    """In one call: random messages at random moments are admitted and counted alike."""
+    rolls = random.Random(7)
+    asked, taken = (
+        PublishLimiter(TrafficCounter("group", MonitoringClass.PUBLISH, Story())) for _ in range(2)
+    )
+    now_ns = START_NS
+    for limiter in (asked, taken):
+        limiter.set_limits(Rates(publish_messages=1000, publish_bytes=100_000), now_ns)
+    outcomes = set()
+    for _ in range(2000):
+        now_ns += rolls.choice((0, 0, MILLISECOND_NS))
+        messages, size = rolls.choice((1, 2, 60)), rolls.choice((10, 300, 9000))
+        admitted = asked.admits(messages, size, now_ns)
+        if admitted:
+            asked.consume(messages, size)
+        assert taken.take(messages, size, now_ns) == admitted
+        assert (taken.counter.messages, taken.counter.bytes) == (
+            asked.counter.messages,
+            asked.counter.bytes,
+        )
+        outcomes.add(admitted)
+
+    assert outcomes == {True, False}
+
+
+def test_frames_that_come_singly_get_no_more_than_the_rate_and_a_burst(
+    limiter: PublishLimiter,
+) -> None:
+    """A message every 10 us, with a rest now and then: in no window more than rate and burst."""
+    rolls = random.Random(11)
+    rate = 20_000
+    limiter.set_limits(Rates(publish_messages=rate), START_NS)
+    now_ns, passed_at = START_NS, []
+    for _ in range(30_000):
+        now_ns += rolls.choices((10_000, 200 * MILLISECOND_NS), (10_000, 1))[0]
+        if limiter.take(1, 100, now_ns):
+            passed_at.append(now_ns)
+
+    burst = rate * 51 // 1000 + 1
+    for index, first_ns in enumerate(passed_at[::100]):
+        for last in range(index * 100, len(passed_at), 997):
+            elapsed_ns = passed_at[last] - first_ns
+            assert last - index * 100 <= rate * elapsed_ns / NANOS_PER_SECOND + burst
+    assert len(passed_at) > 1000
+
+
+@pytest.mark.parametrize("gap_ns", [10_000, 49_000, 300_000, 1_700_000])
+def test_frames_that_come_singly_get_all_of_the_rate(limiter: PublishLimiter, gap_ns: int) -> None:
+    """However far apart they come: less than the limit passes whole, more of it up to the rate."""
+    rate = 20_000
+    limiter.set_limits(Rates(publish_messages=rate), START_NS)
+    offered = NANOS_PER_SECOND // gap_ns
+    passed_count = sum(limiter.take(1, 100, START_NS + i * gap_ns) for i in range(1, offered + 1))
+
+    assert passed_count == pytest.approx(min(rate, offered), abs=2)
+
+
+def test_nothing_is_taken_before_those_who_wait(limiter: PublishLimiter) -> None:
+    """However many tokens there are."""
+    limiter.contended = True
+
+    assert not limiter.take(1, 1, START_NS)
+    assert limiter.counter.messages == 0
+
+
 def test_messages_and_bytes_must_both_be_there(limiter: PublishLimiter) -> None:
     """The scarcer one decides, and what it refuses costs nothing of the other."""
     limiter.set_limits(Rates(publish_messages=1000, publish_bytes=1000), START_NS)

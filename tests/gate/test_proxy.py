@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -14,6 +15,7 @@ import structlog
 
 from coordinator.core.model import Attachments, MonitoringClass, Rates
 from coordinator.gate import Gate
+from coordinator.gate.tls import TlsFiles, TlsListener
 from tests.gate import peer
 from tests.gate.conftest import TOPIC, Story
 
@@ -121,7 +123,9 @@ class Site:
 
 
 @asynccontextmanager
-async def site(upstream: int | None = None, held_bytes_max: int = 1_000_000) -> AsyncIterator[Site]:
+async def site(
+    upstream: int | None = None, held_bytes_max: int = 1_000_000, tls: TlsFiles | None = None
+) -> AsyncIterator[Site]:
     """A gate that is closed when the test is over."""
     async with FakeBroker() as broker:
         story = Story()
@@ -133,6 +137,7 @@ async def site(upstream: int | None = None, held_bytes_max: int = 1_000_000) -> 
             listener=story,
             clock=MonotonicClock(),
             held_bytes_max=held_bytes_max,
+            tls=None if tls is None else TlsListener("127.0.0.1", 0, tls),
         )
         await gate.start()
         here = Site(gate, broker, story)
@@ -342,3 +347,75 @@ async def test_a_drain_ends_although_a_broker_never_answers() -> None:
 
         assert [log["connections"] for log in logs] == [1]
         assert await client.next() == b""
+
+
+async def test_a_client_that_asks_for_another_broker_is_refused() -> None:
+    """Like a proxy that may not lead anywhere: it is told why, and the broker hears nothing."""
+    async with site() as here:
+        client = await here.client(producer=False)
+        foreign = peer.command(2, (1, "test"), (4, 19), (6, "10.0.0.1:6650"))
+
+        answer = await client.asks(foreign)
+
+        assert peer.kind_of(answer) == 14
+        assert b"not 10.0.0.1:6650: this gate leads to 127.0.0.1:" in answer
+        assert await client.next() == b""
+        assert here.broker.received == []
+        assert here.gate.figures().malformed_closes == {"asks for a broker that is not ours": 1}
+
+
+async def test_a_client_that_asks_for_our_broker_passes() -> None:
+    """Untouched; brokers do not look at it."""
+    async with site() as here:
+        client = await here.client(producer=False)
+        ours = peer.command(2, (1, "test"), (4, 19), (6, f"127.0.0.1:{here.broker.port}"))
+        client.writer.write(ours)
+
+        await until(lambda: here.broker.received == [ours])
+
+
+async def test_limits_of_topic_and_broker_are_set_and_lifted_at_once() -> None:
+    """Beside those of groups; each connection tells what held it back."""
+    async with site() as here:
+        client = await here.client()
+        setters: list[tuple[Callable[[Rates], None], str]] = [
+            (here.gate.set_broker_limits, "broker limit"),
+            (partial(here.gate.set_topic_limits, TOPIC), "topic limit"),
+        ]
+        for number, (limit, reason) in enumerate(setters):
+            limit(Rates(publish_messages=0))
+            client.writer.write(peer.send(1, number))
+            await until(lambda: here.gate.figures().held_frames == 1)
+            (figures,) = here.gate.connection_figures()
+            limit(Rates())
+
+            assert await client.next() == peer.receipt(1, number)
+            assert (figures.producers, figures.throttles[reason]) == (1, 1)
+        assert here.gate.figures().throttles == {"broker limit": 1, "topic limit": 1}
+
+
+async def test_a_dispatch_limit_withholds_permits_and_its_end_releases_them() -> None:
+    """From both sides of the sockets: the broker gets its FLOW when there are tokens."""
+    async with site() as here:
+        here.gate.set_attachments(GROUP)
+        here.gate.set_limits("group", Rates(dispatch_messages=1000))
+        client = await here.client(producer=False)
+        client.writer.write(peer.subscribe(TOPIC) + peer.flow(1, 100))
+        await until(lambda: peer.flow(1, 1) in here.broker.received)
+        limited = here.gate.figures()
+
+        here.gate.remove_limits("group")
+
+        await until(lambda: peer.flow(1, 99) in here.broker.received)
+        assert limited.withheld_permits == 99
+        assert here.gate.figures().withheld_permits == 0
+
+
+@pytest.mark.parametrize(
+    ("topic", "partitions", "message"), [("a/b", 1, "topic 'a/b'"), (TOPIC, 0, "partitions is 0")]
+)
+async def test_a_limit_of_nothing_is_refused(topic: str, partitions: int, message: str) -> None:
+    """With what to write instead; nothing changes."""
+    async with site() as here:
+        with pytest.raises(ValueError, match=message):
+            here.gate.set_topic_limits(topic, Rates(publish_messages=0), partitions=partitions)

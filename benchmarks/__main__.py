@@ -1,0 +1,48 @@
+"""``python -m benchmarks [--only PREFIX]``: a line of JSON per figure on standard output."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+
+import benchmarks.bucket
+import benchmarks.law
+import benchmarks.sim
+import benchmarks.wire
+from benchmarks.figures import Measurement
+
+MEASUREMENTS: Mapping[str, Measurement] = {
+    **benchmarks.law.MEASUREMENTS,
+    **benchmarks.bucket.MEASUREMENTS,
+    **benchmarks.wire.MEASUREMENTS,
+    **benchmarks.sim.MEASUREMENTS,
+}
+
+
+def main() -> int:
+    """Measure what was asked for; 0 done, 2 nothing has that name."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--only", default="", metavar="PREFIX", help="figures that begin so")
+    only: str = parser.parse_args().only
+    chosen = (
+        measure
+        for prefix, measure in MEASUREMENTS.items()
+        if prefix.startswith(only) or only.startswith(prefix)
+    )
+    printed = 0
+    for measure in dict.fromkeys(chosen):
+        for figure in measure():
+            if figure.name.startswith(only):
+                sys.stdout.write(figure.line() + "\n")
+                sys.stdout.flush()
+                printed += 1
+    if not printed:
+        known = ", ".join(MEASUREMENTS)
+        sys.stderr.write(f"no figure begins with {only!r}; there are {known}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

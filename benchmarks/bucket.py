@@ -1,0 +1,122 @@
+"""The local decision: may this frame pass?
+
+Ours is the gate's own ``AdmissionQueue.admit`` for a topic with one group that limits messages *and*
+bytes; the peers check one rate each. Frames come many with one read, and the gate looks at the clock
+once per read, so that is how it is measured: ``bucket/decision`` with as many small frames as a read
+brings under load, ``bucket/decision-alone`` with one frame per read. The peers look at the clock at
+every decision, as their interfaces have it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+import aiolimiter
+import limits
+import token_bucket
+
+from benchmarks.figures import Figure, Measurement, median_seconds
+from coordinator.core.model import MonitoringClass, Rates
+from coordinator.gate.admission import AdmissionQueue
+from coordinator.gate.counters import TrafficCounter
+from coordinator.gate.limiter import PublishLimiter
+
+FRAMES_PER_READ = 32
+FRAME_BYTES = 1024
+DECISIONS = 3200
+REPETITIONS = 60
+PLENTY = 100_000_000
+"""A rate that nobody reaches: what is measured is admission, not refusal."""
+
+
+class _Deaf:
+    """A listener who does not want to know."""
+
+    def participants_changed(
+        self, group: str, monitoring_class: MonitoringClass, count: int
+    ) -> None:
+        """Nothing to do."""
+
+
+def decisions() -> Iterator[Figure]:
+    """Nanoseconds per admitted frame, medians of loops run by turns."""
+    loop = asyncio.new_event_loop()
+    try:
+        contenders: dict[str, Callable[[], object]] = {
+            "ours": _ours(FRAMES_PER_READ),
+            "alone": _ours(1),
+            "token_bucket": _token_bucket(),
+            "limits": _limits(),
+            "aiolimiter": _aiolimiter(loop),
+        }
+        seconds = median_seconds(contenders, REPETITIONS)
+    finally:
+        loop.close()
+    nanoseconds = {name: taken / DECISIONS * 1e9 for name, taken in seconds.items()}
+    ours, alone = nanoseconds.pop("ours"), nanoseconds.pop("alone")
+    yield Figure("bucket/decision", ours, "ns", "lower", nanoseconds, target=300)
+    yield Figure("bucket/decision-alone", alone, "ns", "lower", nanoseconds)
+    ratios = {name: taken / ours for name, taken in nanoseconds.items()}
+    yield Figure("bucket/decisions-per-second", 1e9 / ours, "1/s", "higher")
+    yield Figure(
+        "bucket/times-faster-than-the-fastest-peer", min(ratios.values()), "", "higher", target=1
+    )
+
+
+MEASUREMENTS: Mapping[str, Measurement] = {"bucket/": decisions}
+
+
+def _ours(frames_per_read: int) -> Callable[[], object]:
+    queue = AdmissionQueue()
+    limiter = PublishLimiter(TrafficCounter("group", MonitoringClass.PUBLISH, _Deaf()))
+    limiter.set_limits(Rates(publish_messages=PLENTY, publish_bytes=PLENTY * 100), _now_ns())
+    limiters = (limiter,)
+    time.sleep(0.1)  # a new bucket starts empty
+
+    def run() -> None:
+        for _ in range(DECISIONS // frames_per_read):
+            now_ns = _now_ns()
+            for _ in range(frames_per_read):
+                if not queue.admit(limiters, 1, FRAME_BYTES, now_ns):
+                    raise AssertionError("refused, so this measures something else")
+
+    return run
+
+
+def _token_bucket() -> Callable[[], object]:
+    limiter = token_bucket.Limiter(PLENTY, PLENTY, token_bucket.MemoryStorage())
+
+    def run() -> None:
+        for _ in range(DECISIONS):
+            if not limiter.consume("group"):
+                raise AssertionError("refused, so this measures something else")
+
+    return run
+
+
+def _limits() -> Callable[[], object]:
+    limiter = limits.strategies.FixedWindowRateLimiter(limits.storage.MemoryStorage())
+    rate = limits.RateLimitItemPerSecond(PLENTY)
+
+    def run() -> None:
+        for _ in range(DECISIONS):
+            if not limiter.hit(rate, "group"):
+                raise AssertionError("refused, so this measures something else")
+
+    return run
+
+
+def _aiolimiter(loop: asyncio.AbstractEventLoop) -> Callable[[], object]:
+    limiter = aiolimiter.AsyncLimiter(PLENTY, 1)
+
+    async def acquire_all() -> None:
+        for _ in range(DECISIONS):
+            await limiter.acquire()
+
+    return lambda: loop.run_until_complete(acquire_all())
+
+
+def _now_ns() -> int:
+    return time.monotonic_ns()

@@ -1,0 +1,211 @@
+"""The dispatch limiter of one resource group: may a broker be allowed to send its consumers more?
+
+A broker sends a consumer messages while it holds *permits* of it, which the consumer gives it with FLOW.
+The gate withholds permits and passes them on at the allowed rate. It cannot take one back, and a
+permit says little of what it will cost: it lets one *entry* out, which may be a batch of a thousand
+messages, at once or never. So two things are kept apart:
+
+* **What passed** is consumed from the buckets when it passes, by its real number of messages and bytes;
+  a batch that was larger than expected leaves a debt that is paid back before the next permit goes out.
+* **What was promised**: a permit on its way is consumed as what its entry is expected to be, until that
+  entry passes, and what was too much of it is given back. A promise lasts for one or two windows of
+  20 ms; a permit that was not used by then is in the hands of a consumer without a backlog, and tokens
+  must not wait for it. Should it be used later, the debt is at most that entry.
+
+So consumers that do not take what they may have keep nobody from it, and however many ask at the same
+moment, they get permits for what there is. Nothing is known before the first entry of a group has passed:
+until then one permit goes out at a time, for a nearly full bucket.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from coordinator.core.model import Rates
+from coordinator.gate.counters import TrafficCounter
+from coordinator.gate.limiter import BURST_NS, Meter
+from coordinator.gate.throttle import ThrottleReason
+
+PROMISE_WINDOW_NS: Final = 20_000_000
+"""A promise counts until the end of the window after its own; brokers answer within a few ms."""
+
+UNKNOWN: Final = 1 << 62
+"""What an entry costs that nobody knows anything of: more than any bucket holds, so all of it."""
+
+_SMALLEST: Final = (1, 1)
+
+
+class _Unit:
+    """Messages or bytes: the bucket, and what was promised of it."""
+
+    __slots__ = ("fresh", "meter", "stale")
+
+    def __init__(self) -> None:
+        self.meter = Meter()
+        #: Promised in this window, and in the one before.
+        self.fresh = 0
+        self.stale = 0
+
+    @property
+    def promised(self) -> int:
+        return self.fresh + self.stale
+
+    def promise(self, tokens: int) -> None:
+        if self.meter.rate is not None:
+            self.fresh += min(tokens, self.meter.enough)
+
+    def keep(self, tokens: int) -> None:
+        """That much of the promises is kept, the oldest first."""
+        self.stale -= tokens
+        if self.stale < 0:
+            self.fresh = max(0, self.fresh + self.stale)
+            self.stale = 0
+
+    def turn_window(self, windows: int) -> None:
+        self.stale = self.fresh if windows == 1 else 0
+        self.fresh = 0
+
+    def admits(self, total: int, tokens: int) -> bool:
+        taken, meter = total + self.promised, self.meter
+        return taken + tokens <= meter.ceiling or (
+            tokens > meter.enough and taken + meter.enough <= meter.ceiling
+        )
+
+    def wait_ns(self, tokens: int, window_left_ns: int, now_ns: int) -> int | None:
+        wait_ns = self.meter.wait_ns(tokens, now_ns)
+        if wait_ns is None or not self.promised:
+            return wait_ns
+        return min(wait_ns, window_left_ns) or window_left_ns
+
+
+class DispatchLimiter:
+    """Admits the permits of one group's consumers.
+
+    Args:
+        counter: where messages and bytes that passed are counted.
+        burst_ns: how much a bucket can save up, as time at its rate.
+        reason: whose limit it is.
+    """
+
+    __slots__ = (
+        "_as_of_ns", "_burst_ns", "_bytes", "_messages", "_on_trial", "_window",
+        "contended", "counter", "idle_since_ns", "reason", "service_ns", "typical_entry",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        counter: TrafficCounter,
+        *,
+        burst_ns: int = BURST_NS,
+        reason: ThrottleReason = ThrottleReason.RESOURCE_GROUP,
+    ) -> None:
+        self.counter = counter
+        self.reason = reason
+        self._burst_ns = burst_ns
+        self._messages = _Unit()
+        self._bytes = _Unit()
+        #: Everything that was counted up to this moment is settled with the buckets.
+        self._as_of_ns = 0
+        self._window = 0
+        #: Whether a permit went out although nobody knows what it will cost.
+        self._on_trial = False
+        #: The admission queue keeps these: whether consumers wait for this limiter, how far everybody was
+        #: served, and since when nobody waits.
+        self.contended = False
+        self.service_ns = 0
+        self.idle_since_ns = 0
+        #: Messages and bytes of the last entry that passed; None while nobody knows.
+        self.typical_entry: tuple[int, int] | None = None
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is any limit."""
+        return self._messages.meter.rate is not None or self._bytes.meter.rate is not None
+
+    def set_limits(self, limits: Rates, now_ns: int) -> None:
+        """Limit to these rates from now on; balances and promises are kept."""
+        self._refresh(now_ns)
+        for unit, rate, total in (
+            (self._messages, limits.dispatch_messages, self.counter.messages),
+            (self._bytes, limits.dispatch_bytes, self.counter.bytes),
+        ):
+            unit.meter.set_rate(rate, total + unit.promised, self._burst_ns, now_ns)
+
+    def admits(self, messages: int, size: int, now_ns: int) -> bool:
+        """Whether permits for so many messages and bytes may go out now."""
+        if now_ns != self._as_of_ns:
+            self._refresh(now_ns)
+        counter = self.counter
+        return self._messages.admits(counter.messages, messages) and self._bytes.admits(
+            counter.bytes, size
+        )
+
+    def consume(self, messages: int, size: int) -> None:
+        """Promise so many messages and bytes, at the moment for which ``admits`` was asked."""
+        self._on_trial = True
+        self._messages.promise(messages)
+        self._bytes.promise(size)
+
+    def passed(self, messages: int, size: int, now_ns: int) -> None:
+        """An entry goes to a consumer: count it, and consume its tokens."""
+        if now_ns != self._as_of_ns:
+            self._refresh(now_ns)
+        self.counter.messages += messages
+        self.counter.bytes += size
+        self.typical_entry = (messages, size)
+
+    def keep(self, messages: int, size: int) -> None:
+        """An entry that was promised to be of this cost has come, whatever it did cost."""
+        self._messages.keep(messages)
+        self._bytes.keep(size)
+
+    def entries(self, messages: int, size: int) -> int:
+        """How many entries of this kind a nearly full bucket is enough for, at least one."""
+        of_messages = self._messages.meter.enough // max(1, messages)
+        return max(1, min(of_messages, self._bytes.meter.enough // max(1, size)))
+
+    def span_ns(self, messages: int, size: int) -> int:
+        """How long the limit is taken up by so much; what is not known is a full bucket."""
+        units = ((self._messages.meter, messages), (self._bytes.meter, size))
+        return max(m.span_ns(m.enough if tokens >= UNKNOWN else tokens) for m, tokens in units)
+
+    def binding(self, messages: int, size: int, now_ns: int) -> tuple[bool, bool]:
+        """Whether messages, and whether bytes, are what permits have to wait for longest."""
+        of_messages, of_bytes = self._waits_ns(messages, size, now_ns)
+        if of_messages is None or of_bytes is None:
+            return of_messages is None, of_bytes is None
+        return 0 < of_messages >= of_bytes, 0 < of_bytes >= of_messages
+
+    def wait_ns(self, messages: int, size: int, now_ns: int) -> int | None:
+        """How long until permits may go out if nothing else does; None is never."""
+        of_messages, of_bytes = self._waits_ns(messages, size, now_ns)
+        return None if of_messages is None or of_bytes is None else max(of_messages, of_bytes)
+
+    def _waits_ns(self, messages: int, size: int, now_ns: int) -> tuple[int | None, int | None]:
+        self._refresh(now_ns)
+        left_ns = (self._window + 1) * PROMISE_WINDOW_NS - now_ns
+        return (
+            self._messages.wait_ns(messages, left_ns, now_ns),
+            self._bytes.wait_ns(size, left_ns, now_ns),
+        )
+
+    def _refresh(self, now_ns: int) -> None:
+        window = now_ns // PROMISE_WINDOW_NS
+        if window != self._window:
+            self._turn_window(window)
+        for unit, total in (
+            (self._messages, self.counter.messages),
+            (self._bytes, self.counter.bytes),
+        ):
+            unit.meter.settle(total + unit.promised, self._as_of_ns, now_ns)
+        self._as_of_ns = now_ns
+
+    def _turn_window(self, window: int) -> None:
+        units = (self._messages, self._bytes)
+        expired = window > self._window + 1 or any(unit.stale for unit in units)
+        if self._on_trial and expired and self.typical_entry is None:
+            # Whoever has that permit has no backlog. The next ones need not wait for a full bucket.
+            self.typical_entry = _SMALLEST
+        for unit in units:
+            unit.turn_window(window - self._window)
+        self._window = window

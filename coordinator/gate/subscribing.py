@@ -1,0 +1,61 @@
+"""How often a consumer may subscribe: a bucket for each, as Pulsar's SubscribeRateLimiter has it.
+
+A consumer is a client's host, a consumer name and a consumer id. Behind a proxy a broker takes all
+clients for one host; the gate sees the real one. Who comes too often is refused, not held: clients come
+back with growing pauses. A consumer that was not seen for long has a full bucket and need not be
+remembered, so only the latest are.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+from coordinator.core.token_bucket import TokenBucket
+
+CONSUMERS_MAX: Final = 10_000
+"""So many consumers are remembered; beyond it, whoever subscribed longest ago begins anew."""
+
+ConsumerKey = tuple[str, str, int]
+"""Host, consumer name and consumer id."""
+
+
+class SubscribeRate:
+    """A limit of subscriptions per consumer; none until one is set."""
+
+    def __init__(self) -> None:
+        self._rate: int | None = None
+        self._period_s = 1
+        self._buckets: OrderedDict[ConsumerKey, TokenBucket] = OrderedDict()
+
+    def set_rate(self, rate: int | None, period_s: int) -> None:
+        """Allow each consumer so many subscriptions per period; None is no limit, 0 lets nobody in.
+
+        Raises:
+            ValueError: a negative rate, or a period of less than a second.
+        """
+        if rate is not None and rate < 0:
+            raise ValueError(f"subscribe rate is {rate}: use 0 or more, or None for no limit")
+        if period_s < 1:
+            raise ValueError(f"period is {period_s} s: use 1 or more")
+        self._rate = rate
+        self._period_s = period_s
+        self._buckets.clear()
+
+    def admits(self, consumer: ConsumerKey, now_ns: int) -> bool:
+        """Whether a consumer may subscribe now; if so, it has."""
+        if self._rate is None:
+            return True
+        slow_ns = now_ns // self._period_s  # a bucket counts per second; a period is its second
+        bucket = self._buckets.get(consumer)
+        if bucket is None:
+            bucket = self._buckets[consumer] = TokenBucket(
+                rate=self._rate, capacity=max(1, self._rate), initial=self._rate, now_ns=slow_ns
+            )
+            if len(self._buckets) > CONSUMERS_MAX:
+                self._buckets.popitem(last=False)
+        self._buckets.move_to_end(consumer)
+        admitted = bucket.contains_tokens(slow_ns)
+        if admitted:
+            bucket.consume(1, slow_ns)
+        return admitted

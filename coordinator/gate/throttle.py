@@ -1,0 +1,111 @@
+"""Why a connection is throttled: PIP-322's reasons, each counted on its own.
+
+Limits hold back a producer; its connection goes on. The bounds of memory and of requests hold back the
+connection: it is not read while at least one of them is exceeded. Each has hysteresis, it is over when
+half of the bound is free, and the connection is read again when all are over. Pulsar counts marks up and
+down for this, and a lost one wedges a connection for good; here the quantities themselves are looked
+at, so nothing can be lost.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+
+class ThrottleReason(Enum):
+    """What holds back a producer, or its whole connection."""
+
+    BROKER_LIMIT = "broker limit"
+    TOPIC_LIMIT = "topic limit"
+    RESOURCE_GROUP = "resource group"
+    PENDING_REQUESTS = "pending publish requests"
+    PUBLISH_BUFFER = "publish buffer"
+    HELD_BYTES = "held bytes"
+
+
+HELD_BYTES_MAX: Final = 4 * 1024 * 1024
+"""What one connection may hold by default, in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What is bounded for each connection.
+
+    Args:
+        held_bytes_max: bytes of held messages; a frame always fits when nothing else is held.
+        pending_requests_max: publishes that the broker has and has not answered; None is the broker's
+            own bound (maxPendingPublishRequestsPerConnection) alone.
+    """
+
+    held_bytes_max: int = HELD_BYTES_MAX
+    pending_requests_max: int | None = None
+
+
+DEFAULT_BOUNDS: Final = Bounds()
+
+
+class PublishBuffer:
+    """Bytes of publishes that all connections together hold.
+
+    Args:
+        bytes_max: what they may hold, at which connections that have to hold more are not read; None
+            is no bound but that of each connection. A frame always fits when nothing is held.
+    """
+
+    def __init__(self, bytes_max: int | None = None) -> None:
+        self._bytes_max = bytes_max
+        self._waiting: dict[Callable[[], None], None] = {}
+        self.held_bytes = 0
+
+    def has_room(self, size: int) -> bool:
+        """Whether a frame may be held."""
+        return self._bytes_max is None or not self.held_bytes or self._fits(size)
+
+    def _fits(self, size: int) -> bool:
+        assert self._bytes_max is not None
+        return self.held_bytes + size <= self._bytes_max
+
+    @property
+    def is_relieved(self) -> bool:
+        """Whether half of it is free."""
+        return self._bytes_max is None or 2 * self.held_bytes <= self._bytes_max
+
+    def count(self, size: int) -> None:
+        """So much more is held, or less if negative; calls those who wait once half is free."""
+        self.held_bytes += size
+        if size < 0 and self._waiting and self.is_relieved:
+            waiting, self._waiting = self._waiting, {}
+            for relieved in waiting:
+                relieved()
+
+    def when_relieved(self, relieved: Callable[[], None]) -> None:
+        """Call this once, when half is free."""
+        self._waiting[relieved] = None
+
+    def forget(self, relieved: Callable[[], None]) -> None:
+        """Its connection is gone."""
+        self._waiting.pop(relieved, None)
+
+
+class Throttle:
+    """The reasons of one connection.
+
+    Args:
+        totals: counts of all connections, to which this one adds.
+    """
+
+    def __init__(self, totals: Counter[ThrottleReason]) -> None:
+        self._totals = totals
+        #: How often each reason began to hold something back.
+        self.counts: Counter[ThrottleReason] = Counter()
+        #: For which reason the connection is not read.
+        self.pausing: set[ThrottleReason] = set()
+
+    def count(self, reason: ThrottleReason) -> None:
+        """A producer, or the connection, is held back for one more reason."""
+        self.counts[reason] += 1
+        self._totals[reason] += 1

@@ -1,0 +1,119 @@
+"""A broker's dispatcher as far as permits go, a millisecond away, under the clock of a Bench.
+
+Exclusive and Failover (PersistentDispatcherSingleActiveConsumer) read as many entries as there are
+permits and send them all, however many messages each has; Shared and Key_Shared
+(PersistentDispatcherMultipleConsumers) send an entry only while there are permits left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from coordinator.gate.frames import read_fields
+from tests.gate import peer
+from tests.gate.conftest import TOPIC, Bench, Client
+
+_READ_BATCH = 100
+
+
+@dataclass
+class Dispatcher:
+    """The broker's side of one consumer, and a client that gives permits as real ones do.
+
+    Args:
+        entries: messages per entry of the backlog; taken from the front.
+        size: bytes of content of an entry.
+        queue: the client's receiver queue; it gives half of it at a time.
+    """
+
+    client: Client
+    entries: list[int]
+    size: int = 50
+    shared: bool = False
+    queue: int = 1000
+    consumer_id: int = 1
+    permits: int = 0
+    #: Messages that reached the client, by millisecond.
+    received: list[int] = field(default_factory=list)
+    _unreported: int = 0
+
+    def begin(self, topic: str) -> None:
+        """Subscribe and give the first permits."""
+        subscribe = peer.subscribe(topic, self.consumer_id, self.consumer_id, kind=int(self.shared))
+        self.client.sends(subscribe)
+        self.client.is_sent(peer.success(self.consumer_id))
+        self.takes(self.client.sends(peer.flow(self.consumer_id, self.queue)))
+
+    def takes(self, frames: Sequence[bytes]) -> None:
+        """The broker receives frames; FLOWs of this consumer count."""
+        for frame in frames:
+            if peer.kind_of(frame) == 11:
+                command = read_fields(frame, 8, len(frame))[11]
+                assert isinstance(command, bytes)
+                fields = read_fields(command, 0, len(command))
+                permits = fields[2]
+                assert isinstance(permits, int)
+                if fields[1] == self.consumer_id:
+                    self.permits += permits
+
+    def works(self) -> None:
+        """One millisecond: send what the permits allow; the client consumes it at once."""
+        messages = 0
+        budget = min(max(0, self.permits), _READ_BATCH)
+        while self.entries and budget and (not self.shared or self.permits > 0):
+            budget -= 1
+            count = self.entries.pop(0)
+            self.permits -= count
+            messages += count
+            self.client.is_sent(peer.delivery(self.consumer_id, count, b"y" * self.size))
+        self.received.append(messages)
+        self._unreported += messages
+        if self._unreported >= self.queue // 2:
+            given, self._unreported = self._unreported, 0
+            self.client.sends_on(peer.flow(self.consumer_id, given))
+
+
+def run(
+    bench: Bench,
+    dispatchers: Sequence[Dispatcher],
+    milliseconds: int,
+    each: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Let everybody work, millisecond by millisecond."""
+    for millisecond in range(milliseconds):
+        each(millisecond)
+        for dispatcher in dispatchers:
+            dispatcher.works()
+        bench.wait(1)
+        for client in dict.fromkeys(dispatcher.client for dispatcher in dispatchers):
+            frames = client.broker_got()
+            for dispatcher in dispatchers:
+                if dispatcher.client is client:
+                    dispatcher.takes(frames)
+
+
+def begin(
+    bench: Bench,
+    count: int,
+    entries: Sequence[int],
+    *,
+    shared: bool = False,
+    size: int = 50,
+    queue: int = 1000,
+    topic: str = TOPIC,
+) -> list[Dispatcher]:
+    """Subscribe so many consumers, each on a connection of its own and with this backlog."""
+    dispatchers = [
+        Dispatcher(bench.client(), list(entries), size=size, shared=shared, queue=queue)
+        for _ in range(count)
+    ]
+    for dispatcher in dispatchers:
+        dispatcher.begin(topic)
+    return dispatchers
+
+
+def seconds(dispatchers: Sequence[Dispatcher]) -> list[int]:
+    """Messages of all, by second."""
+    total = [sum(column) for column in zip(*(d.received for d in dispatchers), strict=True)]
+    return [sum(total[start : start + 1000]) for start in range(0, len(total), 1000)]

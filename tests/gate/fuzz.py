@@ -1,0 +1,159 @@
+"""Frames that nobody should send, from both sides: ``python -m tests.gate.fuzz --cases N --seed S``.
+
+A case is a handful of well-formed frames, most of them damaged (bytes changed, cut out or put in, sizes
+rewritten), cut into pieces at random and fed to one connection. Whatever comes, a connection either
+goes on or is closed with a reason: the only exception is MalformedFrame. What it keeps is bounded, its
+books can be closed, and a gate without limits passes what it passes untouched. A failure names the seed
+and the number of its case; ``--first`` goes straight there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import struct
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from coordinator.core.model import Rates
+from coordinator.gate.frames import MalformedFrame
+from tests.gate import peer
+from tests.gate.conftest import TOPIC, Bench
+
+HELD_BYTES_MAX = 2000
+MAX_MESSAGE_SIZE = 4000
+_NAMED = f"{TOPIC}-partition-1"
+
+FROM_CLIENT: list[bytes] = [
+    peer.connect(), peer.command(2, (1, "c"), (4, 19), (6, "elsewhere:6650")), peer.PING, peer.PONG,
+    peer.producer(TOPIC, 1, 1), peer.producer(_NAMED, 2, 2), peer.producer("a//b", 3, 3),
+    peer.send(1), peer.send(2, 300, 7), peer.send(1, 1, 1, b"z" * 1500), peer.send(9),
+    peer.close_producer(1, 4), peer.subscribe(TOPIC, 1, 5), peer.subscribe(_NAMED, 200, 6, kind=1),
+    peer.flow(1, 1000), peer.flow(200, 2**32 - 1), peer.flow(7, 1), peer.unsubscribe(1, 7),
+    peer.close_consumer(1, 8), peer.command(10, (1, 1)), peer.command(77, (1, b"?")),
+]  # fmt: skip
+FROM_BROKER: list[bytes] = [
+    peer.connected(MAX_MESSAGE_SIZE), peer.PING, peer.PONG, peer.producer_success(1),
+    peer.producer_success(2, ready=False), peer.success(5), peer.success(8), peer.error(7),
+    peer.receipt(1, 0), peer.receipt(2, 300), peer.send_error(1), peer.close_producer(1, 0),
+    peer.close_consumer(1, 0), peer.delivery(1), peer.delivery(200, 50, broker_entry=b"\x08\x01"),
+    peer.delivery(1, 3, b"y" * 1500, checksum=False), peer.command(68, (1, 1)),
+]  # fmt: skip
+
+
+def damage(dice: random.Random, frames: bytearray) -> None:
+    """Do one thing to a stream that its author did not mean."""
+    position = dice.randrange(len(frames))
+    match dice.randrange(6):
+        case 0:
+            frames[position] ^= 1 << dice.randrange(8)
+        case 1:
+            frames[position] = dice.choice((0, 0x7F, 0x80, 0xFF))
+        case 2:
+            del frames[position : position + dice.randrange(1, 12)]
+        case 3:
+            frames[position:position] = dice.randbytes(dice.randrange(1, 12))
+        case 4:
+            size = dice.choice((0, 1, 5, 2**31, 2**32 - 1, dice.randrange(2**16)))
+            frames[position : position + 4] = struct.pack(">I", size)
+        case _:
+            frames[position:position] = frames[: dice.randrange(1, 40)]
+
+
+def stream_of(dice: random.Random, frames: list[bytes]) -> bytes:
+    """What one side sends in a case."""
+    stream = bytearray(b"".join(dice.choices(frames, k=dice.randrange(1, 8))))
+    for _ in range(dice.choice((0, 1, 1, 1, 2, 5))):
+        if stream:
+            damage(dice, stream)
+    return bytes(stream)
+
+
+def run_case(dice: random.Random) -> str:
+    """Run one case; return how the connection ended.
+
+    Raises:
+        AssertionError: a promise of this module's theory is broken.
+    """
+    bench = Bench()
+    limited = dice.random() < 0.7
+    if limited:
+        bench.attach(ns="group")
+        rate = dice.choice((0, 1, 1000, None))
+        bench.set_limits("group", Rates(rate, None, rate, dice.choice((None, 10_000))))
+        bench.limit_topic(_NAMED, Rates(publish_messages=10), partitions=2)
+    client = bench.client(HELD_BYTES_MAX, dice.choice((None, 2)) if limited else None)
+    session = client.session
+    sides: dict[str, tuple[bytes, Callable[[bytes, int], None]]] = {
+        "client": (stream_of(dice, FROM_CLIENT), session.receive_from_client),
+        "broker": (stream_of(dice, FROM_BROKER), session.receive_from_broker),
+    }
+    passed = {"client": b"", "broker": b""}
+    fed = {"client": 0, "broker": 0}
+    outcome = "goes on"
+    try:
+        while outcome == "goes on" and any(fed[side] < len(sides[side][0]) for side in sides):
+            side = dice.choice(("client", "broker"))
+            stream, receive = sides[side]
+            piece = stream[fed[side] : fed[side] + dice.choice((1, 7, 60, 5000))]
+            fed[side] += len(piece)
+            if piece:
+                receive(piece, bench.now_ns)
+            bench.wait(dice.choice((0, 0, 5, 50)))
+            _collect(session.to_broker, passed, "client")
+            _collect(session.to_client, passed, "broker")
+            assert session.held_bytes <= HELD_BYTES_MAX
+            assert session._from_broker.buffered_bytes <= session._from_broker.frame_max
+    except MalformedFrame as error:
+        outcome = error.fault.value
+    _collect(session.to_broker, passed, "client")
+    _collect(session.to_client, passed, "broker")
+    if not limited and outcome != "asks for a broker that is not ours":
+        for side, (stream, _) in sides.items():
+            assert stream.startswith(passed[side]), f"{side}'s bytes were touched"
+    session.close(bench.now_ns)
+    assert (session.held_bytes, bench.queue.waiting, bench.buffer.held_bytes) == (0, 0, 0)
+    assert all(traffic.participants == 0 for traffic in bench.groups.collect(bench.now_ns))
+    return outcome
+
+
+def _collect(buffers: list[bytes | memoryview], passed: dict[str, bytes], side: str) -> None:
+    passed[side] += b"".join(buffers)
+    buffers.clear()
+
+
+def fuzz(seed: int, cases: int, first: int = 0) -> Counter[str]:
+    """Run cases; return how often connections ended how.
+
+    Raises:
+        AssertionError: a case failed; a note says which.
+    """
+    outcomes: Counter[str] = Counter()
+    for number in range(first, first + cases):
+        try:
+            outcomes[run_case(random.Random(f"{seed}/{number}"))] += 1
+        except Exception as error:
+            error.add_note(f"python -m tests.gate.fuzz --seed {seed} --first {number} --cases 1")
+            raise
+    return outcomes
+
+
+def main() -> int:
+    """Read the command line and fuzz."""
+    parser = argparse.ArgumentParser(prog="python -m tests.gate.fuzz", description=__doc__)
+    parser.add_argument("--cases", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=time.time_ns() % 2**32)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    options = parser.parse_args()
+    sys.stdout.write(f"seed {options.seed}, {options.cases} cases\n")
+    sys.stdout.flush()
+    outcomes = fuzz(options.seed, options.cases, options.first)
+    for outcome, count in outcomes.most_common():
+        sys.stdout.write(f"{count:>9}  {outcome}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
