@@ -1,0 +1,238 @@
+"""A scenario, run once or for many seeds, boiled down to figures.
+
+``measure`` is one run's figures; ``run_many`` puts the seeds' together, always from the side that looks
+worse: the largest overshoot, the smallest share, the median and the largest settling time. Means would
+hide exactly the runs that matter. Only the utilisation is a mean.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.simulation import metrics
+from coordinator.simulation.recording import GroupRecord, Recording
+from coordinator.simulation.scenarios import SCENARIOS
+from coordinator.simulation.stage import Parameters, Stage
+from coordinator.simulation.valve import BURST_NS, STEP_NS
+
+_GRACE_ROUNDS = 10
+_STEPS_PER_SECOND = NANOS_PER_SECOND // STEP_NS
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One group in one run; see metrics.py for the words.
+
+    ``settle_rounds`` has an entry per event, None where it did not settle. Fairness, oscillation and
+    changes are those of the steady seconds: those at least ten rounds after an event.
+    """
+
+    settle_rounds: tuple[int | None, ...]
+    peak_overshoot: float
+    peak_overshoot_10s: float
+    overshoot_volume: float
+    time_over_1_01: float
+    time_over_1_05: float
+    mean_when_over: float
+    max_sum_limits: float
+    utilisation: float
+    jain: float
+    min_share: float
+    regret: float
+    oscillation: float
+    changes_per_minute: float
+    starvation_seconds: int
+    reclaim_seconds: tuple[float, ...]
+    bytes_out_per_second: float
+    bytes_in_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A scenario over several seeds. Field names and order are those of ``simulate --json``.
+
+    ``settle_rounds`` are the median and the largest over all events of all seeds; None is "did not
+    settle", and both are None for a scenario without events.
+    """
+
+    scenario: str
+    law: str
+    policy: str
+    brokers: int
+    loss: float
+    delay: float
+    seeds: int
+    settle_rounds: dict[str, float | None]
+    peak_overshoot: float
+    max_sum_limits: float
+    utilisation: float
+    jain: float
+    min_share: float
+    time_over_1_05: float
+
+
+def perform(scenario: str, parameters: Parameters) -> tuple[Stage, Recording]:
+    """Run a scenario once.
+
+    Raises:
+        PromiseBroken: something came about that must not.
+    """
+    stage = SCENARIOS[scenario].build(parameters)
+    return stage, stage.world.run()
+
+
+def measure(stage: Stage, recording: Recording) -> list[Figures]:
+    """The figures of every group of a run."""
+    return [_measure_group(stage, recording, group) for group in recording.groups.values()]
+
+
+def run_many(scenario: str, parameters: Parameters, seeds: int) -> Summary:
+    """Run a scenario with the seeds 0 to ``seeds - 1`` and put the figures together.
+
+    Raises:
+        PromiseBroken: something came about that must not; the message names the seed.
+    """
+    figures: list[Figures] = []
+    loss = delay = 0.0
+    for seed in range(seeds):
+        stage, recording = perform(scenario, replace(parameters, seed=seed))
+        loss, delay = stage.loss, stage.delay_rounds
+        figures += measure(stage, recording)
+    settles = [rounds for each in figures for rounds in each.settle_rounds]
+    return Summary(
+        scenario=scenario,
+        law=parameters.law,
+        policy=parameters.policy,
+        brokers=parameters.brokers,
+        loss=loss,
+        delay=delay,
+        seeds=seeds,
+        settle_rounds=settle_summary(settles),
+        peak_overshoot=round(max(each.peak_overshoot for each in figures), 4),
+        max_sum_limits=round(max(each.max_sum_limits for each in figures), 6),
+        utilisation=round(statistics.fmean(each.utilisation for each in figures), 4),
+        jain=round(min(each.jain for each in figures), 4),
+        min_share=round(min(each.min_share for each in figures), 4),
+        time_over_1_05=round(max(each.time_over_1_05 for each in figures), 4),
+    )
+
+
+def settle_summary(settles: Iterable[int | None]) -> dict[str, float | None]:
+    """Median and largest settling time; what did not settle is larger than everything."""
+    ordered = sorted(float("inf") if rounds is None else rounds for rounds in settles)
+    if not ordered:
+        return {"median": None, "max": None}
+    found = {"median": statistics.median_low(ordered), "max": ordered[-1]}
+    return {name: None if value == float("inf") else value for name, value in found.items()}
+
+
+def series_of(record: GroupRecord) -> metrics.Series:
+    """A group's record as the metrics take it."""
+    middles = [
+        second * NANOS_PER_SECOND + NANOS_PER_SECOND // 2 for second in range(record.seconds)
+    ]
+    return metrics.Series(
+        limits=[record.limit_at(middle) for middle in middles],
+        admitted={broker: track.admitted for broker, track in record.tracks.items()},
+        wanted={broker: track.wanted for broker, track in record.tracks.items()},
+    )
+
+
+def allowed_per_step(record: GroupRecord) -> list[float]:
+    """What the group's limit allows in every step.
+
+    A lower limit counts from the step after the one in which it was written: it takes a read of the
+    store to reach the sidecars, and a step is the finest that is looked at.
+    """
+    limits = [record.limit_at(step * STEP_NS) for step in range(len(record.admitted_per_step))]
+    before = [limits[0], *limits[:-1]]
+    return [max(pair) / _STEPS_PER_SECOND for pair in zip(limits, before, strict=True)]
+
+
+def central_per_second(record: GroupRecord, allowed: Sequence[float]) -> list[int]:
+    """What an ideal central bucket admits of the same arrivals in every second."""
+    steps = _central_per_step(record, allowed)
+    return [
+        sum(steps[second * _STEPS_PER_SECOND : (second + 1) * _STEPS_PER_SECOND])
+        for second in range(record.seconds)
+    ]
+
+
+def steady_seconds(stage: Stage) -> list[range]:
+    """The stretches in which everything should have come to rest."""
+    grace = _GRACE_ROUNDS * stage.round_seconds
+    calm = [stage.calm_after(second) for second in sorted({*stage.events, stage.measured_from})]
+    return [range(part.start + grace, part.stop) for part in calm if part.start + grace < part.stop]
+
+
+def _measure_group(stage: Stage, recording: Recording, record: GroupRecord) -> Figures:
+    series = series_of(record)
+    measured = range(stage.measured_from, stage.seconds)
+    steady = steady_seconds(stage)
+    found = [value for part in steady for value in metrics.shares(series, part).values()]
+    allowed = allowed_per_step(record)
+    first_step = stage.measured_from * _STEPS_PER_SECOND
+    central = _central_per_step(record, allowed)
+    in_force = {broker: track.limits for broker, track in record.tracks.items()}
+    admitted = record.admitted_per_step
+    brokers = max(1, len(record.tracks))
+    return Figures(
+        settle_rounds=_settles(stage, series),
+        peak_overshoot=metrics.peak_overshoot(admitted, allowed, _STEPS_PER_SECOND, first_step),
+        peak_overshoot_10s=metrics.peak_overshoot(
+            admitted, allowed, 10 * _STEPS_PER_SECOND, first_step
+        ),
+        overshoot_volume=metrics.overshoot_volume(series, measured),
+        time_over_1_01=metrics.time_over(series, measured, 1.01),
+        time_over_1_05=metrics.time_over(series, measured, 1.05),
+        mean_when_over=metrics.mean_when_over(series, measured),
+        max_sum_limits=record.max_sum_limits,
+        utilisation=metrics.utilisation(series, measured),
+        jain=min((_jain(series, part) for part in steady), default=1.0),
+        min_share=min(found, default=1.0),
+        regret=metrics.regret(admitted[first_step:], central[first_step:]),
+        oscillation=max(
+            (metrics.oscillation(in_force, series.limits, part) for part in steady), default=0.0
+        ),
+        changes_per_minute=_changes_per_minute(record, steady),
+        starvation_seconds=metrics.starvation(series, measured),
+        reclaim_seconds=tuple(
+            (back - crash) / NANOS_PER_SECOND for crash, back in recording.reclaims
+        ),
+        bytes_out_per_second=recording.control.bytes_out / stage.seconds / brokers,
+        bytes_in_per_second=recording.control.bytes_in / stage.seconds / brokers,
+    )
+
+
+def _central_per_step(record: GroupRecord, allowed: Sequence[float]) -> list[int]:
+    return metrics.central_bucket(
+        record.wanted_per_step, allowed, window=1, burst=BURST_NS // STEP_NS
+    )
+
+
+def _settles(stage: Stage, series: metrics.Series) -> tuple[int | None, ...]:
+    calm = [stage.calm_after(event) for event in stage.events]
+    return tuple(
+        metrics.settle(series, part.start, part.stop, round_seconds=stage.round_seconds)
+        for part in calm
+    )
+
+
+def _jain(series: metrics.Series, seconds: range) -> float:
+    found = list(metrics.shares(series, seconds).values())
+    return metrics.jain(found) if found else 1.0
+
+
+def _changes_per_minute(record: GroupRecord, steady: list[range]) -> float:
+    whole = sum(len(part) for part in steady)
+    if not whole:
+        return 0.0
+    changes = sum(
+        part.start <= change_ns // NANOS_PER_SECOND < part.stop
+        for part in steady
+        for change_ns in record.changes_ns
+    )
+    return changes * 60 / whole

@@ -1,0 +1,138 @@
+"""Scenarios about the fleet: its size, an hour of mishaps, PIP-82 brokers, bad reporters (S20-S24)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from coordinator.core.model import NANOS_PER_SECOND, GroupUsage, UsageReport
+from coordinator.simulation.pip82 import Pip82Broker
+from coordinator.simulation.stage import GROUP, WARM_UP_S, Parameters, Stage
+from coordinator.simulation.traffic import Constant, Load, Source
+
+_LEAST_GROUPS = 100
+_GROUPS_PER_BROKER = 2
+_BROKERS_PER_GROUP = 5
+_HOUR_S = 3_600
+_MISHAP_EVERY_S = 60
+
+
+def scale(parameters: Parameters) -> Stage:
+    """S20: a hundred groups or two a broker, each on five brokers; in all of them demand turns round."""
+    stage = Stage(parameters, seconds=20, measured_from=10)
+    n = parameters.brokers
+    sources: dict[str, dict[str, Source]] = {name: {} for name in stage.names}
+    for number in range(max(_LEAST_GROUPS, _GROUPS_PER_BROKER * n)):
+        group = f"group-{number:04}"
+        stage.define(group=group)
+        for place in range(min(_BROKERS_PER_GROUP, n)):
+            # A stride that has no factor in common with few N spreads a group over the fleet.
+            name = stage.names[(number + place * 7) % n]
+            sources[name][group] = Constant(stage.limit if place else stage.limit // 20)
+    for name, of_groups in sources.items():
+        stage.world.start(name, of_groups)
+    stage.event(10, partial(_everybody_wants_all, stage))
+    return stage
+
+
+def soak(parameters: Parameters) -> Stage:
+    """S21: an hour of Poisson traffic with a random mishap every minute."""
+    stage = Stage(parameters, seconds=_HOUR_S)
+    equal = stage.limit // parameters.brokers
+    stage.start([equal * 3 // 2] * parameters.brokers, poisson=True)
+    for second in range(_MISHAP_EVERY_S, _HOUR_S, _MISHAP_EVERY_S):
+        mishap = stage.world.rng.choice(_MISHAPS)
+        mishap(stage, second)
+    return stage
+
+
+def mixed_fleet(parameters: Parameters) -> Stage:
+    """S23: a third of the brokers speaks only PIP-82, the others have sidecars; all are saturated."""
+    stage = Stage(parameters, seconds=50)
+    old = stage.names[-max(1, parameters.brokers // 3) :]
+    stage.define()
+    for name in stage.names:
+        if name not in old:
+            stage.start_one(name, stage.limit)
+    peers: list[Pip82Broker] = []
+
+    def tell(sender: str, used: int) -> None:
+        for peer in peers:
+            peer.hear(sender, used)
+
+    for name in old:
+        load = Load(Constant(stage.limit))
+        peers.append(Pip82Broker(stage.world, name, GROUP, load, tell))
+    stage.event(WARM_UP_S)
+    return stage
+
+
+def bad_reporter(parameters: Parameters) -> Stage:
+    """S24: one sidecar reports ten times its usage and demand, then nothing, then the truth again."""
+    stage = Stage(parameters, seconds=110)
+    equal = stage.limit // parameters.brokers
+    liar = stage.names[-1]
+    stage.start([*stage.all_of_it()[:-1], equal // 2])
+
+    def lie(factor: int | None) -> None:
+        host = stage.world.hosts[liar]
+        host.distort = None if factor is None else partial(multiplied, factor=factor)
+
+    stage.event(WARM_UP_S, partial(lie, 10))
+    stage.event(50, partial(lie, 0))
+    stage.event(80, partial(lie, None))
+    return stage
+
+
+def multiplied(report: UsageReport, *, factor: int) -> UsageReport:
+    """A report whose usages and demands are so many times the truth; limits stay as they are."""
+    return replace(
+        report, groups=tuple(_multiplied_group(entry, factor) for entry in report.groups)
+    )
+
+
+def _multiplied_group(entry: GroupUsage, factor: int) -> GroupUsage:
+    usages = {
+        monitoring_class: replace(
+            usage,
+            messages=usage.messages * factor,
+            messages_demand=usage.messages_demand and usage.messages_demand * factor,
+        )
+        for monitoring_class, usage in entry.usages.items()
+    }
+    return replace(entry, usages=usages)
+
+
+def _everybody_wants_all(stage: Stage) -> None:
+    for host in stage.world.hosts.values():
+        for load in host.loads.values():
+            load.replace(Constant(stage.limit))
+
+
+def _spike(stage: Stage, second: int) -> None:
+    equal = stage.limit // stage.parameters.brokers
+    name = stage.world.rng.choice(stage.names)
+    stage.at(second, partial(stage.want, name, 2 * equal))
+    stage.at(second + stage.world.rng.randrange(10, 50), partial(stage.want, name, equal * 3 // 2))
+
+
+def _leader_change(stage: Stage, second: int) -> None:
+    stage.at(second, stage.world.zookeeper.lose_quorum)
+    stage.at(second + stage.world.rng.randrange(2, 30), stage.world.zookeeper.regain_quorum)
+
+
+def _losses(stage: Stage, second: int) -> None:
+    conditions = stage.world.network.conditions
+    stage.at(second, partial(setattr, conditions, "loss", 0.3))
+    stage.at(
+        second + stage.world.rng.randrange(1, 60), partial(setattr, conditions, "loss", stage.loss)
+    )
+
+
+def _restart(stage: Stage, second: int) -> None:
+    name = stage.world.rng.choice(stage.names)
+    stage.at(second, partial(stage.world.restart, name, NANOS_PER_SECOND))
+
+
+_MISHAPS: tuple[Callable[[Stage, int], None], ...] = (_spike, _leader_change, _losses, _restart)

@@ -1,0 +1,97 @@
+"""The promises that every run is held to, whatever happens in it.
+
+======================  ==========================================================================
+always                  the core's own invariants hold (``validate``); a local limit is never more
+                        than the group's limit, or the law's target, as its sidecar knows them
+``balanced``            with equal views, and nobody in trouble, the limits in force add up to at most
+                        the group's limit, or to what the law hands out when that is more by design
+``strict``              at any instant the limits in force add up to at most the group's limit
+======================  ==========================================================================
+
+While a new definition is on its way to the sidecars, "the group's limit" is the largest that any of them
+still goes by. A policy that is not in the table promises nothing. A broken promise ends the run with
+everything that is needed to see it again: the seed, the moment, the broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from coordinator.core.decisions import Decision
+from coordinator.core.lifecycle import Lifecycle
+from coordinator.core.model import Dimension
+from coordinator.simulation.host import Host
+
+DIMENSION = Dimension.PUBLISH_MESSAGES
+"""The dimension that simulated groups limit."""
+
+
+class PromiseBroken(Exception):
+    """A run showed something that must not be; the message says how to see it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """The limits of a group in force, added up, beside the group's limit; messages per second."""
+
+    in_force: int
+    limit: int
+
+
+SumPromise = Callable[[Sum], str | None]
+
+
+def never_above(total: Sum) -> str | None:
+    """The promise of strict: what is wrong, None when nothing is."""
+    if total.in_force > total.limit:
+        return f"the limits in force add up to {total.in_force:,} of {total.limit:,}"
+    return None
+
+
+AT_ANY_INSTANT: Mapping[str, SumPromise] = {"strict": never_above}
+"""Transfer policies whose promise holds at every change of a limit."""
+
+WITH_EQUAL_VIEWS: Mapping[str, SumPromise] = {"balanced": never_above, "strict": never_above}
+"""Transfer policies whose promise holds whenever all sidecars see the same."""
+
+
+def check_core(host: Host) -> None:
+    """Hold one core to its invariants.
+
+    Raises:
+        AssertionError: one does not hold.
+    """
+    host.state.validate()
+    for name, rates in host.state.limits().items():
+        group = (host.state.groups or {})[name]
+        local, limit = rates.of(DIMENSION), group.limits.of(DIMENSION)
+        if local is not None and limit is not None and local > limit:
+            decision = host.state.decider.decisions[name, DIMENSION]
+            targets = decision.split.targets if decision.split is not None else {}
+            target = targets.get(host.name, limit)
+            assert local <= target, f"{name}: a local limit of {local:,} of {limit:,}"
+
+
+def agreed_targets(hosts: Iterable[Host], group: str) -> Mapping[str, int] | None:
+    """What the law hands out, if all sidecars are active and see the same; None when they do not.
+
+    To see the same is to have computed the same targets and to know what is in force at the others.
+    """
+    first: Decision | None = None
+    running = list(hosts)
+    in_force = {host.name: host.limit_of(group) for host in running}
+    for host in running:
+        decision = host.state.decider.decisions.get((group, DIMENSION))
+        if host.state.lifecycle is not Lifecycle.ACTIVE or decision is None:
+            return None
+        if decision.split is None or decision.split.in_force.keys() != in_force.keys():
+            return None
+        first = first or decision
+        assert first.split is not None
+        others = {name: held for name, held in decision.split.in_force.items() if name != host.name}
+        if decision.split.targets != first.split.targets or any(
+            in_force[name] != held for name, held in others.items()
+        ):
+            return None
+    return None if first is None or first.split is None else first.split.targets

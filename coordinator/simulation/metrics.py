@@ -1,0 +1,228 @@
+"""What a run is worth, computed from its series and nothing else.
+
+Words: ``C`` the group's limit, ``u`` a broker's admitted rate, ``d`` what it wants, ``A`` and ``D`` their
+sums, ``a*`` the exact max-min share of ``d`` under ``C``, all per second (or per round of one second).
+
+=================  ===============================================================================
+peak overshoot     the largest ``A/C - 1`` over sliding windows of 1 s and 10 s, never below 0
+volume             what was admitted above the limit, in seconds of the limit
+time over          share of seconds with ``A`` above 1.01 C and 1.05 C
+settle             rounds from an event until, for good, nobody is further than 5 % of C/N from ``a*``;
+                   None when that is not before the next event
+utilisation        ``Σ min(A, C) / Σ min(D, C)``
+Jain, min share    of ``x = u/a*`` over brokers with ``a* > 0``: ``(Σx)²/(n·Σx²)``, and the smallest x.
+                   Nine equal ones and a starved one still have a Jain index of 0.9 (the authors of DRL
+                   say so), so it never stands alone.
+regret             ``Σ|A - A_central| / Σ A_central`` against an ideal central bucket
+oscillation        peak to peak of a broker's limit, in parts of C
+starvation         the longest time in seconds that a broker got less than half of min(d, C/N)
+=================  ===============================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from coordinator.core.laws import Claim, max_min
+
+_TOLERANCE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One group, second by second; all lists have the same length.
+
+    Args:
+        limits: the group's limit.
+        admitted: per broker.
+        wanted: per broker.
+    """
+
+    limits: Sequence[int]
+    admitted: Mapping[str, Sequence[int]]
+    wanted: Mapping[str, Sequence[int]]
+
+    def total_admitted(self, second: int) -> int:
+        """A, in one second."""
+        return sum(series[second] for series in self.admitted.values())
+
+    def total_wanted(self, second: int) -> int:
+        """D, in one second."""
+        return sum(series[second] for series in self.wanted.values())
+
+
+def fair_shares(limit: int, wanted: Mapping[str, int]) -> dict[str, int]:
+    """``a*``: the exact max-min share of everybody's demand; who wants nothing gets nothing."""
+    claims = {broker: Claim(wants=demand) for broker, demand in wanted.items() if demand > 0}
+    targets = max_min(limit, claims).targets if claims else {}
+    return {broker: min(targets.get(broker, 0), demand) for broker, demand in wanted.items()}
+
+
+def peak_overshoot(
+    admitted: Sequence[int], allowed: Sequence[float], window: int, begin: int = 0
+) -> float:
+    """The largest relative excess of a sliding window, 0 when there is none.
+
+    Args:
+        admitted: per step.
+        allowed: what the limit allows per step; windows that allow nothing are left out.
+        window: steps.
+        begin: the first step that counts.
+    """
+    peak = 0.0
+    passed = sum(admitted[begin : begin + window])
+    room = float(sum(allowed[begin : begin + window]))
+    for end in range(begin + window, len(admitted) + 1):
+        if room > 0.5:
+            peak = max(peak, passed / room - 1)
+        if end < len(admitted):
+            passed += admitted[end] - admitted[end - window]
+            room += allowed[end] - allowed[end - window]
+    return peak
+
+
+def overshoot_volume(series: Series, seconds: range) -> float:
+    """What was admitted above the limit, in seconds of the limit."""
+    return sum(
+        max(0, series.total_admitted(second) - series.limits[second]) / series.limits[second]
+        for second in seconds
+        if series.limits[second]
+    )
+
+
+def time_over(series: Series, seconds: range, factor: float) -> float:
+    """The share of seconds in which more than ``factor`` times the limit was admitted."""
+    over = sum(series.total_admitted(second) > factor * series.limits[second] for second in seconds)
+    return over / len(seconds) if seconds else 0.0
+
+
+def mean_when_over(series: Series, seconds: range) -> float:
+    """The mean of A/C over the seconds above the limit; 1 when there is none."""
+    ratios = [
+        series.total_admitted(second) / series.limits[second]
+        for second in seconds
+        if 0 < series.limits[second] < series.total_admitted(second)
+    ]
+    return sum(ratios) / len(ratios) if ratios else 1.0
+
+
+def settle(series: Series, event: int, end: int, *, round_seconds: int = 1) -> int | None:
+    """Rounds from an event to the first from which on everybody has its share; None when never.
+
+    Args:
+        series: of the group.
+        event: the second in which it happened.
+        end: the second of the next event, or the end.
+        round_seconds: the report interval.
+    """
+    settled_from = end
+    for second in range(end - 1, event - 1, -1):
+        if not is_settled(series, second):
+            break
+        settled_from = second
+    if settled_from == end:
+        return None
+    return -(-(settled_from - event) // round_seconds)
+
+
+def is_settled(series: Series, second: int) -> bool:
+    """Whether nobody is further than 5 % of C/N from its share; N are those who want something."""
+    wanted = {broker: values[second] for broker, values in series.wanted.items()}
+    takers = sum(demand > 0 for demand in wanted.values())
+    if not takers:
+        return True
+    limit = series.limits[second]
+    tolerance = _TOLERANCE * limit / takers
+    shares = fair_shares(limit, wanted)
+    return all(
+        abs(series.admitted[broker][second] - share) <= tolerance
+        for broker, share in shares.items()
+    )
+
+
+def utilisation(series: Series, seconds: range) -> float:
+    """How much of what could have passed did; 1 when nothing could."""
+    used = possible = 0
+    for second in seconds:
+        limit = series.limits[second]
+        used += min(series.total_admitted(second), limit)
+        possible += min(series.total_wanted(second), limit)
+    return used / possible if possible else 1.0
+
+
+def shares(series: Series, seconds: range) -> dict[str, float]:
+    """``x = u/a*`` of every broker with a share, over all these seconds together."""
+    got = dict.fromkeys(series.wanted, 0)
+    due = dict.fromkeys(series.wanted, 0)
+    for second in seconds:
+        wanted = {broker: values[second] for broker, values in series.wanted.items()}
+        for broker, share in fair_shares(series.limits[second], wanted).items():
+            got[broker] += series.admitted[broker][second]
+            due[broker] += share
+    return {broker: got[broker] / due[broker] for broker in due if due[broker]}
+
+
+def jain(values: Sequence[float]) -> float:
+    """Jain's index: 1 when all are equal, 1/n when one has everything."""
+    squares = sum(value * value for value in values)
+    return sum(values) ** 2 / (len(values) * squares) if squares else 1.0
+
+
+def regret(admitted: Sequence[int], central: Sequence[int]) -> float:
+    """How far the aggregate is from an ideal central bucket's, per step or second."""
+    whole = sum(central)
+    apart = sum(abs(own - ideal) for own, ideal in zip(admitted, central, strict=True))
+    return apart / whole if whole else 0.0
+
+
+def oscillation(
+    in_force: Mapping[str, Sequence[int]], limits: Sequence[int], seconds: range
+) -> float:
+    """The largest peak-to-peak of any broker's limit, in parts of the group's."""
+    if not seconds:
+        return 0.0
+    largest = 0.0
+    for values in in_force.values():
+        parts = [values[second] / limits[second] for second in seconds if limits[second]]
+        if parts:
+            largest = max(largest, max(parts) - min(parts))
+    return largest
+
+
+def starvation(series: Series, seconds: range) -> int:
+    """The longest time that any broker got less than half of what an equal split owes it, in seconds."""
+    longest = 0
+    running = dict.fromkeys(series.wanted, 0)
+    for second in seconds:
+        takers = sum(values[second] > 0 for values in series.wanted.values())
+        for broker, values in series.wanted.items():
+            floor = min(values[second], series.limits[second] // takers) if takers else 0
+            starved = series.admitted[broker][second] * 2 < floor
+            running[broker] = running[broker] + 1 if starved else 0
+            longest = max(longest, running[broker])
+    return longest
+
+
+def central_bucket(
+    wanted: Sequence[int], allowed: Sequence[float], window: int, burst: int
+) -> list[int]:
+    """What one ideal bucket for the whole cluster admits of the same arrivals, per step.
+
+    Args:
+        wanted: arrivals per step.
+        allowed: what the limit allows per step.
+        window: how many steps of arrivals clients let wait before they stop sending.
+        burst: how many steps of tokens an idle bucket saves.
+    """
+    admitted: list[int] = []
+    tokens = 0.0
+    waiting = 0
+    for offered, room in zip(wanted, allowed, strict=True):
+        waiting = min(waiting, window * offered) + offered
+        tokens += room
+        passed = min(waiting, int(tokens))
+        waiting -= passed
+        tokens = min(tokens - passed, burst * room)
+        admitted.append(passed)
+    return admitted

@@ -1,0 +1,158 @@
+"""What scenarios are told with: a world with N named brokers and one group, and shorthands for events.
+
+A scenario is a function that takes a ``Stage``, starts hosts and says what happens when. ``event`` marks
+a moment from which the group must settle again; the metrics go by those marks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.core.settings import CoreSettings
+from coordinator.simulation.network import Conditions
+from coordinator.simulation.traffic import Constant, Source
+from coordinator.simulation.world import World
+
+GROUP = "orders"
+"""The group of scenarios that need only one."""
+
+WARM_UP_S = 20
+"""By then every start is over; what comes before is not measured, except in a cold start."""
+
+_LIMIT = 1_000
+_LIMIT_PER_BROKER = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """What can be chosen about a run.
+
+    Args:
+        brokers: N.
+        law: of every group.
+        policy: the overshoot policy of every group.
+        loss: share of reports lost; None leaves it to the scenario.
+        delay_rounds: how late reports are; None leaves it to the scenario.
+        seed: the root of all chance.
+    """
+
+    brokers: int = 5
+    law: str = "max-min"
+    policy: str = "balanced"
+    loss: float | None = None
+    delay_rounds: float | None = None
+    seed: int = 0
+
+
+@dataclass(slots=True)
+class Stage:
+    """A world and what is marked in it.
+
+    Args:
+        parameters: of the run.
+        seconds: how long it lasts.
+        loss: the scenario's own, when none was chosen.
+        delay_rounds: the scenario's own, when none was chosen.
+    """
+
+    parameters: Parameters
+    seconds: int
+    loss: float = 0.0
+    delay_rounds: float = 0.0
+    world: World = field(init=False)
+    #: Seconds from which the group must settle.
+    events: list[int] = field(default_factory=list)
+    #: Seconds in which trouble begins that is not expected to settle before the next event.
+    troubles: list[int] = field(default_factory=list)
+    #: The second from which on everything is measured.
+    measured_from: int = WARM_UP_S
+    #: The longest report interval of any host, in seconds.
+    round_seconds: int = 1
+
+    def __post_init__(self) -> None:
+        chosen = self.parameters
+        if chosen.loss is not None:
+            self.loss = chosen.loss
+        if chosen.delay_rounds is not None:
+            self.delay_rounds = chosen.delay_rounds
+        conditions = Conditions(loss=self.loss)
+        conditions.delay_ns += round(self.delay_rounds * NANOS_PER_SECOND)
+        self.world = World(chosen.seed, self.seconds, conditions)
+
+    @property
+    def limit(self) -> int:
+        """C: 1,000 per second, more for a cluster of more than five brokers."""
+        return max(_LIMIT, _LIMIT_PER_BROKER * self.parameters.brokers)
+
+    @property
+    def names(self) -> list[str]:
+        """broker-1 and so on, sorted as numbers and as names."""
+        digits = len(str(self.parameters.brokers))
+        return [f"broker-{number:0{digits}}" for number in range(1, self.parameters.brokers + 1)]
+
+    def define(self, limit: int | None = None, *, group: str = GROUP) -> None:
+        """Create or change a group."""
+        chosen = self.parameters
+        self.world.define(
+            group, self.limit if limit is None else limit, law=chosen.law, policy=chosen.policy
+        )
+
+    def start(self, rates: Sequence[int | None], *, poisson: bool = False) -> None:
+        """Define the group and start every broker, each with its demand, at once."""
+        self.define()
+        for name, rate in zip(self.names, rates, strict=True):
+            self.world.start(name, {GROUP: Constant(rate)}, poisson=poisson)
+
+    def start_one(
+        self, name: str, rate: int | None, *, round_seconds: int = 1, clock_ns: int = 0
+    ) -> None:
+        """Start one broker now."""
+        settings = CoreSettings(broker=name, round_ns=round_seconds * NANOS_PER_SECOND)
+        self.round_seconds = max(self.round_seconds, round_seconds)
+        self.world.start(name, {GROUP: Constant(rate)}, settings=settings, clock_ns=clock_ns)
+
+    def want(self, name: str, per_second: int | None) -> None:
+        """A broker's clients want so much from now on; None is that they disconnect."""
+        self.load(name, Constant(per_second))
+
+    def want_each(self, rates: Sequence[int | None]) -> None:
+        """Every broker's clients want so much from now on."""
+        for name, rate in zip(self.names, rates, strict=True):
+            self.want(name, rate)
+
+    def load(self, name: str, source: Source) -> None:
+        """A broker's clients follow another source from now on; a broker that is down has none."""
+        host = self.world.hosts.get(name)
+        if host is not None:
+            host.loads[GROUP].replace(source)
+
+    def skewed(self) -> list[int]:
+        """The first broker wants 80 % of the limit, the others 20 % together."""
+        others = len(self.names) - 1
+        return [self.limit * 8 // 10, *(self.limit * 2 // 10 // others for _ in range(others))]
+
+    def all_of_it(self) -> list[int]:
+        """Everybody wants the whole limit."""
+        return [self.limit] * len(self.names)
+
+    def event(self, second: int, *actions: Callable[[], None]) -> None:
+        """Something happens, and the group must settle from there."""
+        self.events.append(second)
+        self.at(second, *actions)
+
+    def trouble(self, second: int, *actions: Callable[[], None]) -> None:
+        """Something breaks that only the next event makes whole."""
+        self.troubles.append(second)
+        self.at(second, *actions)
+
+    def calm_after(self, second: int) -> range:
+        """The seconds from here to the next event or trouble, or to the end."""
+        later = [mark for mark in (*self.events, *self.troubles) if mark > second]
+        return range(second, min(later, default=self.seconds))
+
+    def at(self, second: float, *actions: Callable[[], None]) -> None:
+        """Something happens that is no reason to settle anew."""
+        for action in actions:
+            self.world.at(second, action)

@@ -1,0 +1,259 @@
+"""A cluster made up: hosts, their network, their ZooKeeper, and what is written down about them.
+
+The world is put together by a scenario and then only runs. It hands reports from host to host, keeps
+the sum of every group's limits in force, and holds the run to its promises (invariants.py) at every event
+that made a core do something; once a second it also looks whether all views are equal.
+
+Chance has one root: the seed. Each part (network, ZooKeeper, traffic, phases of the hosts) draws from a
+generator of its own, so that one more report does not change who sends when.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from coordinator.core.events import Event, UsageReportReceived
+from coordinator.core.model import NANOS_PER_SECOND, Rates, ResourceGroup, UsageReport
+from coordinator.core.settings import CoreSettings
+from coordinator.simulation.host import Host
+from coordinator.simulation.invariants import (
+    AT_ANY_INSTANT,
+    WITH_EQUAL_VIEWS,
+    PromiseBroken,
+    Sum,
+    SumPromise,
+    agreed_targets,
+    check_core,
+)
+from coordinator.simulation.network import Conditions, Network
+from coordinator.simulation.recording import Recording
+from coordinator.simulation.schedule import Schedule
+from coordinator.simulation.traffic import Load, Source
+from coordinator.simulation.valve import STEP_NS
+from coordinator.simulation.zookeeper import ZooKeeper
+from coordinator.wire import reports
+
+_RECLAIMED_PERMILLE = 990
+
+
+class World:
+    """See the module's head.
+
+    Args:
+        seed: the root of all chance.
+        seconds: how long the run lasts.
+        conditions: the network's, at the start.
+    """
+
+    def __init__(self, seed: int, seconds: int, conditions: Conditions | None = None) -> None:
+        self.seed = seed
+        self.schedule = Schedule()
+        root = random.Random(seed)  # noqa: S311  # a replayable run, no secret
+        self._phases = _child(root)
+        self._traffic = _child(root)
+        #: For the scenario's own choices.
+        self.rng = _child(root)
+        self.network = Network(_child(root), conditions or Conditions())
+        session_timeout_ns = CoreSettings(broker="any").session_timeout_ns
+        self.zookeeper = ZooKeeper(self.schedule, _child(root), session_timeout_ns)
+        self.recording = Recording(seconds)
+        self.hosts: dict[str, Host] = {}
+        #: Others that read every report but run no core of ours.
+        self.listeners: list[Callable[[str, UsageReport], None]] = []
+        self._definitions: dict[str, ResourceGroup] = {}
+        #: Definitions that somebody may still go by, by group, the newest not included.
+        self._outgoing: dict[str, list[ResourceGroup]] = {}
+        self._sums: dict[str, int] = {}
+        self._crashes: dict[str, list[int]] = {}
+        self._views_checked = 0
+        self.schedule.after(NANOS_PER_SECOND, self._each_second)
+
+    # What a scenario does.
+
+    def define(self, name: str, limit: int, *, law: str, policy: str) -> None:
+        """Create a group, or change its limit, law or policy."""
+        before = self._definitions.get(name)
+        if before is not None:
+            self._outgoing.setdefault(name, []).append(before)
+        definition = ResourceGroup(
+            name, Rates(publish_messages=limit), law=law, overshoot_policy=policy
+        )
+        self._definitions[name] = self.zookeeper.define(definition)
+        self.recording.group(name).limit_changes.append((self.schedule.now_ns, limit))
+
+    def limit_of(self, group: str) -> int:
+        """A group's limit as it stands in the store."""
+        return _limit(self._definitions[group])
+
+    def start(
+        self,
+        name: str,
+        sources: dict[str, Source],
+        *,
+        settings: CoreSettings | None = None,
+        poisson: bool = False,
+        clock_ns: int = 0,
+    ) -> None:
+        """Start a host at a random moment of the next step; one of that name must not be running."""
+        settings = settings or CoreSettings(broker=name)
+        loads = {
+            group: Load(source, _child(self._traffic) if poisson else None)
+            for group, source in sources.items()
+        }
+
+        def begin() -> None:
+            self.hosts[name] = Host(settings, loads, self.schedule, self.zookeeper, self, clock_ns)
+
+        self.schedule.after(self._phases.randrange(STEP_NS), begin)
+
+    def crash(self, name: str) -> None:
+        """Kill a host; when its part is back with the others is written down."""
+        self.hosts.pop(name).crash()
+        for group in self._definitions:
+            self._crashes.setdefault(group, []).append(self.schedule.now_ns)
+
+    def restart(self, name: str, down_ns: int, *, graceful: bool = False) -> None:
+        """Stop a host, with SIGKILL or in order, and start it again a while later, same traffic."""
+        old = self.hosts.pop(name)
+        if graceful:
+            old.drain()
+        else:
+            old.crash()
+
+        def begin() -> None:
+            self.hosts[name] = Host(
+                old.state.settings, old.loads, self.schedule, self.zookeeper, self
+            )
+
+        self.schedule.after(down_ns, begin)
+
+    def leave(self, name: str) -> None:
+        """Stop a host in order, for good."""
+        self.hosts.pop(name).drain()
+
+    def at(self, second: float, action: Callable[[], None]) -> None:
+        """Let something happen so many seconds after the start."""
+        self.schedule.at(round(second * NANOS_PER_SECOND), action)
+
+    def run(self) -> Recording:
+        """Let everything happen.
+
+        Raises:
+            PromiseBroken: a core raised, or something came about that must not.
+        """
+        self.schedule.run_until(self.recording.seconds * NANOS_PER_SECOND)
+        return self.recording
+
+    # What hosts tell (host.Surroundings).
+
+    def publish(self, host: Host, report: UsageReport) -> None:
+        """Hand a report to every other host, as the network lets it."""
+        self.spread(host.name, report)
+
+    def spread(self, sender: str, report: UsageReport) -> None:
+        """Put anybody's report on the bus."""
+        size = len(reports.encode(report))
+        control = self.recording.control
+        control.reports += 1
+        control.bytes_out += size
+        event = UsageReportReceived(report)
+        for name, host in self.hosts.items():
+            if name == sender:
+                continue
+            arrivals = self.network.arrivals(sender, name, self.schedule.now_ns)
+            control.lost += not arrivals
+            for arrival_ns in arrivals:
+                control.deliveries += 1
+                control.bytes_in += size
+                self.schedule.at(arrival_ns, partial(host.receive, event))
+        for listener in self.listeners:
+            listener(sender, report)
+
+    def limit_changed(self, host: Host, group: str, before: int, after: int) -> None:
+        """Keep the sum of the limits in force, and hold the policy to its promise."""
+        self._sums[group] = self._sums.get(group, 0) + after - before
+        total = Sum(self._sums[group], self._known_limit(group))
+        record = self.recording.group(group)
+        record.changes_ns.append(self.schedule.now_ns)
+        if total.limit:
+            record.max_sum_limits = max(record.max_sum_limits, total.in_force / total.limit)
+        self._hold_to(AT_ANY_INSTANT, group, total, host.name)
+        self._note_reclaim(group, total)
+
+    def passed(self, host: Host, group: str, admitted: int, offered: int, limit: int) -> None:
+        """Write a step of a group's traffic down."""
+        record = self.recording.group(group)
+        record.passed(host.name, self.schedule.now_ns, admitted, offered, limit)
+
+    def handled(self, host: Host, event: Event) -> None:
+        """Hold the core to its invariants."""
+        try:
+            check_core(host)
+        except AssertionError as error:
+            self.failed(host, event, error)
+
+    def failed(self, host: Host, event: Event, error: Exception) -> None:
+        """End the run: a core raised."""
+        what = f"{type(error).__name__}: {error}, after {type(event).__name__}"
+        raise PromiseBroken(self._where(host.name, what)) from error
+
+    # Promises.
+
+    def _hold_to(
+        self, promises: Mapping[str, SumPromise], group: str, total: Sum, broker: str
+    ) -> None:
+        promise = promises.get(self._definitions[group].overshoot_policy)
+        broken = promise(total) if promise is not None else None
+        if broken is not None:
+            raise PromiseBroken(self._where(broker, f"{group}: {broken}"))
+
+    def _known_limit(self, group: str) -> int:
+        """The largest limit of a group that any sidecar goes by."""
+        newest = self._definitions[group]
+        outgoing = self._outgoing.get(group)
+        if not outgoing:
+            return _limit(newest)
+        known = {_version(host, group) for host in self.hosts.values()}
+        self._outgoing[group] = [old for old in outgoing if old.configuration_version in known]
+        return max(_limit(group) for group in (newest, *self._outgoing[group]))
+
+    def _note_reclaim(self, group: str, total: Sum) -> None:
+        crashes = self._crashes.get(group)
+        if crashes and total.in_force * 1000 >= total.limit * _RECLAIMED_PERMILLE:
+            self.recording.reclaims += [(crash, self.schedule.now_ns) for crash in crashes]
+            crashes.clear()
+
+    def _each_second(self) -> None:
+        self.schedule.after(NANOS_PER_SECOND, self._each_second)
+        names = sorted(self._definitions)
+        if not names:
+            return
+        # One group a second: comparing everybody's view of every group would outweigh the run.
+        group = names[self._views_checked % len(names)]
+        self._views_checked += 1
+        targets = agreed_targets(self.hosts.values(), group)
+        if targets is not None:
+            most = max(self._known_limit(group), sum(targets.values()))
+            total = Sum(self._sums.get(group, 0), most)
+            self._hold_to(WITH_EQUAL_VIEWS, group, total, "all views equal")
+
+    def _where(self, broker: str, what: str) -> str:
+        seconds = self.schedule.now_ns / NANOS_PER_SECOND
+        return f"seed {self.seed}, {seconds:.6f} s, {broker}: {what}"
+
+
+def _child(root: random.Random) -> random.Random:
+    return random.Random(root.getrandbits(64))  # noqa: S311  # a replayable run, no secret
+
+
+def _limit(group: ResourceGroup) -> int:
+    limit = group.limits.publish_messages
+    assert limit is not None, "every group of a simulation limits published messages"
+    return limit
+
+
+def _version(host: Host, group: str) -> int | None:
+    known = (host.state.groups or {}).get(group)
+    return None if known is None else known.configuration_version

@@ -1,0 +1,206 @@
+"""ZooKeeper as its clients see it: sessions, ephemeral membership, watched group definitions, a quorum.
+
+* A session lives as long as its client is heard from. Cut off for ``session_timeout_ns`` it ends: its
+  ephemeral node goes and the others are told. The client itself hears LOST only once it is back, as with
+  kazoo; until then it knows SUSPENDED and its own clock.
+* Without a quorum nobody is connected and no session ends: the leader that comes next grants every
+  session its whole timeout again.
+* An incarnation is the czxid of the ephemeral node: one counter for the whole ensemble, it only grows.
+* A watch says that something changed, the client then reads: what it reads is the state at that moment,
+  and several changes may be read as one.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from coordinator.core.events import (
+    ConnectionChanged,
+    ConnectionState,
+    Event,
+    GroupsChanged,
+    MembersChanged,
+    MembershipJoined,
+)
+from coordinator.core.model import Member, ResourceGroup
+from coordinator.simulation.schedule import Schedule
+
+_LATENCY_NS = (1_000_000, 5_000_000)
+"""A watch, a read, a write: 1 to 5 ms each."""
+
+
+@dataclass(slots=True)
+class Session:
+    """One client's session."""
+
+    broker: str
+    tell: Callable[[Event], None]
+    reachable: bool = True
+    #: The server has dropped it; the client does not know until it is back.
+    expired: bool = False
+    #: The process ended; nobody is there to be told anything.
+    abandoned: bool = False
+    #: Counts how often contact was lost, so that an old countdown does not end a new contact.
+    cuts: int = 0
+    member: Member | None = field(default=None)
+
+
+class ZooKeeper:
+    """The ensemble and everybody's session."""
+
+    def __init__(self, schedule: Schedule, rng: random.Random, session_timeout_ns: int) -> None:
+        self._schedule = schedule
+        self._rng = rng
+        self._session_timeout_ns = session_timeout_ns
+        self._sessions: list[Session] = []
+        self._members: dict[str, Member] = {}
+        self._groups: dict[str, ResourceGroup] = {}
+        self._zxid = 0
+        self._quorum = True
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """Who is registered, sorted by broker."""
+        return tuple(member for _, member in sorted(self._members.items()))
+
+    def open(self, broker: str, tell: Callable[[Event], None]) -> Session:
+        """Start a session for a sidecar; it is told everything as soon as it is connected."""
+        session = Session(broker, tell, reachable=self._quorum)
+        self._sessions.append(session)
+        if session.reachable:
+            self._welcome(session)
+        return session
+
+    def join(self, session: Session) -> None:
+        """Register the sidecar under a new incarnation; nothing comes of it while it is cut off."""
+        self._later(partial(self._register, session))
+
+    def leave(self, session: Session) -> None:
+        """Take the registration back, in its turn after a join that is under way."""
+        self._later(partial(self._unregister, session))
+
+    def abandon(self, session: Session) -> None:
+        """The process is gone without a word: the session ends by its timeout."""
+        session.abandoned = True
+        self.cut(session)
+
+    def close(self, session: Session) -> None:
+        """The process ends in order: the session ends with it."""
+        session.abandoned = True
+        self._end(session)
+
+    def cut(self, session: Session) -> None:
+        """Nothing passes between this client and the ensemble any more."""
+        if not session.reachable:
+            return
+        session.reachable = False
+        session.cuts += 1
+        self._tell(session, ConnectionChanged(ConnectionState.SUSPENDED))
+        self._count_down(session)
+
+    def restore(self, session: Session) -> None:
+        """The client is back; if that took too long it hears that its session is over."""
+        if session.reachable or session.abandoned or not self._quorum:
+            return
+        session.reachable = True
+        session.cuts += 1
+        if session.expired:
+            session.expired = False
+            self._tell(session, ConnectionChanged(ConnectionState.LOST))
+        self._welcome(session)
+
+    def lose_quorum(self) -> None:
+        """The ensemble answers nobody; no session ends meanwhile."""
+        self._quorum = False
+        for session in list(self._sessions):
+            self.cut(session)
+
+    def regain_quorum(self) -> None:
+        """The ensemble answers again; sessions that nobody claims have their whole timeout left."""
+        self._quorum = True
+        for session in list(self._sessions):
+            if session.abandoned:
+                self._count_down(session)
+            else:
+                self.restore(session)
+
+    def define(self, group: ResourceGroup) -> ResourceGroup:
+        """Write a definition; its configuration version is the number of the write."""
+        self._zxid += 1
+        written = ResourceGroup(
+            group.name,
+            group.limits,
+            law=group.law,
+            overshoot_policy=group.overshoot_policy,
+            partition_policy=group.partition_policy,
+            configuration_version=self._zxid,
+        )
+        self._groups[group.name] = written
+        self._notify(self._read_groups)
+        return written
+
+    def _read_groups(self) -> Event:
+        return GroupsChanged(tuple(group for _, group in sorted(self._groups.items())))
+
+    def _read_members(self) -> Event:
+        return MembersChanged(self.members)
+
+    def _register(self, session: Session) -> None:
+        if not session.reachable:
+            return
+        self._zxid += 1
+        session.member = Member(session.broker, self._zxid)
+        self._members[session.broker] = session.member
+        self._tell(session, MembershipJoined(self._zxid))
+        self._notify(self._read_members)
+
+    def _unregister(self, session: Session) -> None:
+        if session.reachable:
+            self._drop_member(session)
+
+    def _drop_member(self, session: Session) -> None:
+        member = session.member
+        session.member = None
+        if member is not None and self._members.get(session.broker) == member:
+            del self._members[session.broker]
+            self._notify(self._read_members)
+
+    def _end(self, session: Session) -> None:
+        session.expired = True
+        session.reachable = False
+        if session.abandoned and session in self._sessions:
+            self._sessions.remove(session)
+        self._drop_member(session)
+
+    def _count_down(self, session: Session) -> None:
+        self._schedule.after(
+            self._session_timeout_ns, partial(self._time_out, session, session.cuts)
+        )
+
+    def _time_out(self, session: Session, cuts: int) -> None:
+        if self._quorum and not session.reachable and session.cuts == cuts:
+            self._end(session)
+
+    def _welcome(self, session: Session) -> None:
+        self._tell(session, ConnectionChanged(ConnectionState.CONNECTED))
+        for read in (self._read_members, self._read_groups):
+            self._later(partial(self._read, session, read))
+
+    def _notify(self, read: Callable[[], Event]) -> None:
+        for session in self._sessions:
+            self._later(partial(self._read, session, read))
+
+    def _read(self, session: Session, read: Callable[[], Event]) -> None:
+        if session.reachable:  # a client that is cut off reads everything when it is back
+            self._tell(session, read())
+
+    @staticmethod
+    def _tell(session: Session, event: Event) -> None:
+        if not session.abandoned:
+            session.tell(event)
+
+    def _later(self, action: Callable[[], None]) -> None:
+        self._schedule.after(self._rng.randint(*_LATENCY_NS), action)

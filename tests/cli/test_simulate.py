@@ -1,0 +1,142 @@
+"""``pulsar-quota simulate``: figures for machines, a table for people, a drawing, and clear refusals."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from coordinator.core.laws import LAWS
+from coordinator.core.policies import POLICIES
+from tests.cli.conftest import Run
+
+FIELDS = [
+    "scenario", "law", "policy", "brokers", "loss", "delay", "seeds", "settle_rounds",
+    "peak_overshoot", "max_sum_limits", "utilisation", "jain", "min_share", "time_over_1_05",
+]  # fmt: skip
+"""As design.md, section 8, lists them."""
+
+
+def test_json_has_exactly_the_documented_fields(run: Run) -> None:
+    """One object per scenario, in the order of the document."""
+    shown = run("simulate", "--scenario", "S11", "--seeds", "2", "--json")
+
+    (summary,) = json.loads(shown.stdout)
+    assert shown.exit_code == 0
+    assert list(summary) == FIELDS
+    assert list(summary["settle_rounds"]) == ["median", "max"]
+    assert (summary["scenario"], summary["law"], summary["policy"]) == (
+        "S11",
+        "max-min",
+        "balanced",
+    )
+    assert (summary["brokers"], summary["seeds"]) == (5, 2)
+
+
+def test_chosen_parameters_are_run_and_said(run: Run) -> None:
+    """Brokers, loss, delay, law and policy."""
+    words = (
+        "--scenario S11 --brokers 3 --loss 0.1 --delay 0.5 --law static --policy eager --seeds 1"
+    )
+
+    (summary,) = json.loads(run("simulate", *words.split(), "--json").stdout)
+
+    assert [summary[name] for name in FIELDS[1:7]] == ["static", "eager", 3, 0.1, 0.5, 1]
+
+
+def test_a_scenarios_own_loss_is_said(run: Run) -> None:
+    """Who chooses none gets the scenario's, and sees which that is."""
+    (summary,) = json.loads(run("simulate", "--scenario", "S14", "--seeds", "1", "--json").stdout)
+
+    assert summary["loss"] == 0.3
+
+
+def test_the_same_words_give_the_same_figures(run: Run) -> None:
+    """A seed replays a run."""
+    words = ("simulate", "--scenario", "S1", "--loss", "0.3", "--seeds", "2", "--json")
+
+    assert run(*words).stdout == run(*words).stdout
+
+
+def test_people_get_a_table(run: Run) -> None:
+    """A line with the scenario's title; a demand that never rests has nothing to settle."""
+    shown = run("simulate", "--scenario", "S9", "--seeds", "1", columns=240)
+
+    line = next(line for line in shown.stdout.splitlines() if line.strip().startswith("S9"))
+    assert "on-off and rotating bursts" in line
+    assert re.search(r" - +- ", line)
+
+
+def test_a_drawing_is_one_page_that_needs_nothing_else(run: Run, tmp_path: Path) -> None:
+    """No script, no link, no address; the colours know light and dark."""
+    plot = tmp_path / "run.html"
+
+    shown = run("simulate", "--scenario", "S3", "--seeds", "1", "--plot", str(plot))
+
+    page = plot.read_text(encoding="utf-8")
+    assert shown.exit_code == 0
+    assert page.count("<svg") == 1 + 5
+    assert "broker-5" in page
+    assert "prefers-color-scheme: dark" in page
+    assert not re.search(r"<script|<link|https?://|@import|url\(", page)
+
+
+@pytest.mark.parametrize(
+    ("words", "valid"),
+    [
+        (("--scenario", "S99"), ["S1", "S24", "all"]),
+        (("--law", "fairest"), list(LAWS)),
+        (("--policy", "hasty"), list(POLICIES)),
+    ],
+)
+def test_unknown_names_are_answered_with_the_valid_ones(
+    run: Run, words: tuple[str, ...], valid: list[str]
+) -> None:
+    """Wrong use; nothing runs."""
+    wrong = run("simulate", *words)
+
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert all(name in wrong.stderr for name in valid)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--loss", "1.5"),
+        ("--loss", "-0.1"),
+        ("--loss", "nan"),
+        ("--delay", "-1"),
+        ("--delay", "1000"),
+        ("--brokers", "0"),
+        ("--brokers", "5000"),
+        ("--scenario", "S6", "--brokers", "1"),
+        ("--seeds", "0"),
+        ("--plot", "run.png"),
+        ("--plot", "/no/such/directory/run.html"),
+    ],
+)
+def test_impossible_parameters_are_refused_before_anything_runs(
+    run: Run, words: tuple[str, ...]
+) -> None:
+    """One line that names the option and what would do."""
+    wrong = run("simulate", *words)
+
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert wrong.stderr.count("\n") == 1
+    assert wrong.stderr.startswith(words[-2])
+
+
+def test_a_broken_promise_is_a_failure(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 1, and the seed and moment that show it again."""
+    monkeypatch.setattr(
+        "coordinator.simulation.world.AT_ANY_INSTANT", {"balanced": lambda _: "just because"}
+    )
+
+    failed = run("simulate", "--scenario", "S11", "--seeds", "1")
+
+    assert failed.exit_code == 1
+    assert re.match(
+        r"A promise was broken: seed 0, 0\.\d+ s, broker-\d: .*just because", failed.stderr
+    )

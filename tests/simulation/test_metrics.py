@@ -1,0 +1,164 @@
+"""The metrics on series short enough to be worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.simulation import metrics
+from coordinator.simulation.metrics import Series
+
+
+def series(limit: int, admitted: dict[str, list[int]], wanted: dict[str, list[int]]) -> Series:
+    """A group with the same limit all the time."""
+    length = len(next(iter(wanted.values())))
+    return Series([limit] * length, admitted, wanted)
+
+
+def test_fair_shares_fill_the_small_ones_first() -> None:
+    """Who wants less than the level gets it all, the others are cut at one level, the idle get 0."""
+    shares = metrics.fair_shares(100, {"a": 10, "b": 500, "c": 500, "d": 0})
+
+    assert shares == {"a": 10, "b": 45, "c": 45, "d": 0}
+
+
+def test_fair_shares_are_never_more_than_what_is_wanted() -> None:
+    """What is left over is nobody's share."""
+    assert metrics.fair_shares(100, {"a": 10, "b": 20}) == {"a": 10, "b": 20}
+
+
+def test_peak_overshoot_is_of_the_worst_window() -> None:
+    """Two steps of 8 and 7 where 5 a step are allowed are half too much."""
+    assert metrics.peak_overshoot([5, 8, 7, 0, 5], [5.0] * 5, window=2) == 0.5
+
+
+def test_peak_overshoot_is_not_negative() -> None:
+    """A group below its limit has none."""
+    assert metrics.peak_overshoot([1, 1, 1], [5.0] * 3, window=2) == 0.0
+
+
+def test_peak_overshoot_counts_from_where_it_is_told() -> None:
+    """What was before the beginning is in no window."""
+    assert metrics.peak_overshoot([50, 5, 5, 5], [5.0] * 4, window=2, begin=1) == 0.0
+
+
+def test_windows_that_allow_nothing_have_no_overshoot() -> None:
+    """A limit of 0 has no relative excess; the volume and the sum of limits show it."""
+    assert metrics.peak_overshoot([5, 5], [0.0, 0.0], window=2) == 0.0
+
+
+def test_volume_time_and_mean_over_the_limit() -> None:
+    """12 and 15 of 10, then 10: 0.7 seconds of the limit too much, in two of three seconds."""
+    over = series(10, {"a": [12, 15, 10]}, {"a": [99, 99, 99]})
+
+    assert metrics.overshoot_volume(over, range(3)) == pytest.approx(0.7)
+    assert metrics.time_over(over, range(3), 1.01) == pytest.approx(2 / 3)
+    assert metrics.time_over(over, range(3), 1.3) == pytest.approx(1 / 3)
+    assert metrics.mean_when_over(over, range(3)) == pytest.approx(1.35)
+
+
+def test_settle_is_the_first_round_that_stays_right() -> None:
+    """Right in round 1, wrong in round 2, right from round 3 on: three rounds."""
+    wanted = {"a": [99] * 6, "b": [99] * 6}
+    admitted = {"a": [80, 50, 80, 51, 50, 49], "b": [20, 50, 20, 49, 50, 51]}
+
+    assert metrics.settle(series(100, admitted, wanted), event=0, end=6) == 3
+
+
+def test_settle_in_the_round_of_the_event_is_none_at_all() -> None:
+    """0 rounds: it was never wrong."""
+    wanted = {"a": [99] * 3, "b": [99] * 3}
+    admitted = {"a": [50] * 3, "b": [50] * 3}
+
+    assert metrics.settle(series(100, admitted, wanted), event=1, end=3) == 0
+
+
+def test_never_settled_is_none() -> None:
+    """A last round that is wrong: not settled before the next event."""
+    wanted = {"a": [99] * 3, "b": [99] * 3}
+    admitted = {"a": [50, 50, 80], "b": [50, 50, 20]}
+
+    assert metrics.settle(series(100, admitted, wanted), event=0, end=3) is None
+
+
+def test_settle_counts_report_rounds() -> None:
+    """Six seconds are two rounds of five seconds, begun ones included."""
+    wanted = {"a": [99] * 8, "b": [99] * 8}
+    admitted = {"a": [80] * 6 + [50] * 2, "b": [20] * 6 + [50] * 2}
+
+    assert metrics.settle(series(100, admitted, wanted), 0, 8, round_seconds=5) == 2
+
+
+def test_tolerance_is_a_part_of_an_equal_share() -> None:
+    """5 % of C/N: 2.5 of 50 for two brokers that want something; the idle one does not count."""
+    wanted = {"a": [99, 99], "b": [99, 99], "c": [0, 0]}
+    admitted = {"a": [52, 53], "b": [48, 47], "c": [0, 0]}
+    pair = series(100, admitted, wanted)
+
+    assert metrics.is_settled(pair, 0)
+    assert not metrics.is_settled(pair, 1)
+
+
+def test_utilisation_counts_only_what_could_have_passed() -> None:
+    """Second 0: 80 of 100 possible; second 1: 30 of 30 wanted. 110 of 130."""
+    used = series(100, {"a": [80, 30]}, {"a": [500, 30]})
+
+    assert metrics.utilisation(used, range(2)) == pytest.approx(110 / 130)
+
+
+def test_utilisation_does_not_reward_overshoot() -> None:
+    """More than the limit counts as the limit."""
+    assert metrics.utilisation(series(100, {"a": [150]}, {"a": [500]}), range(1)) == 1.0
+
+
+def test_shares_leave_out_who_has_none() -> None:
+    """A got all of its 50, b half of it, c wanted nothing."""
+    admitted = {"a": [50, 50], "b": [0, 50], "c": [0, 0]}
+    wanted = {"a": [99, 99], "b": [99, 99], "c": [0, 0]}
+
+    assert metrics.shares(series(100, admitted, wanted), range(2)) == {"a": 1.0, "b": 0.5}
+
+
+def test_jain_of_equal_and_of_one_sided_shares() -> None:
+    """1 for equals, 1/n when one has everything, 0.9 for nine equal and a starved one."""
+    assert metrics.jain([0.7, 0.7, 0.7]) == pytest.approx(1.0)
+    assert metrics.jain([1.0, 0.0, 0.0, 0.0]) == pytest.approx(0.25)
+    assert metrics.jain([1.0] * 9 + [0.0]) == pytest.approx(0.9)
+
+
+def test_regret_is_relative_to_the_ideal() -> None:
+    """10 too much and 10 too little of 200 are a tenth."""
+    assert metrics.regret([110, 90], [100, 100]) == pytest.approx(0.1)
+
+
+def test_oscillation_is_the_widest_swing() -> None:
+    """B swings by 30 of 100 within the seconds asked for."""
+    in_force = {"a": [50, 50, 50, 0], "b": [50, 20, 50, 50]}
+
+    assert metrics.oscillation(in_force, [100] * 4, range(3)) == pytest.approx(0.3)
+
+
+def test_starvation_is_the_longest_run_below_half_of_the_floor() -> None:
+    """B gets 24, 10, 10 of the 50 that an equal split owes it, then its due: three seconds."""
+    admitted = {"a": [76, 90, 90, 50], "b": [24, 10, 10, 50]}
+    wanted = {"a": [99] * 4, "b": [99] * 4}
+
+    assert metrics.starvation(series(100, admitted, wanted), range(4)) == 3
+
+
+def test_who_wants_little_is_not_starved_by_little() -> None:
+    """The floor is never above the demand."""
+    admitted = {"a": [95, 95], "b": [5, 5]}
+    wanted = {"a": [99, 99], "b": [5, 5]}
+
+    assert metrics.starvation(series(100, admitted, wanted), range(2)) == 0
+
+
+def test_central_bucket_admits_the_limit_and_serves_what_waits() -> None:
+    """10 a step pass of 20 a step; clients that want nothing any more leave nothing waiting."""
+    assert metrics.central_bucket([20, 20, 20], [10.0] * 3, window=1, burst=1) == [10, 10, 10]
+    assert metrics.central_bucket([20, 0, 0], [10.0] * 3, window=1, burst=1) == [10, 0, 0]
+
+
+def test_central_bucket_saves_no_more_than_its_burst() -> None:
+    """After a long idle time one step's worth is saved, and one flows in."""
+    assert metrics.central_bucket([0, 0, 0, 50], [10.0] * 4, window=1, burst=1) == [0, 0, 0, 20]

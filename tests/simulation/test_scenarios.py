@@ -1,0 +1,73 @@
+"""Every scenario can be told, with every policy, and no promise is broken in any of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.core.laws import LAWS
+from coordinator.core.policies import POLICIES
+from coordinator.simulation.experiment import Figures, measure, perform, run_many, settle_summary
+from coordinator.simulation.scenarios import SCENARIOS
+from coordinator.simulation.stage import Parameters
+
+LONG = {"S20", "S21"}
+QUICK = [name for name in SCENARIOS if name not in LONG]
+
+
+def figures(scenario: str, seed: int = 0, **chosen: float | str) -> Figures:
+    """One run's figures of the first group."""
+    parameters = Parameters(brokers=SCENARIOS[scenario].brokers, seed=seed, **chosen)  # type: ignore[arg-type]
+    return measure(*perform(scenario, parameters))[0]
+
+
+def test_the_table_has_all_24() -> None:
+    """By name, in order, each with a line that says what happens."""
+    assert list(SCENARIOS) == [f"S{number}" for number in range(1, 25)]
+    assert all(scenario.description.endswith(".") for scenario in SCENARIOS.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("scenario", QUICK)
+def test_no_promise_is_broken(scenario: str, policy: str) -> None:
+    """Every scenario under every policy: cores raise nothing, sums hold, traffic flows."""
+    assert 0.3 < figures(scenario, policy=policy).utilisation <= 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("scenario", ["S3", "S13", "S15", "S18"])
+def test_every_law_can_be_told(scenario: str, law: str) -> None:
+    """A step, a limit of 0, late reports and a pause with every law that a group can have."""
+    assert figures(scenario, law=law).min_share >= 0.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("brokers", [2, 3, 8])
+@pytest.mark.parametrize("scenario", ["S1", "S4", "S8", "S17", "S19"])
+def test_scenarios_fit_other_numbers_of_brokers(scenario: str, brokers: int) -> None:
+    """From two brokers up; there is a measured share for somebody."""
+    stage, recording = perform(scenario, Parameters(brokers=brokers))
+
+    assert len(stage.names) == brokers
+    assert measure(stage, recording)[0].utilisation > 0.5
+
+
+def test_a_summary_is_the_worst_of_its_seeds() -> None:
+    """Largest overshoot and smallest share over the runs, mean utilisation."""
+    runs = [figures("S10", seed) for seed in range(3)]
+
+    summary = run_many("S10", Parameters(), seeds=3)
+
+    assert summary.peak_overshoot == round(max(run.peak_overshoot for run in runs), 4)
+    assert summary.min_share == round(min(run.min_share for run in runs), 4)
+    assert summary.utilisation == round(sum(run.utilisation for run in runs) / 3, 4)
+    settles = [rounds for run in runs for rounds in run.settle_rounds]
+    assert summary.settle_rounds == settle_summary(settles)
+
+
+def test_what_did_not_settle_is_larger_than_everything() -> None:
+    """The largest of 1, 2 and never is never; of nothing there is nothing."""
+    assert settle_summary([1, None, 2]) == {"median": 2, "max": None}
+    assert settle_summary([3, 1]) == {"median": 1, "max": 3}
+    assert settle_summary([]) == {"median": None, "max": None}
