@@ -18,11 +18,11 @@ from types import FrameType
 from rich.columns import Columns
 from rich.console import Console
 
-from deploy.demo import play, result, summary, targets
+from deploy.demo import play, report, result, summary, targets
 from deploy.demo.errors import DemoError, WrongUse
 from deploy.demo.figures import Figures, evaluate
 from deploy.demo.peer import PulsarGroups
-from deploy.demo.sidecars import Sidecars
+from deploy.demo.sidecars import Sidecars, recorded_in
 from deploy.demo.system import System
 from deploy.local.errors import LocalClusterError, MissingProgramError, WrongUseError
 
@@ -60,6 +60,9 @@ def _demo(console: Console, state_dir: Path, *, peer: bool, keep: bool) -> int:
         theirs = _play(console, PulsarGroups, state_dir, suffix="-peer", keep=False)
         tables.append(result.table(PulsarGroups.name, theirs))
     console.print(Columns(tables))
+    console.print("Computing the convergence report of what the sidecars recorded")
+    recorded = recorded_in(_directory(state_dir, Sidecars))
+    console.print(report.make(recorded, _OUTPUT), soft_wrap=True, highlight=False)
     console.print(f"Summary, and the counters that it was computed from: {_OUTPUT}")
     console.print(f"Logs: {state_dir}")
     if keep:

@@ -31,6 +31,15 @@ _TIMEOUT_S = 5.0
 _STATUS_TIMEOUT_S = 0.5
 
 
+#: How long what was recorded waits in memory.
+_RECORD_FILE_S = 2
+
+
+def recorded_in(directory: Path) -> Path:
+    """Where the sidecars of a run in this directory record to."""
+    return directory / "recorded"
+
+
 class Sidecars(System):
     """A cluster with a sidecar beside each broker."""
 
@@ -116,6 +125,10 @@ class Sidecars(System):
     def _write_configuration(self, broker: Broker, bus_topics: tuple[str, ...]) -> None:
         keys = local_sidecars.configuration(broker, self.cluster, bus_topics)
         keys["zookeeper_session_timeout_seconds"] = SESSION_TIMEOUT_S
+        keys["record_dir"] = str(recorded_in(self.directory))
+        keys["record_cluster"] = "demo"
+        # One of them is killed: no more than its last two seconds shall be lost.
+        keys["record_file_seconds"] = _RECORD_FILE_S
         local_sidecars.write_configuration(self._configuration(broker.name), keys)
 
     def _start_sidecar(self, broker: str) -> None:

@@ -1,0 +1,153 @@
+"""What one recorded row says, by table: pure translation from the core's words to tuples.
+
+A row lists its values in the order of its schema (recorder_tables.py) without the columns that all
+tables share; the recorder puts those in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from coordinator.adapters.recorder_seconds import Second
+from coordinator.core.decisions import Decision
+from coordinator.core.model import (
+    DIMENSIONS_OF,
+    Dimension,
+    Member,
+    Rates,
+    ResourceGroup,
+    Unit,
+    UsageReport,
+)
+
+Row = tuple[object, ...]
+
+_NANOS_PER_MICRO = 1000
+
+
+def report_rows(report: UsageReport, direction: str, size_bytes: int) -> list[Row]:
+    """One row per group and class of a report, or one without a group."""
+    usages = [
+        (entry, monitoring_class, usage)
+        for entry in report.groups
+        for monitoring_class, usage in entry.usages.items()
+    ]
+    head = (
+        direction,
+        report.broker,
+        report.incarnation,
+        report.sequence,
+        report.elapsed_ns,
+        size_bytes,
+        max(1, len(usages)),
+        report.complete,
+        report.learning,
+        report.leaving,
+    )
+    if not usages:
+        return [(*head, *(None,) * 13)]
+    return [
+        (
+            *head,
+            entry.group,
+            entry.configuration_version,
+            monitoring_class.value,
+            usage.messages,
+            usage.bytes,
+            usage.messages_throttled_permille,
+            usage.bytes_throttled_permille,
+            usage.messages_demand,
+            usage.bytes_demand,
+            usage.messages_limit,
+            usage.bytes_limit,
+            usage.participants,
+            usage.topics,
+        )
+        for entry, monitoring_class, usage in usages
+    ]
+
+
+def decision_row(broker: str, group: str, dimension: Dimension, decision: Decision) -> Row:
+    """One local limit that came into force, with the law's answer where the law was asked."""
+    split = decision.split
+    head = (
+        group,
+        dimension.value,
+        decision.local_limit,
+        decision.binding.value,
+        decision.round,
+        decision.decided_ns,
+    )
+    if split is None:
+        return (*head, *(None,) * 6)
+    claims = [(name, claim.wants) for name, claim in sorted(split.claims.items())]
+    return (
+        *head,
+        split.limit,
+        split.reserve,
+        split.targets.get(broker),
+        split.water_level,
+        claims,
+        sorted(split.in_force.items()),
+    )
+
+
+def second_rows(second: Second, limits: Mapping[str, Rates]) -> Iterator[Row]:
+    """Two rows per group and class of a second, messages and bytes, with the limits in force."""
+    for (group, monitoring_class), count in second.counts.items():
+        rates = limits.get(group, Rates())
+        for dimension in DIMENSIONS_OF[monitoring_class]:
+            messages = dimension.unit is Unit.MESSAGES
+            held_ns = count.messages_held_ns if messages else count.bytes_held_ns
+            yield (
+                second.start_ns // _NANOS_PER_MICRO,
+                second.observed_ns // _NANOS_PER_MICRO,
+                group,
+                monitoring_class.value,
+                dimension.value,
+                count.messages if messages else count.bytes,
+                held_ns // _NANOS_PER_MICRO,
+                rates.of(dimension),
+                count.participants,
+                count.topics,
+            )
+
+
+def member_rows(before: Mapping[str, Member], after: Mapping[str, Member]) -> list[Row]:
+    """What changed between two memberships; a new incarnation is gone and present."""
+    gone = [
+        (member.broker, member.incarnation, "gone")
+        for member in before.values()
+        if after.get(member.broker) is None
+        or after[member.broker].incarnation != member.incarnation
+    ]
+    present = [
+        (member.broker, member.incarnation, "present")
+        for member in after.values()
+        if before.get(member.broker) is None
+        or before[member.broker].incarnation != member.incarnation
+    ]
+    return [*gone, *present]
+
+
+def group_rows(
+    before: Mapping[str, ResourceGroup], after: Mapping[str, ResourceGroup]
+) -> list[Row]:
+    """What changed between two sets of definitions."""
+    changed: list[Row] = [
+        (
+            group.name,
+            group.configuration_version,
+            group.limits.publish_messages,
+            group.limits.publish_bytes,
+            group.limits.dispatch_messages,
+            group.limits.dispatch_bytes,
+            group.law,
+            group.overshoot_policy,
+            group.partition_policy,
+        )
+        for group in after.values()
+        if before.get(group.name) != group
+    ]
+    changed += [(name, *(None,) * 8) for name in before if name not in after]
+    return changed

@@ -1,0 +1,116 @@
+"""From the gate's counts, twenty a second and never quite, to whole seconds of the wall clock.
+
+Rows of different brokers can be added up only if they mean the same second. A count covers the time
+since the count before it; where a second ends within that time, the count is split in proportion, so
+that nothing is lost or doubled and no second seems to have held one count more than another. The parts
+are whole numbers and add up to the count exactly.
+
+A count over more than ``SPREAD_MAX_NS`` (the machine was suspended) goes to its last seconds only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass, Traffic
+
+SPREAD_MAX_NS = 10 * NANOS_PER_SECOND
+"""The longest time that a count is spread over."""
+
+Key = tuple[str, MonitoringClass]
+
+
+@dataclass(slots=True)
+class Count:
+    """What was counted of one group and class in one second."""
+
+    messages: int = 0
+    bytes: int = 0
+    messages_held_ns: int = 0
+    bytes_held_ns: int = 0
+    participants: int = 0
+    topics: int = 0
+
+
+@dataclass(slots=True)
+class Second:
+    """One second of the wall clock: its start, how much of it was observed, and its counts."""
+
+    start_ns: int
+    observed_ns: int = 0
+    counts: dict[Key, Count] = field(default_factory=dict)
+
+
+class Seconds:
+    """Collects counts and gives out the seconds that are over.
+
+    A group and class is listed in every second from its first count to the one in which its last
+    participant left, with zero where nothing passed: so silence is told from missing rows.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[int, Second] = {}
+        self._taking_part: dict[Key, tuple[int, int]] = {}
+
+    def count(self, traffic: tuple[Traffic, ...], end_ns: int, elapsed_ns: int) -> Iterator[Second]:
+        """Add what was counted in ``elapsed_ns`` before ``end_ns``, wall clock; give what is over."""
+        spread_ns = min(elapsed_ns, SPREAD_MAX_NS)
+        self._note_participants(traffic)
+        parts = list(_parts(end_ns - spread_ns, end_ns))
+        done_ns = 0
+        for start_ns, length_ns in parts:
+            second = self._open.setdefault(start_ns, Second(start_ns))
+            second.observed_ns += length_ns
+            self._list_participants(second)
+            for item in traffic:
+                _add(second, item, done_ns, done_ns + length_ns, spread_ns)
+            done_ns += length_ns
+        return self._over(before_ns=end_ns - end_ns % NANOS_PER_SECOND)
+
+    def rest(self) -> Iterator[Second]:
+        """Give out what is left: the sidecar stops."""
+        return self._over(before_ns=None)
+
+    def _note_participants(self, traffic: tuple[Traffic, ...]) -> None:
+        named = {(item.group, item.monitoring_class): item for item in traffic}
+        for key in [key for key in self._taking_part if key not in named]:
+            self._taking_part[key] = (0, 0)  # the gate has nothing to say: nobody is connected
+        for key, item in named.items():
+            self._taking_part[key] = (item.participants, item.topics)
+
+    def _list_participants(self, second: Second) -> None:
+        for key, (participants, topics) in self._taking_part.items():
+            count = second.counts.setdefault(key, Count())
+            count.participants, count.topics = participants, topics
+
+    def _over(self, before_ns: int | None) -> Iterator[Second]:
+        starts = sorted(start for start in self._open if before_ns is None or start < before_ns)
+        for start in starts:
+            second = self._open.pop(start)
+            yield second
+            for key, count in second.counts.items():
+                if not count.participants and self._taking_part.get(key) == (0, 0):
+                    del self._taking_part[key]
+
+
+def _parts(start_ns: int, end_ns: int) -> Iterator[tuple[int, int]]:
+    """The seconds that a time touches, with the length of each part; none for an empty time."""
+    while start_ns < end_ns:
+        second_ns = start_ns - start_ns % NANOS_PER_SECOND
+        until_ns = min(end_ns, second_ns + NANOS_PER_SECOND)
+        yield second_ns, until_ns - start_ns
+        start_ns = until_ns
+
+
+def _add(second: Second, traffic: Traffic, from_ns: int, to_ns: int, whole_ns: int) -> None:
+    count = second.counts[traffic.group, traffic.monitoring_class]
+
+    def part(value: int) -> int:
+        # The difference of two roundings of a running sum: the parts add up to the value.
+        return value * to_ns // whole_ns - value * from_ns // whole_ns
+
+    count.messages += part(traffic.messages)
+    count.bytes += part(traffic.bytes)
+    count.messages_held_ns += part(traffic.messages_held_ns)
+    count.bytes_held_ns += part(traffic.bytes_held_ns)

@@ -1,0 +1,60 @@
+"""``pulsar-quota report``: the convergence report of what the sidecars recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coordinator.cli.failures import CommandFailed, WrongUse
+from coordinator.cli.output import print_json
+from coordinator.cli.session import session_of
+
+
+def report(
+    context: typer.Context,
+    directory: Annotated[Path, typer.Argument(help="What the sidecars recorded.", metavar="DIR")],
+    out: Annotated[Path, typer.Option(help="Where the report goes.", metavar="DIR")],
+    cluster: Annotated[
+        str | None, typer.Option(help="Report on this cluster's files only.", show_default=False)
+    ] = None,
+    fail_on: Annotated[
+        str,
+        typer.Option(
+            help="Exit with 1 unless every event keeps these, e.g. settle_s<=2,jain>=0.999.",
+            metavar="CONDITIONS",
+            show_default=False,
+        ),
+    ] = "",
+    cores: Annotated[int, typer.Option(help="Cores to use.", min=1)] = 2,
+) -> None:
+    """Say from recorded traffic whether limits held, how fair and how soon."""
+    # Only this command needs Spark, which is an extra and takes seconds to load.
+    try:
+        from spark_jobs.convergence_report import produce  # noqa: PLC0415
+        from spark_jobs.intake import RefusedInput  # noqa: PLC0415
+        from spark_jobs.targets import BadCondition  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise CommandFailed(
+            f"Spark is not installed ({error.name} is missing): pip install 'pulsar-quota[spark]'"
+        ) from error
+    try:
+        made = produce(directory, out, cluster=cluster, fail_on=fail_on, cores=cores)
+    except (BadCondition, RefusedInput) as error:
+        raise WrongUse(str(error)) from error
+    except OSError as error:
+        raise CommandFailed(f"{out}: cannot be written: {error}") from error
+    if session_of(context).as_json:
+        print_json(
+            {
+                "headline": made.headline,
+                "warnings": made.warnings,
+                "missed": made.missed,
+                "page": str(made.page),
+                "figures": str(made.page.with_name("figures.json")),
+            }
+        )
+    else:
+        typer.echo(f"{made.text}\n{made.page}")
+    raise typer.Exit(made.exit_code)

@@ -1,0 +1,56 @@
+"""The end of the demo: what the sidecars recorded, and the convergence report made of it.
+
+The report is made by the command that an operator would use, in a process of its own: Spark wants a JVM
+and a gigabyte that the demo has no other use for.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from deploy.demo import targets
+from deploy.demo.errors import DemoError
+
+_TIMEOUT_S = 600.0
+#: The demo's targets, as far as whole seconds can be held to them.
+CONDITIONS = (
+    f"settle_s<={targets.SETTLE_WITHIN_S:g},peak_1s<={targets.HIGHEST_PEAK:g},"
+    f"jain>={targets.LEAST_JAIN:g},min_share>={targets.LEAST_SHARE:g},"
+    f"reclaim_s<={targets.RECLAIM_WITHIN_S:g}"
+)
+
+
+def make(recorded: Path, output: Path) -> str:
+    """Keep what was recorded, make the report of it, and return its one screen of text.
+
+    Args:
+        recorded: what the sidecars wrote.
+        output: becomes the parent of ``recorded`` and ``report``, replacing those of an earlier run.
+
+    Raises:
+        DemoError: there is no report; what the command said is in the message.
+    """
+    kept, report = output / "recorded", output / "report"
+    for directory in (kept, report):
+        shutil.rmtree(directory, ignore_errors=True)
+    shutil.copytree(recorded, kept)
+    command = [sys.executable, "-m", "coordinator.cli", "report", str(kept)]
+    command += ["--out", str(report), "--fail-on", CONDITIONS]
+    try:
+        made = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise DemoError(f"No report of {kept} within {_TIMEOUT_S:.0f} s.") from error
+    # Exit code 1 is a report that says what to mind, and it says so in its text.
+    if not (report / "index.html").exists():
+        raise DemoError(f"No report of {kept}: {made.stderr[-2000:]}")
+    return made.stdout

@@ -1,0 +1,275 @@
+"""The convergence report: did the limit hold, was it shared fairly, how soon after each event.
+
+Run as ``pulsar-quota report DIR --out DIR`` or with spark-submit. From the recorded tables of all
+sidecars it makes ``figures.json``, Parquet files of all figures (``parquet/``) and ``index.html``.
+
+Exit codes: 0 done; 1 the report is there, but files were skipped, tables or rows are missing, clocks
+disagree or a ``--fail-on`` condition is missed; 2 wrong use, or input of which no report can be made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_jobs import collected as collecting
+from spark_jobs import events as eventing
+from spark_jobs import quality, timeline
+from spark_jobs.collected import Collected
+from spark_jobs.figures import DEFINITIONS, event_figures
+from spark_jobs.intake import Intake, RefusedInput, examine, read
+from spark_jobs.page import page
+from spark_jobs.session import session
+from spark_jobs.summary import headline, text
+from spark_jobs.targets import BadCondition, Condition, missed, parse
+
+FIGURES_VERSION = 1
+"""Version of the shape of figures.json."""
+
+QUICK_ROWS = 500_000
+"""Fewer rows than this are done before a larger session would have warmed up."""
+SKEW_MAX_S = 0.25
+"""Clocks further apart than this move a notable part of a second's messages to another second."""
+UNKNOWN_MAX = 0.05
+"""With more than this part of the seconds unknown the figures are not those of the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """Every figure as a frame; the names are those of the Parquet directories."""
+
+    events: DataFrame
+    group_seconds: DataFrame
+    clock_skew: DataFrame
+    report_ages: DataFrame
+    control_bytes: DataFrame
+    recorded: DataFrame
+    gaps: DataFrame
+    broker_seconds: DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A report that was made: where it is, what it says on one screen, and how it ends."""
+
+    page: Path
+    headline: str
+    text: str
+    warnings: tuple[str, ...]
+    missed: tuple[str, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 when the figures may be relied on and meet every condition."""
+        return 1 if self.warnings or self.missed else 0
+
+
+def frames(spark: SparkSession, intake: Intake) -> Frames:
+    """Every figure of a recording. What several of them need is computed once."""
+    tables = {
+        name: read(spark, intake, name)
+        for name in ("admitted", "configuration", "lifecycle", "membership", "reports")
+    }
+    limits = timeline.limits_over_time(tables["configuration"]).persist()
+    brokers = timeline.broker_seconds(tables["admitted"], limits).persist()
+    runs = eventing.runs(tables["lifecycle"], tables["membership"], tables["reports"]).persist()
+    gaps = eventing.gaps(tables["lifecycle"], runs).persist()
+    groups = timeline.group_seconds(brokers, eventing.gap_seconds(gaps, brokers)).persist()
+    events = eventing.events(brokers, limits, runs).persist()
+    return Frames(
+        events=event_figures(groups, brokers, events).persist(),
+        group_seconds=groups,
+        clock_skew=quality.clock_skew(tables["reports"]),
+        report_ages=quality.report_ages(tables["reports"]),
+        control_bytes=quality.control_bytes(tables["reports"]),
+        recorded=quality.recorded(tables["lifecycle"], gaps),
+        gaps=gaps,
+        broker_seconds=brokers,
+    )
+
+
+def collect(made: Frames) -> Collected:
+    """The bounded part that one page shows."""
+    ordered = made.events.orderBy("resource_group", "dimension", "event")
+    events = collecting.rows(ordered, collecting.EVENTS_MAX)
+    curves, groups_left_out = collecting.curves(made.group_seconds, made.broker_seconds)
+    pairs = collecting.PAIRS_MAX
+    return Collected(
+        events=events,
+        events_left_out=made.events.count() - len(events),
+        curves=curves,
+        groups_left_out=groups_left_out,
+        worst=collecting.worst_seconds(made.group_seconds, made.events),
+        skew=collecting.rows(made.clock_skew.orderBy("a", "b"), pairs),
+        ages=collecting.rows(made.report_ages.orderBy("receiver", "sender"), pairs),
+        control=collecting.rows(made.control_bytes.orderBy("broker"), pairs),
+        recorded=collecting.rows(made.recorded.orderBy("broker"), pairs),
+        gaps=collecting.rows(made.gaps.orderBy("from_second", "broker"), pairs),
+    )
+
+
+def warnings_of(intake: Intake, collected: Collected) -> list[str]:
+    """Why the figures might mislead."""
+    found = []
+    if intake.skipped:
+        first = intake.skipped[0]
+        found.append(
+            f"{len(intake.skipped)} files were skipped, the first is {first.path}: {first.reason}"
+        )
+    if intake.missing:
+        found.append(
+            f"no file of table {', '.join(intake.missing)}: figures made of it are missing"
+        )
+    dropped = sum(row["rows_dropped"] for row in collected.recorded)
+    if dropped:
+        found.append(f"{dropped:,} rows were dropped by recorders that could not write")
+    widest = max((abs(row["skew_s"]) for row in collected.skew), default=0.0)
+    if widest > SKEW_MAX_S:
+        found.append(f"the clocks of two brokers are {widest:.2f} s apart; seconds do not line up")
+    known = sum(event["seconds_known"] or 0 for event in collected.events)
+    unknown = sum(event["seconds_unknown"] or 0 for event in collected.events)
+    if unknown > UNKNOWN_MAX * (known + unknown):
+        found.append(f"{unknown:,} of {known + unknown:,} seconds were not wholly recorded")
+    if not collected.events:
+        found.append("no event: no limited group had a participant while something was recorded")
+    return found
+
+
+def make(
+    spark: SparkSession,
+    directory: Path,
+    out: Path,
+    *,
+    cluster: str | None = None,
+    conditions: Sequence[Condition] = (),
+) -> Outcome:
+    """Make the report of a directory of recorded files.
+
+    Raises:
+        RefusedInput: no report can be made of it.
+        OSError: the output cannot be written.
+    """
+    intake = examine(directory, cluster)
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        made = frames(spark, intake)
+        collected = collect(made)
+        _write_parquet(made, out / "parquet")
+    except (PySparkException, Py4JJavaError) as error:
+        raise RefusedInput(f"{directory}: {_reason(error)}") from error
+    finally:
+        spark.catalog.clearCache()
+    warnings = warnings_of(intake, collected)
+    lacking = missed(conditions, collected.events)
+    figures = _figures(intake, collected, warnings, conditions, lacking)
+    (out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    html = page(intake, collected, warnings=warnings, conditions=conditions, missed=lacking)
+    (out / "index.html").write_text(html, encoding="utf-8")
+    return Outcome(
+        page=out / "index.html",
+        headline=headline(collected.events),
+        text=text(intake.cluster, collected, warnings, lacking),
+        warnings=tuple(warnings),
+        missed=tuple(lacking),
+    )
+
+
+def produce(
+    directory: Path, out: Path, *, cluster: str | None = None, fail_on: str = "", cores: int = 2
+) -> Outcome:
+    """Make the report with a session of its own size.
+
+    Raises:
+        BadCondition: ``fail_on`` cannot be understood.
+        RefusedInput: no report can be made of the directory.
+        OSError: the output cannot be written.
+    """
+    conditions = parse(fail_on)
+    rows = sum(examine(directory, cluster).rows.values())  # refuses before a session is started
+    spark = session("pulsar-quota report", cores, quick=rows < QUICK_ROWS)
+    return make(spark, directory, out, cluster=cluster, conditions=conditions)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The entry point for spark-submit."""
+    parser = argparse.ArgumentParser(prog="convergence_report", description=__doc__)
+    parser.add_argument("directory", type=Path, help="what the sidecars recorded")
+    parser.add_argument("--out", type=Path, required=True, help="where the report goes")
+    parser.add_argument("--cluster", help="report on this cluster's files only")
+    parser.add_argument("--fail-on", default="", help="for example settle_s<=2,jain>=0.999")
+    options = parser.parse_args(arguments)
+    try:
+        outcome = produce(
+            options.directory, options.out, cluster=options.cluster, fail_on=options.fail_on
+        )
+    except (BadCondition, RefusedInput) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    except OSError as error:
+        sys.stderr.write(f"{options.out}: cannot be written: {error}\n")
+        return 1
+    sys.stdout.write(f"{outcome.text}\n{outcome.page}\n")
+    return outcome.exit_code
+
+
+def _reason(error: Exception) -> str:
+    """What Spark says, in one line; a file that cannot be read is named in it."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    telling = [line for line in lines if "FAILED_READ_FILE" in line]
+    return f"Spark could not compute the figures: {[*telling, *lines][0]}"
+
+
+def _write_parquet(made: Frames, directory: Path) -> None:
+    # A handful of rows is one file; seconds stay as many as they are.
+    for name in ("events", "clock_skew", "report_ages", "control_bytes", "recorded", "gaps"):
+        frame: DataFrame = getattr(made, name)
+        frame.coalesce(1).write.mode("overwrite").parquet(str(directory / name))
+    made.group_seconds.write.mode("overwrite").parquet(str(directory / "group_seconds"))
+
+
+def _figures(
+    intake: Intake,
+    collected: Collected,
+    warnings: Sequence[str],
+    conditions: Sequence[Condition],
+    lacking: Sequence[str],
+) -> Mapping[str, object]:
+    return {
+        "version": FIGURES_VERSION,
+        "cluster": intake.cluster,
+        "headline": headline(collected.events),
+        "events": collected.events,
+        "events_left_out": collected.events_left_out,
+        "worst_seconds": collected.worst,
+        "quality": {
+            "recorded": collected.recorded,
+            "gaps": collected.gaps,
+            "clock_skew": collected.skew,
+            "report_ages": collected.ages,
+            "control_bytes": collected.control,
+        },
+        "input": {
+            "rows": intake.rows,
+            "files": {table: len(paths) for table, paths in intake.paths.items()},
+            "skipped": [asdict(item) for item in intake.skipped],
+            "duplicates": intake.duplicates,
+            "unfinished": intake.unfinished,
+            "missing_tables": list(intake.missing),
+        },
+        "warnings": list(warnings),
+        "fail_on": [str(condition) for condition in conditions],
+        "missed": list(lacking),
+        "definitions": dict(DEFINITIONS),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

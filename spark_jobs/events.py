@@ -1,0 +1,210 @@
+"""What happened to a group, found in the recorded rows, and the time that belongs to each event.
+
+kind            found in
+=============== ==========================================================================
+start           the first participant of a group
+join            a broker's first participant while others had some already
+leave           a broker's last participant left, or its sidecar stopped in good order
+crash           a sidecar's rows end without a good-bye and the others saw it gone
+configuration   the group's limit, law or policy changed
+=============== ==========================================================================
+
+An event *happened* in one second and was *known* in one: a crash is known when the first of the others no
+longer lists the member, everything else at once. Events of one group within ``APART_S`` of each other
+cannot be told apart by what follows; they are one event of several kinds. An event's *period* ends where
+the next one happens.
+
+*Gaps* are seconds in which a sidecar ran and recorded nothing: within a run (a full disk, a stalled
+process), and from a crashed run's last row to the last that the others heard of it.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
+
+APART_S = 3
+"""Events closer than this are one."""
+SUBJECTS_MAX = 8
+"""Brokers named of an event; more are counted."""
+
+_GROUP = ["resource_group", "dimension"]
+
+
+def runs(lifecycle: DataFrame, membership: DataFrame, reports: DataFrame) -> DataFrame:
+    """One row per run: broker, run, first and last recorded second, orderly, gone and heard seconds."""
+    seen = lifecycle.groupBy("broker", "run").agg(
+        F.min(F.unix_seconds("second")).alias("first_second"),
+        F.max(F.unix_seconds("second")).alias("last_second"),
+        F.max("incarnation").alias("incarnation"),
+        F.bool_or(F.col("state").isin("DRAINING", "STOPPED")).alias("orderly"),
+    )
+    gone = (
+        membership.where((F.col("change") == "gone") & (F.col("member") != F.col("broker")))
+        .groupBy(F.col("member").alias("broker"), F.col("member_incarnation").alias("incarnation"))
+        .agg(F.min(F.unix_seconds("ts")).alias("gone_second"))
+    )
+    heard = (
+        reports.where(F.col("direction") == "received")
+        .groupBy(F.col("sender").alias("broker"), F.col("sender_incarnation").alias("incarnation"))
+        .agg(F.max(F.unix_seconds("ts")).alias("heard_second"))
+    )
+    key = ["broker", "incarnation"]
+    return seen.join(gone, key, "left").join(heard, key, "left")
+
+
+def gaps(lifecycle: DataFrame, of_runs: DataFrame) -> DataFrame:
+    """One row per gap: broker, run, from_second, to_second (inclusive), cause."""
+    in_order = Window.partitionBy("broker", "run").orderBy("alive")
+    alive = (
+        lifecycle.where(F.col("cause") == "alive")
+        .select("broker", "run", F.unix_seconds("second").alias("alive"))
+        .distinct()
+    )
+    within = (
+        alive.withColumn("before", F.lag("alive").over(in_order))
+        .where(F.col("alive") - F.col("before") > 1)
+        .select(
+            "broker",
+            "run",
+            (F.col("before") + 1).alias("from_second"),
+            (F.col("alive") - 1).alias("to_second"),
+            F.lit("nothing recorded within a run").alias("cause"),
+        )
+    )
+    tail = of_runs.where(_crashed() & (F.col("heard_second") > F.col("last_second"))).select(
+        "broker",
+        "run",
+        (F.col("last_second") + 1).alias("from_second"),
+        F.col("heard_second").alias("to_second"),
+        F.lit("lost with a crashed sidecar").alias("cause"),
+    )
+    return within.unionByName(tail)
+
+
+def gap_seconds(of_gaps: DataFrame, brokers: DataFrame) -> DataFrame:
+    """Every second of a gap for every group in which the broker ever took part."""
+    groups = brokers.select("broker", "resource_group").distinct()
+    return of_gaps.join(groups, "broker").select(
+        "resource_group",
+        F.explode(F.sequence("from_second", "to_second")).alias("second"),
+    )
+
+
+def events(brokers: DataFrame, limits: DataFrame, of_runs: DataFrame) -> DataFrame:
+    """One row per group, dimension and event, with its period.
+
+    Columns: event (number, from 1), kinds, subjects, happened, known, ends (inclusive).
+    """
+    single = (
+        _joins(brokers)
+        .unionByName(_leaves(brokers))
+        .unionByName(_ends(brokers, of_runs))
+        .unionByName(_changes(limits))
+    )
+    span = (
+        brokers.where("known")
+        .groupBy(*_GROUP)
+        .agg(F.min("second").alias("first"), F.max("second").alias("last"))
+    )
+    inside = single.join(span, _GROUP).where(
+        F.col("happened").between(F.col("first"), F.col("last"))
+    )
+    in_order = Window.partitionBy(*_GROUP).orderBy("happened", "known", "kind", "subject")
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, -1)
+    starts_new = F.coalesce(
+        (F.col("happened") - F.max("known").over(so_far) >= APART_S).cast("int"), F.lit(1)
+    )
+    numbered = inside.withColumn("starts", starts_new).withColumn(
+        "event", F.sum("starts").over(in_order)
+    )
+    merged = numbered.groupBy(*_GROUP, "event").agg(
+        F.array_sort(F.collect_set("kind")).alias("kinds"),
+        F.slice(F.array_sort(F.collect_set("subject")), 1, SUBJECTS_MAX).alias("subjects"),
+        F.min("happened").alias("happened"),
+        F.max("known").alias("known"),
+        F.max("last").alias("last"),
+    )
+    by_time = Window.partitionBy(*_GROUP).orderBy("event")
+    return merged.withColumn(
+        "ends", F.coalesce(F.lead("happened").over(by_time) - 1, F.col("last"))
+    ).drop("last")
+
+
+def _joins(brokers: DataFrame) -> DataFrame:
+    of_broker = Window.partitionBy(*_GROUP, "broker").orderBy("second")
+    of_group = Window.partitionBy(*_GROUP)
+    taking_part = brokers.select(
+        *_GROUP,
+        "second",
+        "broker",
+        "participants",
+        "run",
+        F.lag("participants", 1, 0).over(of_broker).alias("participants_before"),
+        F.lag("run").over(of_broker).alias("run_before"),
+        F.min("second").over(of_group).alias("first"),
+    )
+    # Rows that are missing in between are a gap, not a join: nobody said good-bye.
+    appeared = taking_part.where(
+        (F.col("participants") > 0)
+        & ((F.col("participants_before") == 0) | (F.col("run") != F.col("run_before")))
+    )
+    kind = F.when(F.col("second") == F.col("first"), F.lit("start")).otherwise(F.lit("join"))
+    return appeared.select(
+        *_GROUP, kind.alias("kind"), F.col("broker").alias("subject"), *_at(F.col("second"))
+    )
+
+
+def _leaves(brokers: DataFrame) -> DataFrame:
+    return brokers.where(F.col("participants") == 0).select(
+        *_GROUP,
+        F.lit("leave").alias("kind"),
+        F.col("broker").alias("subject"),
+        *_at(F.col("second")),
+    )
+
+
+def _ends(brokers: DataFrame, of_runs: DataFrame) -> DataFrame:
+    """Runs that ended while their broker took part, in good order or not."""
+    last = brokers.groupBy(*_GROUP, "broker", "run").agg(
+        F.max_by("participants", "second").alias("taking_part")
+    )
+    happened = F.greatest(F.col("last_second"), F.col("heard_second"))
+    ended = of_runs.where(_crashed() | F.col("orderly")).select(
+        "broker",
+        "run",
+        F.when(_crashed(), F.lit("crash")).otherwise(F.lit("leave")).alias("kind"),
+        F.when(_crashed(), happened).otherwise(F.col("last_second")).alias("happened"),
+        F.when(_crashed(), F.greatest(happened, F.col("gone_second")))
+        .otherwise(F.col("last_second"))
+        .alias("known"),
+    )
+    return (
+        last.where(F.col("taking_part") > 0)
+        .join(ended, ["broker", "run"])
+        .select(*_GROUP, "kind", F.col("broker").alias("subject"), "happened", "known")
+    )
+
+
+def _changes(limits: DataFrame) -> DataFrame:
+    in_order = Window.partitionBy(*_GROUP).orderBy("number")
+    definition = F.struct("limit", "law", "overshoot_policy")
+    changed = limits.withColumn("before", F.lag(definition).over(in_order)).where(
+        (F.col("number") > 1) & ~definition.eqNullSafe(F.col("before"))
+    )
+    return changed.select(
+        *_GROUP,
+        F.lit("configuration").alias("kind"),
+        F.concat(F.coalesce(F.col("limit").cast("string"), F.lit("unlimited")), F.lit("/s")).alias(
+            "subject"
+        ),
+        *_at(F.col("known_second")),
+    )
+
+
+def _at(second: Column) -> tuple[Column, Column]:
+    return second.alias("happened"), second.alias("known")
+
+
+def _crashed() -> Column:
+    return ~F.col("orderly") & F.col("gone_second").isNotNull()

@@ -1,0 +1,202 @@
+"""What is in a directory of recorded files, and which of it may be believed.
+
+Every file's footer is read before any row is: a file says which table, cluster and schema version it
+belongs to and which file it is. The rules:
+
+* a file that is truncated, foreign, of another version or in another table's directory is skipped by name
+  and reason, and the report ends with exit code 1;
+* a copy of a file that is there already is skipped and counted; it would change no figure;
+* a file under a dot name was never finished and is no input; it is counted;
+* no usable file, a required table without any, or files of several clusters when none was asked for:
+  refused, because every figure would mislead.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_jobs.tables import (
+    CLUSTER_KEY,
+    FILE_KEY,
+    REQUIRED,
+    SCHEMA_VERSION,
+    SCHEMAS,
+    TABLE_KEY,
+    VERSION_KEY,
+)
+
+_FOOTER_READERS = 8
+_PREFIX = "table="
+
+
+class RefusedInput(ValueError):
+    """No report can be made of this directory; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that was not read, by its path below the directory."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """The files to read, and what was found besides.
+
+    Args:
+        cluster: whose recording it is.
+        paths: files by table.
+        rows: rows by table.
+        skipped: files that cannot be believed.
+        duplicates: copies of files that are read.
+        unfinished: files under a dot name.
+    """
+
+    cluster: str
+    paths: Mapping[str, tuple[str, ...]]
+    rows: Mapping[str, int]
+    skipped: tuple[Skipped, ...]
+    duplicates: int
+    unfinished: int
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Tables without a single file."""
+        return tuple(table for table in SCHEMAS if not self.paths.get(table))
+
+
+@dataclass(frozen=True, slots=True)
+class _Footer:
+    """What a file says of itself, or why it cannot be believed."""
+
+    path: Path
+    table: str
+    cluster: str = ""
+    file: str = ""
+    rows: int = 0
+    trouble: str = ""
+
+
+def examine(directory: Path, cluster: str | None = None) -> Intake:
+    """Look at every file below a directory.
+
+    Args:
+        directory: what the sidecars were told to record to.
+        cluster: read this cluster's files only; None when there is only one.
+
+    Raises:
+        RefusedInput: there is nothing to report on, or too much.
+    """
+    if not directory.is_dir():
+        raise RefusedInput(f"{directory}: no such directory; name what record_dir names")
+    found = sorted(path for path in directory.rglob("*.parquet") if path.is_file())
+    unfinished = [path for path in found if path.name.startswith((".", "_"))]
+    finished = [path for path in found if not path.name.startswith((".", "_"))]
+    with ThreadPoolExecutor(_FOOTER_READERS) as pool:
+        footers = list(pool.map(lambda path: _read_footer(path, directory), finished))
+    good = [footer for footer in footers if not footer.trouble]
+    chosen = _choose_cluster(directory, good, cluster)
+    skipped = [
+        Skipped(str(footer.path.relative_to(directory)), footer.trouble)
+        for footer in footers
+        if footer.trouble
+    ]
+    unique: dict[tuple[str, str], _Footer] = {}
+    of_cluster = [footer for footer in good if footer.cluster == chosen]
+    for footer in of_cluster:
+        unique.setdefault((footer.table, footer.file), footer)
+    intake = _intake(chosen, list(unique.values()), skipped, len(of_cluster), len(unfinished))
+    lacking = [table for table in REQUIRED if table in intake.missing]
+    if lacking:
+        raise RefusedInput(
+            f"{directory}: no usable file of table {' and '.join(lacking)}, without which there are"
+            f" no figures{_first_reason(skipped)}"
+        )
+    return intake
+
+
+def read(spark: SparkSession, intake: Intake, table: str) -> DataFrame:
+    """A table's rows; none when it has no file."""
+    paths = intake.paths.get(table, ())
+    if not paths:
+        return spark.createDataFrame([], SCHEMAS[table])
+    # Recorders write a checksum for every page; a damaged one must end the job, not change a figure.
+    reader = spark.read.option("parquet.page.verify-checksum.enabled", "true")
+    return reader.schema(SCHEMAS[table]).parquet(*paths)
+
+
+def _intake(
+    cluster: str, files: list[_Footer], skipped: list[Skipped], good: int, unfinished: int
+) -> Intake:
+    rows: Counter[str] = Counter()
+    paths: dict[str, list[str]] = {}
+    for footer in files:
+        if footer.rows:
+            rows[footer.table] += footer.rows
+            paths.setdefault(footer.table, []).append(str(footer.path.absolute()))
+    return Intake(
+        cluster=cluster,
+        paths={table: tuple(found) for table, found in paths.items()},
+        rows=dict(rows),
+        skipped=tuple(skipped),
+        duplicates=good - len(files),
+        unfinished=unfinished,
+    )
+
+
+def _choose_cluster(directory: Path, good: list[_Footer], cluster: str | None) -> str:
+    clusters = sorted({footer.cluster for footer in good})
+    if cluster is not None and cluster not in clusters:
+        known = f"; there are {', '.join(clusters)}" if clusters else ""
+        raise RefusedInput(f"{directory}: nothing of cluster {cluster!r}{known}")
+    if cluster is None and len(clusters) > 1:
+        raise RefusedInput(
+            f"{directory}: files of several clusters ({', '.join(clusters)}), whose figures must not"
+            " be added up; choose one with --cluster"
+        )
+    return cluster or (clusters[0] if clusters else "")
+
+
+def _first_reason(skipped: list[Skipped]) -> str:
+    if not skipped:
+        return "; is it what record_dir names?"
+    first = skipped[0]
+    return f"; {len(skipped)} files were skipped, the first is {first.path}: {first.reason}"
+
+
+def _read_footer(path: Path, directory: Path) -> _Footer:
+    parts = [part for part in path.relative_to(directory).parts if part.startswith(_PREFIX)]
+    table = parts[0].removeprefix(_PREFIX) if parts else ""
+    try:
+        schema = pq.read_metadata(path)
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).partition("\n")[0]
+        return _Footer(path, table, trouble=f"truncated or no Parquet file: {reason}")
+    says = schema.metadata or {}
+    if VERSION_KEY not in says:
+        return _Footer(path, table, trouble="not written by a recorder: no schema version")
+    version = says[VERSION_KEY].decode(errors="replace")
+    if version != str(SCHEMA_VERSION):
+        return _Footer(
+            path, table, trouble=f"schema version {version}; this release reads {SCHEMA_VERSION}"
+        )
+    named = says.get(TABLE_KEY, b"").decode(errors="replace")
+    if named not in SCHEMAS or named != table:
+        return _Footer(path, table, trouble=f"a file of table {named!r} in {_PREFIX}{table}")
+    return _Footer(
+        path,
+        table,
+        cluster=says.get(CLUSTER_KEY, b"").decode(errors="replace"),
+        file=says.get(FILE_KEY, b"").decode(errors="replace"),
+        rows=schema.num_rows,
+    )

@@ -1,0 +1,119 @@
+"""How far the recording itself can be trusted: clocks, report ages, control bytes, dropped rows.
+
+*Clock skew* needs no clock that is right. A report that A sent at its time t and B received at its time
+t' bounds the difference of their clocks: t' - t = delay + skew, and a delay is never negative. With the
+smallest difference of each direction, B - A lies between -min(B to A) and min(A to B); the middle is the
+estimate, half the width its uncertainty (Cristian 1989). Figures are not corrected by it, they are
+flagged when it could move a message to another second.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
+
+_REPORT = ["sender", "sender_incarnation", "sequence"]
+
+
+def clock_skew(reports: DataFrame) -> DataFrame:
+    """One row per pair of brokers a < b: skew_s of b against a, uncertainty_s, reports compared."""
+    sent = (
+        reports.where(F.col("direction") == "sent")
+        .groupBy(*_REPORT)
+        .agg(F.min("ts").alias("sent_ts"))
+    )
+    received = (
+        reports.where(F.col("direction") == "received")
+        .groupBy(*_REPORT, F.col("broker").alias("receiver"))
+        .agg(F.min("ts").alias("received_ts"))
+    )
+    took = received.join(sent, _REPORT).select(
+        "sender",
+        "receiver",
+        (F.unix_micros("received_ts") - F.unix_micros("sent_ts")).alias("took_us"),
+    )
+    one_way = took.groupBy("sender", "receiver").agg(
+        F.min("took_us").alias("least_us"), F.count("*").alias("reports")
+    )
+    there = one_way.where(F.col("sender") < F.col("receiver")).select(
+        F.col("sender").alias("a"),
+        F.col("receiver").alias("b"),
+        F.col("least_us").alias("there_us"),
+        F.col("reports").alias("reports_there"),
+    )
+    back = one_way.where(F.col("sender") > F.col("receiver")).select(
+        F.col("receiver").alias("a"),
+        F.col("sender").alias("b"),
+        F.col("least_us").alias("back_us"),
+        F.col("reports").alias("reports_back"),
+    )
+    return there.join(back, ["a", "b"]).select(
+        "a",
+        "b",
+        ((F.col("there_us") - F.col("back_us")) / 2e6).alias("skew_s"),
+        ((F.col("there_us") + F.col("back_us")) / 2e6).alias("uncertainty_s"),
+        (F.col("reports_there") + F.col("reports_back")).alias("reports"),
+    )
+
+
+def report_ages(reports: DataFrame) -> DataFrame:
+    """How old a report is when the next one replaces it: p50_s, p99_s and max_s per pair of brokers."""
+    arrivals = (
+        reports.where(F.col("direction") == "received")
+        .groupBy(F.col("broker").alias("receiver"), "run", *_REPORT)
+        .agg(F.min("monotonic_ns").alias("arrived_ns"))
+    )
+    in_order = Window.partitionBy("receiver", "run", "sender").orderBy("arrived_ns")
+    ages = arrivals.withColumn(
+        "age_s", (F.col("arrived_ns") - F.lag("arrived_ns").over(in_order)) / 1e9
+    ).where(F.col("age_s").isNotNull())
+    return ages.groupBy("receiver", "sender").agg(
+        F.percentile_approx("age_s", 0.5, 10_000).alias("p50_s"),
+        F.percentile_approx("age_s", 0.99, 10_000).alias("p99_s"),
+        F.max("age_s").alias("max_s"),
+        F.count("*").alias("reports"),
+    )
+
+
+def control_bytes(reports: DataFrame) -> DataFrame:
+    """What each broker publishes: reports, bytes, bytes_per_second, bytes_per_row."""
+    sent = (
+        reports.where(F.col("direction") == "sent")
+        .groupBy("broker", *_REPORT)
+        .agg(
+            F.max("report_bytes").alias("report_bytes"),
+            F.sum(F.col("resource_group").isNotNull().cast("int")).alias("report_rows"),
+            F.min("ts").alias("ts"),
+        )
+    )
+    span_s = (F.unix_micros(F.max("ts")) - F.unix_micros(F.min("ts"))) / 1e6
+    return sent.groupBy("broker").agg(
+        F.count("*").alias("reports"),
+        F.sum("report_bytes").alias("bytes"),
+        F.try_divide(F.sum("report_bytes").cast("double"), span_s).alias("bytes_per_second"),
+        F.try_divide(F.sum("report_bytes").cast("double"), F.sum("report_rows")).alias(
+            "bytes_per_row"
+        ),
+    )
+
+
+def recorded(lifecycle: DataFrame, of_gaps: DataFrame) -> DataFrame:
+    """One row per broker: runs, seconds recorded, gaps, seconds missing in them, rows dropped."""
+    seconds = (
+        lifecycle.groupBy("broker", "run")
+        .agg(
+            F.sum((F.col("cause") == "alive").cast("int")).alias("seconds"),
+            F.max("rows_dropped").alias("rows_dropped"),
+        )
+        .groupBy("broker")
+        .agg(
+            F.count("*").alias("runs"),
+            F.sum("seconds").alias("seconds"),
+            F.sum("rows_dropped").alias("rows_dropped"),
+        )
+    )
+    missing = of_gaps.groupBy("broker").agg(
+        F.count("*").alias("gaps"),
+        F.sum(F.col("to_second") - F.col("from_second") + 1).alias("seconds_missing"),
+    )
+    return seconds.join(missing, "broker", "left").fillna(0, ["gaps", "seconds_missing"])

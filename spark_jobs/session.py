@@ -1,0 +1,53 @@
+"""The Spark session of every job: local unless spark-submit says otherwise."""
+
+from __future__ import annotations
+
+import os
+
+from pyspark.sql import SparkSession
+
+_SETTINGS = {
+    # Rows carry UTC; a figure must not depend on where it is computed.
+    "spark.sql.session.timeZone": "UTC",
+    # Others read what is written here: microseconds with a zone, not Spark's own INT96.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.ansi.enabled": "true",
+    # A file that lies about its content must end the job, not shorten the figures.
+    "spark.sql.files.ignoreCorruptFiles": "false",
+}
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For small input: most of such a job is the start of the JVM and of its compiler."""
+_LOCAL_SETTINGS = {
+    "spark.driver.memory": "1g",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+
+
+def session(name: str, cores: int = 2, *, quick: bool = False) -> SparkSession:
+    """The running session, or a new one.
+
+    Under spark-submit its master and memory hold; alone it is local, on so many cores and 1 GiB.
+
+    Args:
+        name: of the application.
+        cores: of a local session.
+        quick: a local session for little input: starts sooner, computes slower.
+    """
+    builder = SparkSession.builder.appName(name)
+    for key, value in _SETTINGS.items():
+        builder = builder.config(key, value)
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not started by spark-submit
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        builder = builder.master(f"local[{cores}]")
+        partitions = cores if quick else 8 * cores
+        builder = builder.config("spark.sql.shuffle.partitions", str(partitions))
+        if quick:
+            builder = builder.config("spark.driver.extraJavaOptions", _QUICK)
+        for key, value in _LOCAL_SETTINGS.items():
+            builder = builder.config(key, value)
+    made = builder.getOrCreate()
+    made.sparkContext.setLogLevel("ERROR")
+    return made

@@ -1,0 +1,119 @@
+"""The report in words: the headline and one screen of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from spark_jobs.collected import Collected, Value
+
+_UNITS = {
+    "publishRateInMsgs": "msg/s published",
+    "publishRateInBytes": "B/s published",
+    "dispatchRateInMsgs": "msg/s dispatched",
+    "dispatchRateInBytes": "B/s dispatched",
+}
+_SCREEN_EVENTS = 16
+
+
+def unit_of(dimension: str) -> str:
+    """A dimension as people say it."""
+    return _UNITS.get(dimension, dimension)
+
+
+def headline(events: Sequence[Value]) -> str:
+    """The run in one sentence."""
+    judged = [event for event in events if event["judged"]]
+    if not judged:
+        return "Nothing can be said: no event is followed by five whole recorded seconds."
+    names = {(event["resource_group"], event["dimension"]) for event in judged}
+    if len(names) == 1:
+        ((group, dimension),) = names
+        limits = sorted({event["limit"] for event in judged})
+        held = (
+            f"{group} held to {' and '.join(f'{limit:,}' for limit in limits)} {unit_of(dimension)}"
+        )
+    else:
+        held = f"{len(names)} limits held"
+    errors = [abs(event["error"]) for event in judged if event["error"] is not None]
+    within = f" within {_percent(max(errors))}" if errors else ""
+    never = [event for event in judged if event["settle_s"] is None]
+    if never:
+        settled = f"{len(never)} of {len(judged)} events never settled"
+    else:
+        slowest = max(event["settle_s"] for event in judged)
+        settled = (
+            "every event settled in its first whole second"
+            if slowest == 0
+            else f"every event settled within {slowest} s"
+        )
+    peak = max((event["peak_1s"] or 0.0 for event in judged), default=0.0)
+    above = "no second above the limit" if peak == 0 else f"no second above {1 + peak:.3f} x"
+    return f"{held}{within}; {settled}; {above}."
+
+
+def text(cluster: str, collected: Collected, warnings: Sequence[str], missed: Sequence[str]) -> str:
+    """One screen for a terminal."""
+    lines = [f"cluster {cluster}: {headline(collected.events)}", ""]
+    form = "{:<16} {:<26} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8}"
+    lines.append(
+        form.format("group", "event", "settle", "Jain", "least", "peak 1s", "error", "reclaim")
+    )
+    shown = collected.events[:_SCREEN_EVENTS]
+    lines += [form.format(*_cells(event)) for event in shown]
+    more = len(collected.events) - len(shown) + collected.events_left_out
+    if more:
+        lines.append(f"... and {more} more events, in figures.json and index.html")
+    gaps = sum(row["gaps"] for row in collected.recorded)
+    missing = sum(row["seconds_missing"] for row in collected.recorded)
+    lines += ["", f"{gaps} gaps, {missing} s not recorded; {_skew(collected.skew)}"]
+    lines += [f"warning: {warning}" for warning in warnings]
+    lines += [f"missed: {line}" for line in missed]
+    return "\n".join(lines) + "\n"
+
+
+def title_of(event: Value) -> str:
+    """An event in a few words."""
+    return f"{' + '.join(event['kinds'])} {', '.join(event['subjects'])}"
+
+
+def moment(second: int) -> str:
+    """A second as people read it, UTC."""
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def figure(name: str, value: Any) -> str:
+    """A figure of an event as people read it."""
+    if value is None:
+        return "never" if name == "settle_s" else "-"
+    if name in ("settle_s", "reclaim_s", "starvation_s", "seconds_known", "seconds_unknown"):
+        return f"{value} s"
+    if name in ("jain", "min_share"):
+        return f"{value:.4f}"
+    if name == "limit_changes_per_minute":
+        return f"{value:.1f}"
+    if name == "volume_over":
+        return f"{value:.3f} s"
+    return _percent(value)
+
+
+def _cells(event: Mapping[str, Any]) -> list[str]:
+    title = title_of(event)
+    names = ("settle_s", "jain", "min_share", "peak_1s", "error", "reclaim_s")
+    return [
+        event["resource_group"][:16],
+        title if len(title) <= 26 else f"{title[:23]}...",
+        *(figure(name, event[name]) for name in names),
+    ]
+
+
+def _skew(skew: Sequence[Value]) -> str:
+    if not skew:
+        return "clock skew unknown: no pair of brokers heard each other"
+    widest = max(abs(row["skew_s"]) + row["uncertainty_s"] for row in skew)
+    return f"clocks within {widest * 1000:.0f} ms of each other"
+
+
+def _percent(value: float) -> str:
+    return f"{value:.2%}".replace("%", " %")

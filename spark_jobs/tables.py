@@ -1,0 +1,61 @@
+"""The recorded tables as a reader knows them: names, columns and the version they belong to.
+
+The writer's side is ``coordinator/adapters/recorder_tables.py``, where every column is explained. The two
+are apart because a job is shipped to a cluster alone; a test holds them together. The schema is given to
+Spark explicitly: guessed from files it would differ from day to day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+SCHEMA_VERSION = 1
+"""The version of recorded files that these jobs understand."""
+
+VERSION_KEY = b"pulsar-quota.schema-version"
+TABLE_KEY = b"pulsar-quota.table"
+CLUSTER_KEY = b"pulsar-quota.cluster"
+FILE_KEY = b"pulsar-quota.file"
+
+_COMMON = """cluster string, broker string, incarnation bigint, run string, ts timestamp,
+        monotonic_ns bigint"""
+
+SCHEMAS: Mapping[str, str] = {
+    "reports": f"""{_COMMON},
+        direction string, sender string, sender_incarnation bigint, sequence bigint,
+        elapsed_ns bigint, report_bytes bigint, report_rows bigint, complete boolean,
+        learning boolean, leaving boolean, resource_group string, configuration_version bigint,
+        monitoring_class string, messages bigint, bytes bigint,
+        messages_throttled_permille bigint, bytes_throttled_permille bigint,
+        messages_demand bigint, bytes_demand bigint, messages_limit bigint, bytes_limit bigint,
+        participants bigint, topics bigint""",
+    "limits": f"""{_COMMON},
+        resource_group string, dimension string, local_limit bigint, binding string, round bigint,
+        decided_monotonic_ns bigint, cluster_limit bigint, reserve bigint, target bigint,
+        water_level bigint, claims map<string, bigint>, in_force map<string, bigint>""",
+    "admitted": f"""{_COMMON},
+        second timestamp, observed_us bigint, resource_group string, monitoring_class string,
+        dimension string, admitted bigint, held_us bigint, local_limit bigint,
+        participants bigint, topics bigint""",
+    "membership": f"""{_COMMON},
+        member string, member_incarnation bigint, change string""",
+    "configuration": f"""{_COMMON},
+        resource_group string, configuration_version bigint, publish_messages bigint,
+        publish_bytes bigint, dispatch_messages bigint, dispatch_bytes bigint, law string,
+        overshoot_policy string, partition_policy string""",
+    "lifecycle": f"""{_COMMON},
+        cause string, second timestamp, observed_us bigint, state string, troubles array<string>,
+        rows_dropped bigint""",
+}
+"""Every table's columns, as Spark's DDL."""
+
+REQUIRED = ("admitted", "configuration")
+"""Without these there is no figure at all; without another one some figures are missing."""
+
+DIMENSION_COLUMNS: Mapping[str, str] = {
+    "publishRateInMsgs": "publish_messages",
+    "publishRateInBytes": "publish_bytes",
+    "dispatchRateInMsgs": "dispatch_messages",
+    "dispatchRateInBytes": "dispatch_bytes",
+}
+"""The column of ``configuration`` that holds each dimension's limit."""

@@ -1,0 +1,174 @@
+"""From recorded rows to one row per second: what was admitted, what the limit was, what was fair.
+
+Three frames, each made from the one before, with built-in functions only:
+
+*limits over time*: a group's limit C of a dimension from the second in which the first sidecar knew it.
+In the second of a change the higher of the two limits holds: nobody can tell on which side of the change
+a message passed.
+
+*broker seconds*: what broker i admitted, u_i, and wanted, d_i, in a second, and its exact max-min share
+a*_i. The demand is the gate's own observation in that second: a broker whose producers were held for 90 %
+of it wants an unknown lot (counted as C, which gives the same shares as any more), held for 10 % and more
+what it admitted and as much more as it was held, otherwise what it admitted.
+
+*group seconds*: all brokers together, with how far the furthest is from its share.
+
+The share by windows: with demands sorted, the water level is the largest of (C - what the smaller ones
+want) / (those that are left), over all positions; nobody gets more than it wants.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
+
+from spark_jobs.tables import DIMENSION_COLUMNS
+
+SATURATED = 0.9
+THROTTLED = 0.1
+OBSERVED_US = 950_000
+"""A second of which a sidecar saw less than this is not known."""
+
+SETTLED_WITHIN = 0.05
+"""Of C/N: how far a settled broker may be from its share."""
+
+_FOREVER = 2**40
+_GROUP = ["resource_group", "dimension"]
+
+
+def limits_over_time(configuration: DataFrame) -> DataFrame:
+    """One row per group, dimension and definition: limit, from_second and to_second, inclusive.
+
+    A limit of null is "not limited". The first definition holds from the beginning of time: it was there
+    before the recording.
+    """
+    pairs = ", ".join(f"'{name}', {column}" for name, column in DIMENSION_COLUMNS.items())
+    first_known = (
+        configuration.where(F.col("configuration_version").isNotNull())
+        .groupBy("resource_group", "configuration_version")
+        .agg(
+            F.min("ts").alias("known"),
+            *(F.first(column).alias(column) for column in DIMENSION_COLUMNS.values()),
+            F.first("law").alias("law"),
+            F.first("overshoot_policy").alias("overshoot_policy"),
+        )
+    )
+    by_dimension = first_known.select(
+        "resource_group",
+        "configuration_version",
+        "law",
+        "overshoot_policy",
+        F.unix_seconds("known").alias("known_second"),
+        F.expr(f"stack({len(DIMENSION_COLUMNS)}, {pairs}) as (dimension, limit)"),
+    )
+    in_order = Window.partitionBy(*_GROUP).orderBy("configuration_version")
+    before = F.lag("limit").over(in_order)
+    number = F.row_number().over(in_order)
+    raised = F.col("limit").isNull() | (before.isNotNull() & (F.col("limit") >= before))
+    begins = (
+        F.when(number == 1, F.lit(0))
+        .when(raised, F.col("known_second"))
+        .otherwise(F.col("known_second") + 1)
+    )
+    return (
+        by_dimension.withColumn("number", number)
+        .withColumn("limit_before", before)
+        .withColumn("from_second", begins)
+        .withColumn(
+            "to_second",
+            F.coalesce(F.lead("from_second").over(in_order) - 1, F.lit(_FOREVER)),
+        )
+    )
+
+
+def broker_seconds(admitted: DataFrame, limits: DataFrame) -> DataFrame:
+    """One row per group, dimension, second and broker, for limited dimensions.
+
+    Columns: limit, admitted, demand, fair, local_limit, participants, run, known, brokers (how many of
+    them take part). The second in which a broker's last participant left has a row with none.
+    """
+    key = [*_GROUP, "second"]
+    seconds = admitted.select(
+        *_GROUP,
+        F.unix_seconds("second").alias("second"),
+        "broker", "run", "ts", "observed_us", "admitted", "held_us", "local_limit", "participants",
+    )  # fmt: skip
+    # One exchange for all that follows: windows and groups below are all within a second.
+    merged = (
+        seconds.repartition(*(F.col(name) for name in key))
+        .groupBy(*key, "broker")
+        .agg(
+            F.sum("admitted").alias("admitted"),
+            F.sum("observed_us").alias("observed_us"),
+            F.sum("held_us").alias("held_us"),
+            F.max_by("local_limit", "ts").alias("local_limit"),
+            F.max_by("participants", "ts").alias("participants"),
+            F.max_by("run", "ts").alias("run"),
+        )
+    )
+    in_force = F.broadcast(limits.select(*_GROUP, "limit", "from_second", "to_second"))
+    limited = merged.join(in_force, _GROUP).where(
+        F.col("second").between(F.col("from_second"), F.col("to_second"))
+        & F.col("limit").isNotNull()
+    )
+    return _with_shares(limited.withColumn("demand", _demand()), key).select(
+        *key, "broker", "run", "limit", "admitted", "demand", "fair", "local_limit", "participants",
+        (F.col("observed_us") >= OBSERVED_US).alias("known"), "brokers",
+    )  # fmt: skip
+
+
+def group_seconds(brokers: DataFrame, gap_seconds: DataFrame) -> DataFrame:
+    """One row per group, dimension and second.
+
+    Columns: limit, admitted, demand (at most the limit), brokers, worst (how far the furthest broker is
+    from its share, as a part of C/N), furthest (that broker), off (not settled), local_limits (their
+    sum), known.
+
+    Args:
+        brokers: broker seconds.
+        gap_seconds: resource_group, second: in which a broker of the group was not recorded.
+    """
+    distance = F.abs(F.col("admitted") - F.col("fair"))
+    part = F.col("limit") / F.col("brokers")
+    together = brokers.groupBy(*_GROUP, "second").agg(
+        F.max("limit").alias("limit"),
+        F.sum("admitted").alias("admitted"),
+        F.least(F.sum("demand"), F.max("limit").cast("double")).alias("demand"),
+        F.max("brokers").alias("brokers"),
+        F.max(F.try_divide(distance, part)).alias("worst"),
+        F.max_by("broker", distance).alias("furthest"),
+        F.sum("local_limit").alias("local_limits"),
+        F.bool_and("known").alias("observed"),
+    )
+    missing = gap_seconds.select("resource_group", "second").distinct().withColumn("gap", F.lit(1))
+    return (
+        together.join(missing, ["resource_group", "second"], "left")
+        .withColumn("known", F.col("observed") & F.col("gap").isNull())
+        .withColumn("off", F.coalesce(F.col("worst") > SETTLED_WITHIN, F.lit(False)))
+        .drop("observed", "gap")
+    )
+
+
+def _demand() -> Column:
+    limit = F.col("limit").cast("double")
+    held = F.least(F.try_divide(F.col("held_us"), F.col("observed_us")), F.lit(1.0))
+    wanted = (
+        F.when(held >= SATURATED, limit)
+        .when(held >= THROTTLED, F.col("admitted") * (1 + held))
+        .otherwise(F.col("admitted").cast("double"))
+    )
+    return F.least(wanted, limit)
+
+
+def _with_shares(demands: DataFrame, key: list[str]) -> DataFrame:
+    same_second = Window.partitionBy(*key)
+    smaller_first = same_second.orderBy("demand", "broker")
+    smaller = smaller_first.rowsBetween(Window.unboundedPreceding, -1)
+    room = F.col("limit") - F.coalesce(F.sum("demand").over(smaller), F.lit(0.0))
+    left = F.count("*").over(same_second) - F.row_number().over(smaller_first) + 1
+    takes_part = (F.col("participants") > 0) | (F.col("admitted") > 0)
+    return (
+        demands.withColumn("brokers", F.count_if(takes_part).over(same_second))
+        .withColumn("level", room / left)
+        .withColumn("fair", F.least(F.col("demand"), F.max("level").over(same_second)))
+    )

@@ -1,0 +1,110 @@
+"""A recorded run without a cluster: real cores on a fake bus and clock, recorded by the real recorder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from coordinator.adapters.recorder import ParquetRecorder, RecorderBounds
+from coordinator.adapters.recorder_files import RecordedFiles
+from coordinator.core.events import Event, UsageReportReceived
+from coordinator.core.instructions import PublishUsageReport, SetLocalLimits
+from coordinator.core.model import Dimension, ResourceGroup
+from coordinator.core.state import CoordinatorState
+from coordinator.wire import reports
+from tests.core.cluster import Cluster
+
+START_NS = 1_800_000_000_000_000_000
+DELAY_NS = 2_000_000
+"""How long a report is under way, by the clocks of the recording."""
+
+
+@dataclass
+class RecordedCluster(Cluster):
+    """A cluster whose every sidecar is recorded, as the runner does it."""
+
+    place: Path = Path()
+    cluster: str = "test"
+    #: Added to a broker's wall clock.
+    skew_ns: dict[str, int] = field(default_factory=dict)
+    recorders: dict[str, ParquetRecorder] = field(default_factory=dict)
+    configuration_version: int = 1
+    _runs: int = 0
+    _delayed: int = 0
+
+    def group(self) -> ResourceGroup:
+        return replace(super().group(), configuration_version=self.configuration_version)
+
+    def start(self, broker: str, demand: int = 0) -> CoordinatorState:
+        self._runs += 1
+        run = f"run-{self._runs}"
+        self.recorders[broker] = ParquetRecorder(
+            RecordedFiles(
+                str(self.place),
+                cluster=self.cluster,
+                broker=broker,
+                run=run,
+                retention_s=1e9,
+                bytes_max=2**40,
+            ),
+            cluster=self.cluster,
+            broker=broker,
+            run=run,
+            bounds=RecorderBounds(file_rows=10**6, file_s=3600, buffer_rows=10**6),
+            wall_ns=lambda: START_NS + self.now_ns + self._delayed + self.skew_ns.get(broker, 0),
+        )
+        return super().start(broker, demand)
+
+    def send(self, broker: str, event: Event) -> None:
+        recorder, state = self.recorders[broker], self.states[broker]
+        if isinstance(event, UsageReportReceived):
+            self._delayed = DELAY_NS
+            size = len(reports.encode(event.report))
+            recorder.report_received(event.report, size, self.now_ns)
+            self._delayed = 0
+        instructions = state.handle(event, self.now_ns)
+        for instruction in instructions:
+            match instruction:
+                case PublishUsageReport(report):
+                    recorder.report_sent(report, len(reports.encode(report)), self.now_ns)
+                case SetLocalLimits(group, _):
+                    decisions = {d: state.decider.decisions[group, d] for d in Dimension}
+                    recorder.limits_set(group, decisions, self.now_ns)
+                case _:
+                    pass
+        recorder.handled(event, state, self.now_ns)
+        self._carry_out(broker, instructions)
+
+    def write(self) -> None:
+        """Write everything that was recorded."""
+        for recorder in self.recorders.values():
+            recorder.start()
+            recorder.close()
+
+    def crash(self, broker: str) -> None:
+        """A sidecar dies; its file is finished up to now, what comes later is not recorded."""
+        recorder = self.recorders.pop(broker)
+        recorder.start()
+        recorder.close()
+        self.kill(broker)
+
+
+def record_a_story(place: Path) -> None:
+    """Two brokers start, a third joins, the limit doubles, the first dies and comes back."""
+    cluster = RecordedCluster(limit=3000, place=place)
+    cluster.start("broker-1", demand=5000)
+    cluster.start("broker-2", demand=2500)
+    cluster.start("broker-3")
+    cluster.run(20.3)
+    cluster.want("broker-3", 5000)
+    cluster.run(20)
+    cluster.configuration_version += 1
+    cluster.set_limit(6000)
+    cluster.run(20)
+    cluster.crash("broker-1")
+    cluster.run(4)
+    cluster.end_session("broker-1")
+    cluster.run(16)
+    cluster.start("broker-1", demand=5000)
+    cluster.run(20)
+    cluster.write()

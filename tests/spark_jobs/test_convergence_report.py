@@ -1,0 +1,224 @@
+"""The report of a recorded story: its figures by an independent calculation, its page, its exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.collected import Collected
+from spark_jobs.convergence_report import Outcome, main, make, warnings_of
+from spark_jobs.figures import DEFINITIONS
+from spark_jobs.intake import Intake, Skipped, examine, read
+from spark_jobs.quality import clock_skew
+from spark_jobs.tables import SCHEMAS
+from spark_jobs.targets import parse
+from tests.spark_jobs import plain
+from tests.spark_jobs.recorded import START_NS, RecordedCluster
+
+pytestmark = pytest.mark.slow
+START = START_NS // 10**9
+#: What the story does: happened, known and the last second before the next event.
+STORY = [
+    (["start"], 0, 0, 19),
+    (["join"], 20, 20, 39),
+    (["configuration"], 40, 40, 59),
+    (["crash"], 60, 64, 79),
+    (["join"], 80, 80, 99),
+]
+#: The crashed sidecar's last seconds, and the one in which it came back.
+UNKNOWN = [START + 60, START + 80]
+
+
+@pytest.fixture(scope="module")
+def report(
+    spark: SparkSession, story: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Outcome, Path]:
+    """The report of the story, with the project's own targets as conditions."""
+    out = tmp_path_factory.mktemp("report")
+    conditions = parse("settle_s<=3,jain>=0.999,peak_1s<=0.05,reclaim_s<=5")
+    return make(spark, story, out, conditions=conditions), out
+
+
+@pytest.fixture(scope="module")
+def figures(report: tuple[Outcome, Path]) -> dict[str, Any]:
+    """What figures.json says."""
+    loaded: dict[str, Any] = json.loads((report[1] / "figures.json").read_text())
+    return loaded
+
+
+def test_every_event_of_the_story_is_found(figures: dict[str, Any]) -> None:
+    """Kind, when it happened, when it was known and where its period ends."""
+    assert [
+        (event["kinds"], *(event[name] - START for name in ("happened", "known", "ends")))
+        for event in figures["events"]
+    ] == STORY
+    assert [event["subjects"] for event in figures["events"]] == [
+        ["broker-1", "broker-2"],
+        ["broker-3"],
+        ["6000/s"],
+        ["broker-1"],
+        ["broker-1"],
+    ]
+
+
+def test_the_figures_equal_an_independent_calculation(figures: dict[str, Any], story: Path) -> None:
+    """Counts exactly, ratios to twelve digits, on the same recorded rows."""
+    by_second = plain.seconds(story, "publishRateInMsgs", {0: 3000, START + 40: 6000})
+    for event, (_, happened, known, ends) in zip(figures["events"], STORY, strict=True):
+        expected = plain.figures(by_second, UNKNOWN, START + happened, START + known, START + ends)
+        for name, value in expected.items():
+            if isinstance(value, int) or value is None:
+                assert event[name] == value, (event["kinds"], name)
+            else:
+                assert event[name] == pytest.approx(float(value), rel=1e-12), (
+                    event["kinds"],
+                    name,
+                )
+
+
+def test_a_crash_is_reclaimed_and_its_gap_is_shown(figures: dict[str, Any]) -> None:
+    """The second that died with the sidecar is no evidence, and is listed."""
+    crash = figures["events"][3]
+
+    assert crash["reclaim_s"] == 4
+    assert crash["seconds_unknown"] == 1
+    assert [
+        (gap["broker"], gap["from_second"] - START, gap["to_second"] - START, gap["cause"])
+        for gap in figures["quality"]["gaps"]
+    ] == [("broker-1", 60, 60, "lost with a crashed sidecar")]
+
+
+def test_control_bytes_are_those_of_the_wire(figures: dict[str, Any], story: Path) -> None:
+    """As many as every sent report had."""
+    sent = {
+        (row["sender"], row["sender_incarnation"], row["sequence"]): row["report_bytes"]
+        for row in plain.read(story, "reports")
+        if row["direction"] == "sent"
+    }
+    expected: dict[str, int] = {}
+    for (sender, _, _), size in sent.items():
+        expected[sender] = expected.get(sender, 0) + size
+
+    found = {row["broker"]: row["bytes"] for row in figures["quality"]["control_bytes"]}
+    assert found == expected
+
+
+def test_a_good_run_ends_with_0_and_meets_its_conditions(
+    report: tuple[Outcome, Path], figures: dict[str, Any]
+) -> None:
+    """Nothing is skipped, dropped or missing."""
+    outcome, _ = report
+
+    assert (outcome.warnings, outcome.missed, outcome.exit_code) == ((), (), 0)
+    assert figures["input"]["skipped"] == []
+    assert figures["headline"].startswith("orders held to 3,000 and 6,000 msg/s published within ")
+    assert outcome.text.splitlines()[0] == f"cluster test: {figures['headline']}"
+    assert len(outcome.text.splitlines()) < 30
+    assert max(map(len, outcome.text.splitlines()[1:])) < 120
+
+
+def test_the_page_stands_alone(report: tuple[Outcome, Path], figures: dict[str, Any]) -> None:
+    """Headline, every chart and every definition; no address, script or style of others."""
+    html = (report[1] / "index.html").read_text()
+
+    assert figures["headline"] in html
+    assert html.count('role="img"') == 4
+    assert "prefers-color-scheme:dark" in html
+    assert all(name in html for name in DEFINITIONS)
+    assert not re.search(r"https?://|<script|<link|@import|src=", html)
+
+
+def test_all_figures_are_parquet_too(report: tuple[Outcome, Path], figures: dict[str, Any]) -> None:
+    """The events as in figures.json, and every second of the group."""
+    events = pq.read_table(report[1] / "parquet/events").to_pylist()
+    seconds = pq.read_table(report[1] / "parquet/group_seconds").num_rows
+
+    assert sorted(event["event"] for event in events) == [1, 2, 3, 4, 5]
+    assert seconds == 100
+    assert {event["jain"] for event in events} == {event["jain"] for event in figures["events"]}
+
+
+def test_clock_skew_is_bounded_by_reports_in_both_directions(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Three seconds of skew are found, with the delay of a report as the uncertainty."""
+    cluster = RecordedCluster(limit=1000, place=tmp_path, skew_ns={"broker-2": 3 * 10**9})
+    for broker in ("broker-1", "broker-2"):
+        cluster.start(broker, demand=2000)
+    cluster.run(5)
+    cluster.write()
+
+    (skew,) = clock_skew(read(spark, examine(tmp_path), "reports")).collect()
+    assert (skew["a"], skew["b"]) == ("broker-1", "broker-2")
+    assert skew["skew_s"] == pytest.approx(3.0)
+    assert skew["uncertainty_s"] == pytest.approx(0.002)
+
+
+def test_what_may_mislead_is_warned_of() -> None:
+    """Every reason for which a report that was made still ends with 1."""
+    intake = Intake(
+        cluster="test",
+        paths={"admitted": ("a",), "configuration": ("c",), "lifecycle": ("l",), "limits": ("m",)},
+        rows={},
+        skipped=(Skipped("table=reports/x.parquet", "truncated"),),
+        duplicates=3,
+        unfinished=1,
+    )
+    collected = Collected(
+        events=[{"seconds_known": 90, "seconds_unknown": 10}],
+        recorded=[{"rows_dropped": 5}, {"rows_dropped": 2}],
+        skew=[{"skew_s": -0.3}],
+    )
+    good = replace(intake, skipped=(), paths=dict.fromkeys(SCHEMAS, ("f",)))
+
+    assert warnings_of(intake, collected) == [
+        "1 files were skipped, the first is table=reports/x.parquet: truncated",
+        "no file of table reports, membership: figures made of it are missing",
+        "7 rows were dropped by recorders that could not write",
+        "the clocks of two brokers are 0.30 s apart; seconds do not line up",
+        "10 of 100 seconds were not wholly recorded",
+    ]
+    whole = Collected(events=[{"seconds_known": 99, "seconds_unknown": 1}])
+    assert warnings_of(good, whole) == []
+    assert warnings_of(good, Collected()) == [
+        "no event: no limited group had a participant while something was recorded"
+    ]
+
+
+def test_what_cannot_be_reported_on_ends_with_2(
+    tmp_path: Path, story: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An empty directory, and a condition on a figure that does not exist; nothing is written."""
+    empty, out = tmp_path / "empty", tmp_path / "out"
+    empty.mkdir()
+
+    assert main([str(empty), "--out", str(out)]) == 2
+    assert "no usable file of table admitted and configuration" in capsys.readouterr().err
+    assert main([str(story), "--out", str(out), "--fail-on", "speed>=1"]) == 2
+    assert "'speed' is no figure" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_a_damaged_file_is_refused(
+    spark: SparkSession, story: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A good footer over a page that is not what was written: no figures rather than wrong ones."""
+    place = tmp_path / "recorded"
+    shutil.copytree(story, place)
+    path = next(place.glob("table=admitted/*/*.parquet"))
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 0xFF
+    path.write_bytes(bytes(content))
+
+    assert spark is not None
+    assert main([str(place), "--out", str(tmp_path / "out")]) == 2
+    assert "FAILED_READ_FILE" in capsys.readouterr().err
+    assert not (tmp_path / "out/index.html").exists()

@@ -1,0 +1,34 @@
+"""Writer and reader agree on every table."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from coordinator.adapters import recorder_tables as writer
+from spark_jobs import tables as reader
+
+NAMES = {
+    pa.string(): "string",
+    pa.int64(): "bigint",
+    pa.bool_(): "boolean",
+    pa.timestamp("us", tz="UTC"): "timestamp",
+    pa.list_(pa.string()): "array<string>",
+    pa.map_(pa.string(), pa.int64()): "map<string, bigint>",
+}
+
+
+@pytest.mark.parametrize("table", writer.Table)
+def test_the_reader_expects_what_the_writer_writes(table: writer.Table) -> None:
+    """The same columns of the same types in the same order."""
+    written = [f"{field.name} {NAMES[field.type]}" for field in writer.SCHEMAS[table]]
+
+    assert ", ".join(written) == " ".join(reader.SCHEMAS[table.value].split())
+
+
+def test_both_mean_the_same_version_and_metadata() -> None:
+    """And there is no table that only one of them knows."""
+    assert reader.SCHEMA_VERSION == writer.SCHEMA_VERSION
+    assert [*reader.SCHEMAS] == [table.value for table in writer.Table]
+    for key in ("VERSION_KEY", "TABLE_KEY", "CLUSTER_KEY", "FILE_KEY"):
+        assert getattr(reader, key) == getattr(writer, key)

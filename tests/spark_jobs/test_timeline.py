@@ -1,0 +1,105 @@
+"""One row per second: the shares are exact, limits hold from when they were known, gaps are known."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_jobs.tables import SCHEMAS
+from spark_jobs.timeline import broker_seconds, limits_over_time
+from tests.spark_jobs.plain import max_min
+
+MESSAGES = "publishRateInMsgs"
+
+
+def at(second: float) -> datetime:
+    """A moment after the start."""
+    return datetime.fromtimestamp(1_800_000_000 + second, UTC)
+
+
+def configuration(
+    version: int, second: float, limit: int | None, broker: str = "b1"
+) -> tuple[Any, ...]:
+    """A row: a sidecar knows a definition from a moment on."""
+    head = ("test", broker, 1, "r", at(second), 1)
+    return (*head, "g", version, limit, None, None, None, "max-min", "balanced", "hold")
+
+
+def test_a_limit_holds_from_the_second_in_which_the_first_sidecar_knew_it(
+    spark: SparkSession,
+) -> None:
+    """In the second of a change the higher one does; a later sidecar's knowing changes nothing."""
+    rows = [
+        configuration(1, 0.2, 100),
+        configuration(2, 10.5, 200, "b2"),
+        configuration(2, 11.5, 200),
+        configuration(3, 20.5, 50),
+        configuration(4, 30.5, None),
+    ]
+    frame = spark.createDataFrame(rows, SCHEMAS["configuration"])
+    found = limits_over_time(frame).where(f"dimension = '{MESSAGES}'").orderBy("number").collect()
+
+    start = 1_800_000_000
+    assert [(row["limit"], row["from_second"] - start) for row in found][1:] == [
+        (200, 10),
+        (50, 21),
+        (None, 30),
+    ]
+    assert [row["to_second"] - start for row in found][:3] == [9, 20, 29]
+    assert found[0]["from_second"] == 0
+
+
+@pytest.mark.slow
+def test_shares_are_exact_max_min(spark: SparkSession) -> None:
+    """On 400 random seconds of one to nine brokers, by windows as by hand with fractions."""
+    dice = random.Random(20261121)
+    rows, expected = [], {}
+    for second in range(400):
+        limit = 1000
+        demands = {
+            f"b{number}": dice.choice([0, dice.randint(1, 400), dice.randint(1, 2000)])
+            for number in range(dice.randint(1, 9))
+        }
+        capped = {broker: Fraction(min(demand, limit)) for broker, demand in demands.items()}
+        expected[second] = max_min(Fraction(limit), capped)
+        head = ("test", 1, "r", at(second), 1, at(second), 1_000_000, "g", "Publish", MESSAGES)
+        rows += [
+            (head[0], broker, *head[1:], demand, 0, 100, 1, 1) for broker, demand in demands.items()
+        ]
+    admitted = spark.createDataFrame(rows, SCHEMAS["admitted"])
+    limits = limits_over_time(
+        spark.createDataFrame([configuration(1, 0, 1000)], SCHEMAS["configuration"])
+    )
+    for row in broker_seconds(admitted, limits).collect():
+        fair = expected[row["second"] - 1_800_000_000][row["broker"]]
+        assert row["fair"] == pytest.approx(float(fair), rel=1e-12, abs=1e-9)
+        assert row["known"]
+
+
+def test_demand_is_what_was_held(spark: SparkSession) -> None:
+    """A throttled broker's demand is hidden; it never counts for more than the limit."""
+    cases = [
+        (0, 300, 300.0),
+        (99_000, 300, 300.0),
+        (100_000, 300, 330.0),
+        (500_000, 300, 450.0),
+        (900_000, 300, 1000.0),
+        (2_000_000, 300, 1000.0),
+        (0, 1200, 1000.0),
+    ]
+    rows = [
+        ("test", "b1", 1, "r", at(n), 1, at(n), 1_000_000, "g", "Publish", MESSAGES, admitted, held)
+        for n, (held, admitted, _) in enumerate(cases)
+    ]
+    frame = spark.createDataFrame([(*row, 100, 1, 1) for row in rows], SCHEMAS["admitted"])
+    limits = limits_over_time(
+        spark.createDataFrame([configuration(1, 0, 1000)], SCHEMAS["configuration"])
+    )
+
+    found = broker_seconds(frame, limits).orderBy("second").collect()
+    assert [row["demand"] for row in found] == pytest.approx([demand for *_, demand in cases])
