@@ -12,7 +12,9 @@ from admin_api import errors
 from admin_api.backend import AdminBackend
 from admin_api.body import refuse_large_body
 from admin_api.names import KeepEncodedSeparators
-from admin_api.routes import attachments, groups, quota, sidecar
+from admin_api.request_rate import RequestRate
+from admin_api.routes import attachments, audit, groups, metrics, quota, relay, sidecar
+from admin_api.routes.callers import identified
 
 _DESCRIPTION = """\
 Pulsar's resource-group REST under /admin/v2, and what Pulsar lacks under /quota/v1.
@@ -31,9 +33,18 @@ def create_app(backend: AdminBackend) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.backend = backend
-    routers = (groups.router, attachments.router, quota.router, sidecar.router)
-    for router in routers:
-        app.include_router(router, dependencies=[Depends(refuse_large_body)])
+    guarded = (
+        groups.router, attachments.router, quota.router, sidecar.router, audit.router,
+        metrics.router,
+    )  # fmt: skip
+    for router in guarded:
+        app.include_router(router, dependencies=[Depends(identified), Depends(refuse_large_body)])
+    app.include_router(sidecar.open_router, dependencies=[Depends(refuse_large_body)])
+    # Last, so that every path of ours comes first.
+    app.include_router(relay.router, dependencies=[Depends(identified)])
     app.add_middleware(KeepEncodedSeparators)
-    errors.install(app, [route for router in routers for route in router.routes])
+    ours = (*guarded, sidecar.open_router)
+    errors.install(app, [route for router in ours for route in router.routes])
+    if backend.requests_per_second is not None:
+        app.add_middleware(RequestRate, requests_per_second=backend.requests_per_second)
     return app

@@ -1,18 +1,22 @@
 """What the admin API needs of the sidecar around it.
 
-Three things, because they answer differently. The *store* and the *broker* are asked over the network:
-they may refuse or not answer at all. The *views* are this sidecar's own memory: they answer at once
-and never fail, but may be older than the store.
+They answer differently. The *store* and the *broker* are asked over the network: they may refuse or not
+answer at all. The *views* and the *meters* are this sidecar's own memory: they answer at once and never
+fail, but may be older than the store.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from admin_api.access import Access
+from coordinator.core.events import ConnectionState
 from coordinator.core.model import Dimension
 from coordinator.core.views import Explanation, GroupView, HealthView
-from coordinator.ports import BrokerAdmin, Catalogue, GroupStore
+from coordinator.ports import BrokerAdmin, BrokerRelay, BusHealth, Catalogue, GroupStore
+from coordinator.totals import TrafficTotals
 
 
 class Views(Protocol):
@@ -22,15 +26,19 @@ class Views(Protocol):
         """How this sidecar is, and whom it knows."""
         ...
 
-    def group_views(self) -> tuple[GroupView, ...]:
-        """Every group with the brokers that take part in it."""
+    def group_view(self, group: str) -> GroupView:
+        """A group with the brokers that take part in it.
+
+        Raises:
+            UnknownGroup: there is no such group (from coordinator.core.explain, as the next ones).
+        """
         ...
 
     def explain(self, group: str, dimension: Dimension, broker: str | None) -> Explanation:
         """Why a broker's local limit is what it is; no broker means this sidecar's own.
 
         Raises:
-            UnknownGroup: there is no such group (from coordinator.core.explain, as the next one).
+            UnknownGroup: there is no such group, or nothing was decided on it yet.
             UnknownBroker: there is no such member.
         """
         ...
@@ -39,11 +47,79 @@ class Views(Protocol):
         """The last copy of the store that arrived here."""
         ...
 
+    def connection(self) -> ConnectionState | None:
+        """The connection to ZooKeeper; None before the first."""
+        ...
+
+    def totals(self) -> TrafficTotals:
+        """What the own gate has counted since the start."""
+        ...
+
+
+class GateFigures(Protocol):
+    """The gate at one moment, as coordinator.gate.proxy.GateFigures explains it."""
+
+    @property
+    def connections(self) -> int: ...  # noqa: D102 - explained there, as all of these
+    @property
+    def producers(self) -> int: ...  # noqa: D102
+    @property
+    def consumers(self) -> int: ...  # noqa: D102
+    @property
+    def waiting_producers(self) -> int: ...  # noqa: D102
+    @property
+    def waiting_consumers(self) -> int: ...  # noqa: D102
+    @property
+    def withheld_permits(self) -> int: ...  # noqa: D102
+    @property
+    def held_frames(self) -> int: ...  # noqa: D102
+    @property
+    def held_bytes(self) -> int: ...  # noqa: D102
+    @property
+    def pauses(self) -> int: ...  # noqa: D102
+    @property
+    def keep_alive_replies(self) -> int: ...  # noqa: D102
+    @property
+    def dropped_frames(self) -> int: ...  # noqa: D102
+    @property
+    def replicated_messages(self) -> int: ...  # noqa: D102
+    @property
+    def replicated_bytes(self) -> int: ...  # noqa: D102
+    @property
+    def upstream_failures(self) -> int: ...  # noqa: D102
+    @property
+    def malformed_closes(self) -> Mapping[str, int]: ...  # noqa: D102
+
+
+class GateMeter(Protocol):
+    """What the gate says of itself."""
+
+    def figures(self) -> GateFigures:
+        """The gate at this moment."""
+        ...
+
+
+class BusMeter(Protocol):
+    """What the report bus says of itself."""
+
+    def health(self) -> BusHealth:
+        """How the bus topics are doing."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class AdminBackend:
-    """Everything that `create_app` is given."""
+    """Everything that `create_app` is given.
+
+    Without a relay nothing is passed to the broker; without ``requests_per_second`` (of one client
+    address) there is no bound on requests.
+    """
 
     store: GroupStore
     broker: BrokerAdmin
     views: Views
+    gate: GateMeter
+    bus: BusMeter
+    access: Access = field(default_factory=Access)
+    relay: BrokerRelay | None = None
+    requests_per_second: int | None = None

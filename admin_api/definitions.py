@@ -10,17 +10,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from admin_api.backend import AdminBackend, Views
+from admin_api.conditions import Condition
 from admin_api.errors import ApiError
 from admin_api.schemas import GroupPatch
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.model import Rates, ResourceGroup
+from coordinator.core.model import Attachments, Rates, ResourceGroup
 from coordinator.ports import (
+    ANYTHING,
     AlreadyExists,
+    Anything,
     Catalogue,
     GroupStore,
     NotFound,
+    Origin,
     VersionConflict,
     Versioned,
 )
@@ -28,40 +33,68 @@ from coordinator.ports import (
 MAX_ATTEMPTS = 64
 """Every lost attempt is another admin's success, so this is how many admins may write at once."""
 
+TOO_MANY_WRITERS = "ResourceGroup is being changed by others at the same time; try again"
+
 _POLLS = 200
 _POLL_S = 0.005  # After one second the answer goes out anyway: only the echo of the change is late.
 _STORE_TROUBLES = frozenset({Trouble.ZOOKEEPER_SUSPENDED, Trouble.ZOOKEEPER_LOST})
 
 
-async def put_group(backend: AdminBackend, name: str, patch: GroupPatch) -> None:
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A tenant, or a namespace of one."""
+
+    tenant: str
+    namespace: str | None = None
+
+    def __str__(self) -> str:
+        return self.tenant if self.namespace is None else f"{self.tenant}/{self.namespace}"
+
+    def group_in(self, attachments: Attachments) -> str | None:
+        """The group that it is attached to."""
+        owners = attachments.tenants if self.namespace is None else attachments.namespaces
+        return owners.get(str(self))
+
+
+async def put_group(
+    backend: AdminBackend, name: str, patch: GroupPatch, condition: Condition, by: Origin
+) -> Versioned:
     """Create a group, or change the fields that the patch names.
 
     Raises:
-        ApiError: 409 when others kept changing the group.
+        ApiError: 412 when the condition does not hold, 409 when others kept changing the group.
         StoreUnreachable: the store did not answer.
     """
-    written = await _write(backend.store, name, patch)
+    written = await _write(backend.store, name, patch, condition, by)
     await _echo(backend.views, lambda seen: _has(seen, name, written.version))
+    return written
 
 
-async def _write(store: GroupStore, name: str, patch: GroupPatch) -> Versioned:
+async def _write(
+    store: GroupStore, name: str, patch: GroupPatch, condition: Condition, by: Origin
+) -> Versioned:
     for _ in range(MAX_ATTEMPTS):
+        current = await find_group(store, name)
+        condition.check(current)
         try:
-            return await _attempt(store, name, patch)
+            if current is None:
+                created = patch.applied_to(ResourceGroup(name, Rates()))
+                return await store.create_group(created, by=by)
+            changed = patch.applied_to(current.group)
+            if changed == current.group:
+                return current
+            return await store.update_group(changed, current.version, by=by)
         except (AlreadyExists, NotFound, VersionConflict):
             continue
-    raise ApiError(409, "ResourceGroup is being changed by others at the same time; try again")
+    raise ApiError(409, TOO_MANY_WRITERS)
 
 
-async def _attempt(store: GroupStore, name: str, patch: GroupPatch) -> Versioned:
+async def find_group(store: GroupStore, name: str) -> Versioned | None:
+    """A group from the store itself, None when there is none; raises StoreUnreachable."""
     try:
-        current = await store.read_group(name)
+        return await store.read_group(name)
     except NotFound:
-        return await store.create_group(patch.applied_to(ResourceGroup(name, Rates())))
-    changed = patch.applied_to(current.group)
-    if changed == current.group:
-        return current
-    return await store.update_group(changed, current.version)
+        return None
 
 
 def _has(seen: Catalogue, name: str, version: int) -> bool:
@@ -69,36 +102,62 @@ def _has(seen: Catalogue, name: str, version: int) -> bool:
     return found is not None and found.version >= version
 
 
-async def delete_group(backend: AdminBackend, name: str) -> None:
-    """Delete a group that nothing is attached to; raises as `GroupStore.delete_group`."""
-    await backend.store.delete_group(name)
+async def delete_group(backend: AdminBackend, name: str, condition: Condition, by: Origin) -> None:
+    """Delete a group that nothing is attached to.
+
+    Raises:
+        ApiError: 412 when the condition does not hold, 409 when others kept changing the group.
+        NotFound, InUse, StoreUnreachable: as `GroupStore.delete_group`.
+    """
+    await _delete(backend.store, name, condition, by)
     await _echo(backend.views, lambda seen: name not in seen.groups)
 
 
-async def attach_tenant(backend: AdminBackend, tenant: str, group: str) -> None:
-    """Attach a tenant; raises as `GroupStore.attach_tenant`."""
-    await backend.store.attach_tenant(tenant, group)
-    await _echo(backend.views, lambda seen: seen.attachments.tenants.get(tenant) == group)
+async def _delete(store: GroupStore, name: str, condition: Condition, by: Origin) -> None:
+    version = None
+    for _ in range(MAX_ATTEMPTS):
+        if condition != Condition():
+            current = await find_group(store, name)
+            condition.check(current)
+            version = None if current is None else current.version
+        try:
+            await store.delete_group(name, version=version, by=by)
+        except VersionConflict:
+            continue
+        return
+    raise ApiError(409, TOO_MANY_WRITERS)
 
 
-async def attach_namespace(backend: AdminBackend, tenant: str, namespace: str, group: str) -> None:
-    """Attach a namespace; raises as `GroupStore.attach_namespace`."""
-    await backend.store.attach_namespace(tenant, namespace, group)
-    key = f"{tenant}/{namespace}"
-    await _echo(backend.views, lambda seen: seen.attachments.namespaces.get(key) == group)
+async def attach(backend: AdminBackend, owner: Owner, group: str, by: Origin) -> None:
+    """Attach a tenant or a namespace; raises as `GroupStore.attach_tenant`."""
+    await set_attachment(backend.store, owner, group, by)
+    await _echo(backend.views, lambda seen: owner.group_in(seen.attachments) == group)
 
 
-async def detach_tenant(backend: AdminBackend, tenant: str) -> None:
-    """Detach a tenant; raises StoreUnreachable."""
-    await backend.store.detach_tenant(tenant)
-    await _echo(backend.views, lambda seen: tenant not in seen.attachments.tenants)
+async def detach(backend: AdminBackend, owner: Owner, by: Origin) -> None:
+    """Detach a tenant or a namespace; raises StoreUnreachable."""
+    await set_attachment(backend.store, owner, None, by)
+    await _echo(backend.views, lambda seen: owner.group_in(seen.attachments) is None)
 
 
-async def detach_namespace(backend: AdminBackend, tenant: str, namespace: str) -> None:
-    """Detach a namespace; raises StoreUnreachable."""
-    await backend.store.detach_namespace(tenant, namespace)
-    key = f"{tenant}/{namespace}"
-    await _echo(backend.views, lambda seen: key not in seen.attachments.namespaces)
+async def set_attachment(
+    store: GroupStore,
+    owner: Owner,
+    group: str | None,
+    by: Origin,
+    *,
+    expected: str | Anything | None = ANYTHING,
+) -> None:
+    """Attach an owner, or detach it; raises as `GroupStore.attach_tenant`."""
+    match owner, group:
+        case Owner(tenant, None), None:
+            await store.detach_tenant(tenant, expected=expected, by=by)
+        case Owner(tenant, None), str():
+            await store.attach_tenant(tenant, group, expected=expected, by=by)
+        case Owner(tenant, str() as namespace), None:
+            await store.detach_namespace(tenant, namespace, expected=expected, by=by)
+        case Owner(tenant, str() as namespace), str():
+            await store.attach_namespace(tenant, namespace, group, expected=expected, by=by)
 
 
 async def _echo(views: Views, is_visible: Callable[[Catalogue], bool]) -> None:

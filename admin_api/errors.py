@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from coordinator.ports import StoreUnreachable
+from coordinator.ports import Refused, StoreUnreachable
 
 NO_SUCH_GROUP = "ResourceGroup does not exist"
 GROUP_IN_USE = "ResourceGroup is in use"
@@ -30,12 +30,13 @@ _log = structlog.get_logger("admin_api")
 
 
 class ApiError(Exception):
-    """A request that gets no: the status and the reason to answer with."""
+    """A request that gets no: the status, the reason, and headers to answer with."""
 
-    def __init__(self, status: int, reason: str) -> None:
+    def __init__(self, status: int, reason: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(reason)
         self.status = status
         self.reason = reason
+        self.headers = headers
 
 
 def reason_response(
@@ -53,7 +54,7 @@ def sentence_of(errors: Sequence[Mapping[str, Any]]) -> str:
 
 
 async def _answer_api_error(_: Request, error: ApiError) -> JSONResponse:
-    return reason_response(error.status, error.reason)
+    return reason_response(error.status, error.reason, error.headers)
 
 
 async def _answer_unreachable(request: Request, error: StoreUnreachable) -> JSONResponse:
@@ -63,6 +64,11 @@ async def _answer_unreachable(request: Request, error: StoreUnreachable) -> JSON
         else "the change may have been made or not, so read before you try again"
     )
     return reason_response(503, f"ZooKeeper is out of reach ({error}); {advice}")
+
+
+async def _answer_refused(_: Request, error: Refused) -> JSONResponse:
+    # Whatever no route has words of its own for: an entry that cannot be read, a race lost for good.
+    return reason_response(409, f"The store refused: {error}")
 
 
 async def _answer_invalid(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -120,6 +126,7 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     app.state.routes = list(routes)
     app.exception_handler(ApiError)(_answer_api_error)
     app.exception_handler(StoreUnreachable)(_answer_unreachable)
+    app.exception_handler(Refused)(_answer_refused)
     app.exception_handler(RequestValidationError)(_answer_invalid)
     app.exception_handler(HTTPException)(_answer_http)
     app.add_middleware(UnexpectedErrors)

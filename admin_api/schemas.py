@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Annotated, ClassVar, Self
 
@@ -212,20 +212,31 @@ class AttachmentsBody(CamelModel):
     tenants: list[str]
     namespaces: list[str]
 
+    @classmethod
+    def by_group(cls, attachments: Attachments, groups: Iterable[str]) -> dict[str, Self]:
+        """Those of each of these groups, found in one pass over all attachments."""
+        found = {group: cls(tenants=[], namespaces=[]) for group in groups}
+        for tenant in sorted(attachments.tenants):
+            if (body := found.get(attachments.tenants[tenant])) is not None:
+                body.tenants.append(tenant)
+        for namespace in sorted(attachments.namespaces):
+            if (body := found.get(attachments.namespaces[namespace])) is not None:
+                body.namespaces.append(namespace)
+        return found
+
 
 class Definition(RatesBody):
-    """A group in full. ``version`` counts its changes; reports name ``configurationVersion``."""
+    """A group in full. ``configurationVersion`` grows with every change; reports name it."""
 
     name: str
     law: str
     overshoot_policy: str
     partition_policy: str
-    version: int
     configuration_version: int
     attachments: AttachmentsBody
 
     @classmethod
-    def of(cls, found: Versioned, attachments: Attachments) -> Self:
+    def of(cls, found: Versioned, attachments: AttachmentsBody) -> Self:
         """Write one definition together with what is attached."""
         group = found.group
         return cls(
@@ -234,10 +245,6 @@ class Definition(RatesBody):
             law=group.law,
             overshoot_policy=group.overshoot_policy,
             partition_policy=group.partition_policy,
-            version=found.version,
             configuration_version=group.configuration_version,
-            attachments=AttachmentsBody(
-                tenants=sorted(t for t, g in attachments.tenants.items() if g == group.name),
-                namespaces=sorted(n for n, g in attachments.namespaces.items() if g == group.name),
-            ),
+            attachments=attachments,
         )

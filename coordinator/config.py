@@ -6,6 +6,7 @@ refused at start with the key's name and the fix; nothing is guessed. Only ``loa
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import tomllib
 from collections.abc import Mapping
@@ -32,7 +33,26 @@ class Config:
         broker_id: this broker's name among the sidecars; unique in the cluster.
         gate_listen: host:port where clients connect: the broker's advertised external listener.
         gate_upstream: host:port of the broker's own bind address for that listener.
-        admin_listen: host:port of the admin API.
+        gate_tls_listen: host:port where clients connect with TLS, beside gate_listen; empty is nowhere.
+        gate_tls_certificate_file: certificate chain of the gate (PEM), for the name that the broker
+            advertises; it is looked at every 5 s and at SIGHUP, and replaced without a restart.
+        gate_tls_key_file: its private key (PEM).
+        gate_tls_client_ca_file: authorities that must have signed a client's certificate (PEM); empty
+            demands none. The broker does not see that certificate, so tokens still say who it is.
+        admin_listen: host:port of the admin API; anything but loopback needs keys for tokens.
+        admin_tls_certificate_file: certificate chain of the admin API (PEM); empty is plain HTTP.
+        admin_tls_key_file: its private key (PEM).
+        admin_pass_through: whether other paths of Pulsar's admin and lookup REST go to the broker, so
+            that a sidecar's address serves as webServiceUrl.
+        admin_requests_per_second: requests that one host may send to the admin API, twice as many at
+            once; they are answered on the loop that carries the gate's traffic.
+        auth_secret_key_file: the secret that signs tokens (HS256), Pulsar's tokenSecretKey; empty has
+            none. With neither this nor a public key there is no access control.
+        auth_public_key_files: the public keys of whoever signs tokens (RS256 or ES256, DER or PEM),
+            Pulsar's tokenPublicKey; several, so that keys can be changed.
+        auth_role_claim: the claim that holds the role, Pulsar's tokenAuthClaim.
+        super_user_roles: roles that may do everything, as Pulsar's superUserRoles.
+        tenant_admins: tenant to the roles that may attach and detach it and its namespaces.
         broker_web_url: the broker's admin REST, to see that it lives and which namespaces exist.
         bus_service_url: pulsar:// URL for the report bus; the broker's internal listener, so that
             reports do not pass a gate.
@@ -48,9 +68,22 @@ class Config:
             add up.
         held_bytes_max: per client connection, bytes of held messages; at the bound the connection is
             not read any more until half of it is free.
+        publish_buffer_bytes_max: the same for all connections together; a sidecar's memory must not grow
+            with the number of throttled clients.
+        pending_publish_requests_max: per client connection, publishes that wait for the broker's receipt;
+            0 leaves that to the broker's own maxPendingPublishRequestsPerConnection.
         hold_seconds: how long limits are held when the bus is silent; longer than the gap of about
             12 s when a bus topic's owner dies.
         drain_timeout_seconds: how long a stopping gate waits for outstanding receipts.
+        record_dir: where reports, decisions and traffic are recorded for the Spark jobs: a directory or
+            a URL (s3://, gs://, hdfs://). Empty records nothing: nobody should fill a disk unasked.
+        record_cluster: the cluster's name in what is recorded, so that places are not mixed up.
+        record_file_rows: rows of a table that become a file at once.
+        record_file_seconds: age at which they become a file, however few; a crash loses no more.
+        record_buffer_rows: rows that may wait in memory (about 500 bytes each) while nothing can be
+            written; newer ones are dropped and counted.
+        record_retention_days: age at which this sidecar's own files are deleted.
+        record_bytes_max: what its files may take; the oldest are deleted first.
         log_level: debug, info, warning or error.
     """
 
@@ -60,7 +93,20 @@ class Config:
     broker_web_url: str
     bus_service_url: str
     zookeeper_servers: str
+    gate_tls_listen: str = ""
+    gate_tls_certificate_file: str = ""
+    gate_tls_key_file: str = ""
+    gate_tls_client_ca_file: str = ""
     admin_listen: str = "127.0.0.1:8087"
+    admin_tls_certificate_file: str = ""
+    admin_tls_key_file: str = ""
+    admin_pass_through: bool = True
+    admin_requests_per_second: int = 500
+    auth_secret_key_file: str = ""
+    auth_public_key_files: tuple[str, ...] = ()
+    auth_role_claim: str = "sub"
+    super_user_roles: tuple[str, ...] = ()
+    tenant_admins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     bus_listener_name: str = "internal"
     bus_topics: tuple[str, ...] = field(
         default=("non-persistent://pulsar/system/quota-usage",),
@@ -70,8 +116,17 @@ class Config:
     report_interval_seconds: float = 1.0
     burst_seconds: float = 0.05
     held_bytes_max: int = 8 * 1024 * 1024
+    publish_buffer_bytes_max: int = 512 * 1024 * 1024
+    pending_publish_requests_max: int = 0
     hold_seconds: float = 30.0
     drain_timeout_seconds: float = 10.0
+    record_dir: str = ""
+    record_cluster: str = "pulsar"
+    record_file_rows: int = 50_000
+    record_file_seconds: float = 60.0
+    record_buffer_rows: int = 200_000
+    record_retention_days: float = 14.0
+    record_bytes_max: int = 10 * 1024**3
     log_level: str = "info"
 
     def validate(self) -> None:
@@ -86,6 +141,9 @@ class Config:
             )
         for key in ("gate_listen", "gate_upstream", "admin_listen"):
             split_address(key, getattr(self, key))
+        _check_range("admin_requests_per_second", self.admin_requests_per_second, 1, 100_000)
+        self._check_access()
+        self._check_gate_tls()
         _check_prefix("broker_web_url", self.broker_web_url, ("http://", "https://"))
         _check_prefix("bus_service_url", self.bus_service_url, ("pulsar://", "pulsar+ssl://"))
         if not self.bus_topics:
@@ -101,11 +159,60 @@ class Config:
         _check_range("report_interval_seconds", self.report_interval_seconds, 0.1, 300.0)
         _check_range("burst_seconds", self.burst_seconds, 0.001, 10.0)
         _check_range("held_bytes_max", self.held_bytes_max, 6 * 1024 * 1024, 2**31)
+        _check_range(
+            "publish_buffer_bytes_max", self.publish_buffer_bytes_max, self.held_bytes_max, 2**40
+        )
+        if self.pending_publish_requests_max:
+            _check_range(
+                "pending_publish_requests_max", self.pending_publish_requests_max, 1, 1_000_000
+            )
         _check_range("hold_seconds", self.hold_seconds, 1.0, 3600.0)
         _check_range("drain_timeout_seconds", self.drain_timeout_seconds, 0.0, 300.0)
+        if not self.record_cluster:
+            raise ConfigError("record_cluster: name the cluster; it must not be empty")
+        _check_range("record_file_rows", self.record_file_rows, 100, 1_000_000)
+        _check_range("record_file_seconds", self.record_file_seconds, 0.5, 3600.0)
+        _check_range("record_buffer_rows", self.record_buffer_rows, 1000, 10_000_000)
+        _check_range("record_retention_days", self.record_retention_days, 0.01, 3650.0)
+        _check_range("record_bytes_max", self.record_bytes_max, 1024**2, 2**50)
         if self.log_level not in ("debug", "info", "warning", "error"):
             raise ConfigError(
                 f"log_level {self.log_level!r}: use one of debug, info, warning, error"
+            )
+
+    def _check_gate_tls(self) -> None:
+        names = ("gate_tls_listen", "gate_tls_certificate_file", "gate_tls_key_file")
+        missing = [name for name in names if not getattr(self, name)]
+        if 0 < len(missing) < len(names):
+            raise ConfigError(
+                f"{', '.join(missing)}: missing; TLS at the gate needs all of {names}"
+            )
+        if missing and self.gate_tls_client_ca_file:
+            raise ConfigError(f"gate_tls_client_ca_file: means nothing without {', '.join(names)}")
+        if self.gate_tls_listen:
+            split_address("gate_tls_listen", self.gate_tls_listen)
+
+    def _check_access(self) -> None:
+        has_keys = bool(self.auth_secret_key_file or self.auth_public_key_files)
+        if not has_keys and not _is_loopback(split_address("admin_listen", self.admin_listen)[0]):
+            raise ConfigError(
+                f"admin_listen {self.admin_listen!r}: others can reach it, so it needs access control: "
+                "name auth_secret_key_file or auth_public_key_files, or listen on 127.0.0.1"
+            )
+        if has_keys and not self.super_user_roles:
+            raise ConfigError(
+                "super_user_roles: name at least one role; without one nobody can change a group"
+            )
+        if not has_keys and (self.super_user_roles or self.tenant_admins):
+            raise ConfigError(
+                "super_user_roles, tenant_admins: roles mean nothing without auth_secret_key_file or "
+                "auth_public_key_files"
+            )
+        if not self.auth_role_claim:
+            raise ConfigError("auth_role_claim: name a claim, such as sub")
+        if bool(self.admin_tls_certificate_file) != bool(self.admin_tls_key_file):
+            raise ConfigError(
+                "admin_tls_certificate_file, admin_tls_key_file: name both, or neither for plain HTTP"
             )
 
     def core_settings(self) -> CoreSettings:
@@ -144,7 +251,8 @@ def from_mapping(document: Mapping[str, Any]) -> Config:
         if key not in known:
             raise ConfigError(f"{key}: unknown key; known are {', '.join(known)}")
     for name, item in known.items():
-        if item.default is MISSING and name not in document:
+        required = item.default is MISSING and item.default_factory is MISSING
+        if required and name not in document:
             raise ConfigError(f"{name}: missing; it has no default")
     hints = get_type_hints(Config)
     config = Config(**{key: _typed(key, value, hints[key]) for key, value in document.items()})
@@ -164,6 +272,13 @@ def split_address(key: str, address: str) -> tuple[str, int]:
     return match["host"], int(match["port"])
 
 
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def _typed(key: str, value: Any, hint: Any) -> Any:
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
@@ -171,7 +286,13 @@ def _typed(key: str, value: Any, hint: Any) -> Any:
         if isinstance(value, list) and all(isinstance(item, str) for item in value):
             return tuple(value)
         raise ConfigError(f"{key}: write a list of strings, got {value!r}")
-    if not isinstance(value, hint) or isinstance(value, bool):
+    if hint == Mapping[str, tuple[str, ...]]:
+        if not isinstance(value, dict):
+            raise ConfigError(f"{key}: write a table of lists of strings, got {value!r}")
+        return {
+            name: _typed(f"{key}.{name}", item, tuple[str, ...]) for name, item in value.items()
+        }
+    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
         raise ConfigError(f"{key}: write a {hint.__name__}, got {value!r}")
     return value
 

@@ -18,12 +18,23 @@ Errors::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Protocol
 
-from coordinator.core.events import ConnectionState
-from coordinator.core.model import Attachments, Member, Rates, ResourceGroup, Traffic
+from coordinator.core.decisions import Decision
+from coordinator.core.events import ConnectionState, Event
+from coordinator.core.model import (
+    Attachments,
+    Dimension,
+    Member,
+    Rates,
+    ResourceGroup,
+    Traffic,
+    UsageReport,
+)
+from coordinator.core.state import CoordinatorState
 
 
 class PortError(Exception):
@@ -68,7 +79,11 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Versioned:
-    """A group definition with the version that a compare-and-set write must name."""
+    """A group definition with the version that a compare-and-set write must name.
+
+    Versions are those of the whole store, so the version of a group that was deleted and created again
+    is another one.
+    """
 
     group: ResourceGroup
     version: int
@@ -87,8 +102,65 @@ class Catalogue:
     faults: Mapping[str, str] = field(default_factory=dict)
 
 
+class Anything(Enum):
+    """Says of an expectation that there is none; None is taken: it means "not attached"."""
+
+    ANYTHING = "anything"
+
+
+ANYTHING = Anything.ANYTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a change comes from.
+
+    Args:
+        actor: the role of whoever made it.
+        address: the host it came from, if it came over the network.
+        undoes: the audit entry that it rolls back, if it does.
+    """
+
+    actor: str = "anonymous"
+    address: str = ""
+    undoes: int | None = None
+
+
+NOBODY = Origin()
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One change of a definition or an attachment.
+
+    Args:
+        id: grows with every change.
+        at_ms: when, in milliseconds since 1970, by the store's own clock.
+        origin: who made it.
+        subject: ``groups/G``, ``tenants/T`` or ``namespaces/T/N``.
+        before: what was there: a definition, or the name of the group that was attached to; None when
+            there was nothing, or nothing that could be read.
+        after: what is there since.
+    """
+
+    id: int
+    at_ms: int
+    origin: Origin
+    subject: str
+    before: ResourceGroup | str | None
+    after: ResourceGroup | str | None
+
+
+AUDIT_LENGTH = 1_000
+"""Entries that the store keeps; the oldest are dropped."""
+
+
 class GroupStore(Protocol):
-    """The durable definitions of groups and attachments."""
+    """The durable definitions of groups and attachments, and the trail of their changes.
+
+    A change and its audit entry are written together: there is none without the other. A write that
+    changes nothing leaves no entry.
+    """
 
     def watch(self, listener: Callable[[Catalogue], None]) -> None:
         """Call the listener with the whole catalogue now and after every change."""
@@ -103,7 +175,7 @@ class GroupStore(Protocol):
         """
         ...
 
-    async def create_group(self, group: ResourceGroup) -> Versioned:
+    async def create_group(self, group: ResourceGroup, *, by: Origin = NOBODY) -> Versioned:
         """Create a group.
 
         Raises:
@@ -112,7 +184,9 @@ class GroupStore(Protocol):
         """
         ...
 
-    async def update_group(self, group: ResourceGroup, version: int) -> Versioned:
+    async def update_group(
+        self, group: ResourceGroup, version: int, *, by: Origin = NOBODY
+    ) -> Versioned:
         """Replace a group's definition if it still has that version.
 
         Raises:
@@ -122,35 +196,85 @@ class GroupStore(Protocol):
         """
         ...
 
-    async def delete_group(self, name: str) -> None:
-        """Delete a group; atomic against a concurrent attachment.
+    async def delete_group(
+        self, name: str, *, version: int | None = None, by: Origin = NOBODY
+    ) -> None:
+        """Delete a group, if a version is given only that one; atomic against an attachment.
 
         Raises:
             NotFound: there is no such group.
             InUse: something is attached to it.
+            VersionConflict: it has another version.
             StoreUnreachable: the store did not answer.
         """
         ...
 
-    async def attach_tenant(self, tenant: str, group: str) -> None:
-        """Attach a tenant, replacing an earlier attachment.
+    async def attach_tenant(
+        self,
+        tenant: str,
+        group: str,
+        *,
+        expected: str | Anything | None = ANYTHING,
+        by: Origin = NOBODY,
+    ) -> None:
+        """Attach a tenant, replacing an earlier attachment, if one is expected only that one.
 
         Raises:
             NotFound: there is no such group.
+            VersionConflict: it was attached to something else than expected.
             StoreUnreachable: the store did not answer.
         """
         ...
 
-    async def attach_namespace(self, tenant: str, namespace: str, group: str) -> None:
+    async def attach_namespace(
+        self,
+        tenant: str,
+        namespace: str,
+        group: str,
+        *,
+        expected: str | Anything | None = ANYTHING,
+        by: Origin = NOBODY,
+    ) -> None:
         """Attach a namespace, replacing an earlier attachment; raises as attach_tenant."""
         ...
 
-    async def detach_tenant(self, tenant: str) -> None:
-        """Detach a tenant; not attached is fine. Raises StoreUnreachable."""
+    async def detach_tenant(
+        self, tenant: str, *, expected: str | Anything | None = ANYTHING, by: Origin = NOBODY
+    ) -> None:
+        """Detach a tenant; not attached is fine, unless something else is expected.
+
+        Raises:
+            VersionConflict: it was attached to something else than expected.
+            StoreUnreachable: the store did not answer.
+        """
         ...
 
-    async def detach_namespace(self, tenant: str, namespace: str) -> None:
-        """Detach a namespace; not attached is fine. Raises StoreUnreachable."""
+    async def detach_namespace(
+        self,
+        tenant: str,
+        namespace: str,
+        *,
+        expected: str | Anything | None = ANYTHING,
+        by: Origin = NOBODY,
+    ) -> None:
+        """Detach a namespace; raises as detach_tenant."""
+        ...
+
+    async def audit_entries(self, limit: int, before: int | None = None) -> tuple[AuditEntry, ...]:
+        """The newest entries, newest first; with ``before`` only those with a smaller id.
+
+        Raises:
+            StoreUnreachable: the store did not answer.
+        """
+        ...
+
+    async def audit_entry(self, entry_id: int) -> AuditEntry:
+        """One entry.
+
+        Raises:
+            NotFound: there is none of this id, or none any more.
+            StoreUnreachable: the store did not answer.
+        """
         ...
 
 
@@ -247,4 +371,102 @@ class BrokerAdmin(Protocol):
 
     async def tenant_exists(self, tenant: str) -> bool:
         """Whether the tenant exists. Raises StoreUnreachable when the broker does not say."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RecorderHealth:
+    """How recording goes: counts since the start, and why nothing can be written now.
+
+    Args:
+        recording: whether the last attempt to write succeeded.
+        reason: of the failure; empty while recording.
+        failures: attempts to write that failed.
+        rows_written: rows that stand in files.
+        rows_waiting: rows in memory.
+        rows_dropped: rows that found no room.
+        files_written: files.
+        bytes_written: their size.
+    """
+
+    recording: bool
+    reason: str = ""
+    failures: int = 0
+    rows_written: int = 0
+    rows_waiting: int = 0
+    rows_dropped: int = 0
+    files_written: int = 0
+    bytes_written: int = 0
+
+
+class Recorder(Protocol):
+    """Keeps what happened for later analysis.
+
+    Nobody waits for it: no method blocks or raises, and what cannot be kept is counted.
+    """
+
+    def report_sent(self, report: UsageReport, size_bytes: int, now_ns: int) -> None:
+        """This sidecar published a report."""
+        ...
+
+    def report_received(self, report: UsageReport, size_bytes: int, now_ns: int) -> None:
+        """A report arrived from the bus, possibly an own one."""
+        ...
+
+    def limits_set(self, group: str, decisions: Mapping[Dimension, Decision], now_ns: int) -> None:
+        """The local limits of a group came into force, for these reasons."""
+        ...
+
+    def handled(self, event: Event, state: CoordinatorState, now_ns: int) -> None:
+        """The core handled an event; the state is only read."""
+        ...
+
+    def health(self) -> RecorderHealth:
+        """How recording goes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RelayedRequest:
+    """A request for the broker as it arrived.
+
+    Args:
+        method: the verb.
+        target: path and query as they were sent, still encoded.
+        headers: names and values in order.
+        body: its pieces as they arrive; None when there is no body.
+    """
+
+    method: str
+    target: bytes
+    headers: Sequence[tuple[bytes, bytes]]
+    body: AsyncIterator[bytes] | None
+
+
+@dataclass(frozen=True, slots=True)
+class RelayedAnswer:
+    """The broker's answer.
+
+    Args:
+        status: its code.
+        headers: names and values in order.
+        body: its pieces; StoreUnreachable when the broker goes away in the middle.
+        close: gives the connection back; to be called in any case.
+    """
+
+    status: int
+    headers: Sequence[tuple[bytes, bytes]]
+    body: AsyncIterator[bytes]
+    close: Callable[[], Awaitable[None]]
+
+
+class BrokerRelay(Protocol):
+    """Requests handed on to the own broker's web service, unchanged both ways."""
+
+    async def relay(self, request: RelayedRequest) -> RelayedAnswer:
+        """Send a request and return as soon as the head of the answer is there.
+
+        Raises:
+            StoreUnreachable: the broker cannot be reached, or did not answer.
+        """
         ...

@@ -54,9 +54,12 @@ from coordinator.ports import (
     GroupStore,
     Membership,
     PortError,
+    Recorder,
+    RecorderHealth,
     ReportBus,
     TrafficGate,
 )
+from coordinator.totals import TrafficTotals
 from coordinator.wire import reports
 
 TICK_S = 0.05
@@ -105,12 +108,15 @@ class Runner:
         self._broker = broker
         self._api_address = api_address
         self._drain_timeout_s = drain_timeout_s
+        self._recorder: Recorder | None = None
         self._gate: TrafficGate | None = None
         self._catalogue: Catalogue | None = None
         self._events: deque[Event] = deque()
         self._handling = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._bad_payloads: Counter[str] = Counter()
+        self._connection: ConnectionState | None = None
+        self._totals = TrafficTotals()
         self.story: deque[tuple[int, Event, tuple[Instruction, ...]]] = deque(maxlen=STORY_LENGTH)
         #: Set when the catalogue was read for the first time: from then on limits are known.
         self.informed = asyncio.Event()
@@ -119,9 +125,10 @@ class Runner:
 
     # The world's news.
 
-    def start(self, gate: TrafficGate) -> None:
-        """Connect everything; events flow from now on."""
+    def start(self, gate: TrafficGate, recorder: Recorder | None = None) -> None:
+        """Connect everything; events flow from now on, and are recorded if there is a recorder."""
         self._gate = gate
+        self._recorder = recorder
         self._membership.watch_connection(self._connection_changed)
         self._membership.watch_members(self._members_changed)
         self._store.watch(self._catalogue_changed)
@@ -177,13 +184,9 @@ class Runner:
         view = explain.health(self._state, self._clock.now_ns())
         return replace(view, reports_dropped=view.reports_dropped | self._bad_payloads)
 
-    def group_views(self) -> tuple[GroupView, ...]:
-        """Every group with a row for every member."""
-        now_ns = self._clock.now_ns()
-        return tuple(
-            explain.group_view(self._state, name, now_ns)
-            for name in sorted(self._state.groups or {})
-        )
+    def group_view(self, group: str) -> GroupView:
+        """One group with a row for every member; raises UnknownGroup."""
+        return explain.group_view(self._state, group, self._clock.now_ns())
 
     def explain(self, group: str, dimension: Dimension, broker: str | None) -> Explanation:
         """Why a local limit is what it is; raises UnknownGroup and UnknownBroker."""
@@ -193,10 +196,23 @@ class Runner:
         """The last copy of the store that arrived here; empty before the first."""
         return self._catalogue or Catalogue()
 
+    def recording(self) -> RecorderHealth | None:
+        """How recording goes; None when nothing is recorded."""
+        return None if self._recorder is None else self._recorder.health()
+
+    def connection(self) -> ConnectionState | None:
+        """The connection to ZooKeeper; None before the first."""
+        return self._connection
+
+    def totals(self) -> TrafficTotals:
+        """What the own gate has counted since the start."""
+        return self._totals
+
     # From the world to events.
 
     def _connection_changed(self, state: ConnectionState) -> None:
         log.info("zookeeper connection changed", state=state.value)
+        self._connection = state
         self.post(ConnectionChanged(state))
 
     def _members_changed(self, members: tuple[Member, ...]) -> None:
@@ -205,6 +221,7 @@ class Runner:
 
     def _catalogue_changed(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
+        self._totals.keep(catalogue.groups.keys())
         # Groups first: a namespace that is attached to a new group must find its limits set.
         self.post(GroupsChanged(tuple(entry.group for entry in catalogue.groups.values())))
         assert self._gate is not None
@@ -220,13 +237,17 @@ class Runner:
                 log.warning("not a usage report", reason=str(error), size=len(payload))
             self._bad_payloads[reason] += 1
             return
+        if self._recorder is not None:
+            self._recorder.report_received(report, len(payload), self._clock.now_ns())
         self.post(UsageReportReceived(report))
 
     async def _tick(self) -> None:
         assert self._gate is not None
         while True:
             await asyncio.sleep(TICK_S)
-            self.post(TrafficCounted(self._gate.collect()))
+            counted = self._gate.collect()
+            self._totals.add(counted)
+            self.post(TrafficCounted(counted))
 
     async def _watch_broker(self) -> None:
         answering, failures = False, 0
@@ -247,32 +268,39 @@ class Runner:
 
     def _handle(self, event: Event) -> None:
         now_ns = self._clock.now_ns()
-        before = self._state.lifecycle
+        before = (self._state.lifecycle, self._state.troubles.all())
         instructions = self._state.handle(event, now_ns)
         if instructions or not isinstance(event, TrafficCounted):
             self.story.append((now_ns, event, tuple(instructions)))
-        if self._state.lifecycle is not before:
+        if (self._state.lifecycle, self._state.troubles.all()) != before:
             log.info(
                 "state changed",
-                before=before.value,
+                before=before[0].value,
                 after=self._state.lifecycle.value,
                 troubles=[trouble.value for trouble in self._state.troubles.all()],
             )
         for instruction in instructions:
-            self._carry_out(instruction)
+            self._carry_out(instruction, now_ns)
+        if self._recorder is not None:
+            self._recorder.handled(event, self._state, now_ns)
         if self._state.lifecycle is Lifecycle.STOPPED:
             self.stopped.set()
 
-    def _carry_out(self, instruction: Instruction) -> None:
+    def _carry_out(self, instruction: Instruction, now_ns: int) -> None:
         assert self._gate is not None
         match instruction:
             case SetLocalLimits(group, limits):
                 log.debug("limits set", group=group, limits=limits)
                 self._gate.set_limits(group, limits)
+                self._record_limits(group, now_ns)
             case RemoveLocalLimits(group):
                 self._gate.remove_limits(group)
             case PublishUsageReport(report):
-                self._bus.publish(reports.encode(report))
+                payload = reports.encode(report)
+                if self._recorder is not None:
+                    # Before it is sent: nobody may seem to have received it earlier.
+                    self._recorder.report_sent(report, len(payload), now_ns)
+                self._bus.publish(payload)
             case JoinMembership():
                 self.spawn(self._join())
             case LeaveMembership():
@@ -281,6 +309,12 @@ class Runner:
                 self.spawn(self._drain_gate(self._gate))
             case _:
                 assert_never(instruction)
+
+    def _record_limits(self, group: str, now_ns: int) -> None:
+        if self._recorder is not None:
+            decisions = self._state.decider.decisions
+            of_group = {dimension: decisions[group, dimension] for dimension in Dimension}
+            self._recorder.limits_set(group, of_group, now_ns)
 
     async def _join(self) -> None:
         try:

@@ -53,6 +53,15 @@ def test_a_missing_key_is_named(key: str) -> None:
         ("broker_id", 7, "broker_id: write a str, got 7"),
         ("gate_listen", "6650", "gate_listen '6650': write host:port"),
         ("gate_listen", "127.0.0.1:66500", "gate_listen '127.0.0.1:66500': write host:port"),
+        (
+            "gate_tls_listen",
+            "0.0.0.0:6651",
+            "gate_tls_certificate_file, gate_tls_key_file: missing",
+        ),
+        ("gate_tls_key_file", "k.pem", "gate_tls_listen, gate_tls_certificate_file: missing"),
+        ("gate_tls_client_ca_file", "ca.pem", "gate_tls_client_ca_file: means nothing without"),
+        ("publish_buffer_bytes_max", 1, "publish_buffer_bytes_max is 1: use 8388608 to"),
+        ("pending_publish_requests_max", -1, "pending_publish_requests_max is -1: use 1 to"),
         ("broker_web_url", "127.0.0.1:8080", "broker_web_url '127.0.0.1:8080': it must start"),
         ("bus_service_url", "http://x", "bus_service_url 'http://x': it must start"),
         ("bus_topics", [], "bus_topics: name at least one topic"),
@@ -65,6 +74,25 @@ def test_a_missing_key_is_named(key: str) -> None:
         ("report_interval_seconds", "1", "report_interval_seconds: write a float, got '1'"),
         ("report_interval_seconds", True, "report_interval_seconds: write a float, got True"),
         ("held_bytes_max", 1024, "held_bytes_max is 1024: use"),
+        ("record_dir", 7, "record_dir: write a str, got 7"),
+        ("record_cluster", "", "record_cluster: name the cluster"),
+        ("record_file_seconds", 0.1, "record_file_seconds is 0.1: use 0.5 to 3600.0"),
+        ("record_bytes_max", 1, "record_bytes_max is 1: use 1048576"),
+        ("admin_listen", "0.0.0.0:8087", "admin_listen '0.0.0.0:8087': others can reach it"),
+        ("admin_listen", "pulsar-1:8087", "admin_listen 'pulsar-1:8087': others can reach it"),
+        ("admin_requests_per_second", 0, "admin_requests_per_second is 0: use 1 to 100000"),
+        ("admin_pass_through", "no", "admin_pass_through: write a bool, got 'no'"),
+        (
+            "admin_tls_key_file",
+            "key.pem",
+            "admin_tls_certificate_file, admin_tls_key_file: name both",
+        ),
+        ("auth_secret_key_file", "secret", "super_user_roles: name at least one role"),
+        ("auth_role_claim", "", "auth_role_claim: name a claim"),
+        ("super_user_roles", ["admin"], "super_user_roles, tenant_admins: roles mean nothing"),
+        ("tenant_admins", {"shop": ["x"]}, "super_user_roles, tenant_admins: roles mean nothing"),
+        ("tenant_admins", {"shop": "x"}, "tenant_admins.shop: write a list of strings, got 'x'"),
+        ("tenant_admins", ["shop"], "tenant_admins: write a table of lists of strings"),
         ("log_level", "loud", "log_level 'loud': use one of debug"),
     ],
 )
@@ -74,6 +102,24 @@ def test_what_cannot_be_used_is_refused_with_the_fix(key: str, value: object, me
         from_mapping({**GOOD, key: value})
 
     assert str(refusal.value).startswith(message)
+
+
+@pytest.mark.parametrize("key", ["auth_secret_key_file", "auth_public_key_files"])
+def test_with_a_key_the_api_may_listen_anywhere(key: str) -> None:
+    """Tenants and their admins are a table."""
+    value = "key" if key == "auth_secret_key_file" else ["key"]
+    access = {key: value, "super_user_roles": ["admin"], "tenant_admins": {"shop": ["alice"]}}
+
+    config = from_mapping({**GOOD, **access, "admin_listen": "0.0.0.0:8087"})
+
+    assert config.tenant_admins == {"shop": ("alice",)}
+    assert config.super_user_roles == ("admin",)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "localhost"])
+def test_on_loopback_no_key_is_needed(host: str) -> None:
+    """Whoever is on the machine is trusted."""
+    assert from_mapping({**GOOD, "admin_listen": f"{host}:1"}).admin_listen == f"{host}:1"
 
 
 @pytest.mark.parametrize("content", [b"a = ", b"\xff\xfe"])
@@ -97,3 +143,14 @@ def test_every_key_is_explained() -> None:
     assert Config.__doc__ is not None
     for key in Config.__dataclass_fields__:
         assert f"        {key}: " in Config.__doc__
+
+
+def test_tls_at_the_gate_needs_an_address_and_a_pair() -> None:
+    """All three are there, and the address is one."""
+    tls = {"gate_tls_certificate_file": "c.pem", "gate_tls_key_file": "k.pem"}
+
+    config = from_mapping(GOOD | tls | {"gate_tls_listen": "0.0.0.0:6651"})
+
+    assert config.gate_tls_listen == "0.0.0.0:6651"
+    with pytest.raises(ConfigError, match="gate_tls_listen '6651': write host:port"):
+        from_mapping(GOOD | tls | {"gate_tls_listen": "6651"})

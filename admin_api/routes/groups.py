@@ -1,7 +1,8 @@
 """Pulsar's resource-group REST: ``/admin/v2/resourcegroups[/{name}]``.
 
 Answers are those of a live Pulsar 4.2.4, byte for byte where its tools read them. PIP-82 calls the path
-``resourcegroup``; it answers too.
+``resourcegroup``; it answers too. Beyond Pulsar, an answer names the definition's version (ETag) and a
+change may name the one that it replaces (If-Match), so that two admins cannot overwrite each other.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from fastapi import APIRouter, Request, Response
 
 from admin_api import definitions
 from admin_api.body import read_object
+from admin_api.conditions import Condition, etag_of
 from admin_api.errors import GROUP_IN_USE, NO_SUCH_GROUP, ApiError
 from admin_api.names import GroupName
+from admin_api.routes.callers import SuperUser
 from admin_api.routes.common import PROBLEMS, Backend
 from admin_api.schemas import GroupPatch, PulsarGroup
 from coordinator.ports import InUse, NotFound
@@ -34,25 +37,33 @@ async def list_groups(backend: Backend) -> list[str]:
     return sorted(definitions.current_catalogue(backend.views).groups)
 
 
-async def get_group(name: GroupName, backend: Backend) -> PulsarGroup:
+async def get_group(name: GroupName, response: Response, backend: Backend) -> PulsarGroup:
     """One resource group's limits for the cluster, per second; -1 = not limited."""
     try:
         found = await backend.store.read_group(name)
     except NotFound as error:
         raise ApiError(404, NO_SUCH_GROUP) from error
+    response.headers["ETag"] = etag_of(found.version)
     return PulsarGroup.of(found.group)
 
 
-async def put_group(name: GroupName, request: Request, backend: Backend) -> None:
+async def put_group(
+    name: GroupName, request: Request, response: Response, backend: Backend, caller: SuperUser
+) -> None:
     """Create a resource group, or change the fields that are sent; -1 lifts a limit."""
+    condition = Condition.of(request.headers)
     patch = GroupPatch.parse(await read_object(request))
-    await definitions.put_group(backend, name, patch)
+    written = await definitions.put_group(backend, name, patch, condition, caller)
+    response.headers["ETag"] = etag_of(written.version)
 
 
-async def delete_group(name: GroupName, backend: Backend) -> None:
+async def delete_group(
+    name: GroupName, request: Request, backend: Backend, caller: SuperUser
+) -> None:
     """Delete a resource group that nothing is attached to."""
+    condition = Condition.of(request.headers)
     try:
-        await definitions.delete_group(backend, name)
+        await definitions.delete_group(backend, name, condition, caller)
     except NotFound as error:
         raise ApiError(404, NO_SUCH_GROUP) from error
     except InUse as error:

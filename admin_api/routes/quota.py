@@ -1,61 +1,110 @@
-"""What Pulsar lacks, by group: definitions in full, usage, limits in force, and why they are so."""
+"""What Pulsar lacks, by group: definitions in full, usage, limits in force, and why they are so.
+
+Lists come in pages by name, of at most `MAX_PAGE` groups and about `MAX_ROWS` rows (usage and limits have
+one per broker and group), because a page is written in one go, on the loop that carries the gate. Where
+there is more, a ``Link`` header with ``rel="next"`` (RFC 8288) names the next page.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import Annotated
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request, Response
 
 from admin_api import definitions
+from admin_api.backend import Views
+from admin_api.conditions import etag_of
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.names import GroupName
 from admin_api.routes.common import PROBLEMS, Backend
-from admin_api.schemas import Definition
+from admin_api.schemas import AttachmentsBody, Definition
 from admin_api.schemas_live import ExplanationBody, GroupLimits, GroupUsage
 from coordinator.core.explain import UnknownBroker, UnknownGroup
 from coordinator.core.model import Dimension
+from coordinator.core.views import Explanation, GroupView
 from coordinator.ports import NotFound
 
 router = APIRouter(prefix="/quota/v1", tags=["quota"], responses=PROBLEMS)
 
 
+MAX_PAGE = 500
+"""Groups in one answer."""
+
+MAX_ROWS = 2_000
+"""Rows after which a page ends with its present group."""
+
+Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="groups in the answer, at most")]
+After = Annotated[str, Query(description="only groups whose name comes after this one")]
+
+_DECISION_POLLS = 200
+_DECISION_POLL_S = 0.005
+
+
 @router.get("/groups")
-async def list_definitions(backend: Backend) -> list[Definition]:
-    """Every resource group in full."""
+async def list_definitions(
+    request: Request,
+    response: Response,
+    backend: Backend,
+    limit: Limit = MAX_PAGE,
+    after: After = "",
+) -> list[Definition]:
+    """Every resource group in full; in pages, see the Link header."""
     catalogue = definitions.current_catalogue(backend.views)
-    found = (catalogue.groups[name] for name in sorted(catalogue.groups))
-    return [Definition.of(versioned, catalogue.attachments) for versioned in found]
+    names = [name for name in sorted(catalogue.groups) if name > after]
+    page = names[:limit]
+    _link_next(request, response, names, limit, page[-1] if page else after)
+    attached = AttachmentsBody.by_group(catalogue.attachments, page)
+    return [Definition.of(catalogue.groups[name], attached[name]) for name in page]
 
 
 @router.get("/groups/{name:path}")
-async def get_definition(name: GroupName, backend: Backend) -> Definition:
+async def get_definition(name: GroupName, response: Response, backend: Backend) -> Definition:
     """One resource group in full: limits, our own settings, versions and attachments."""
     try:
         found = await backend.store.read_group(name)
     except NotFound as error:
         raise ApiError(404, NO_SUCH_GROUP) from error
-    return Definition.of(found, definitions.current_catalogue(backend.views).attachments)
+    response.headers["ETag"] = etag_of(found.version)
+    attachments = definitions.current_catalogue(backend.views).attachments
+    return Definition.of(found, AttachmentsBody.by_group(attachments, [name])[name])
 
 
 @router.get("/usage")
-async def list_usage(backend: Backend) -> list[GroupUsage]:
-    """What every broker admits of every group."""
-    return [GroupUsage.of(view) for view in backend.views.group_views()]
+async def list_usage(
+    request: Request,
+    response: Response,
+    backend: Backend,
+    limit: Limit = MAX_PAGE,
+    after: After = "",
+) -> list[GroupUsage]:
+    """What every broker admits of every group; in pages, see the Link header."""
+    page = await _page(request, response, backend.views, limit, after)
+    return [GroupUsage.of(view) for view in page]
 
 
 @router.get("/usage/{name:path}")
 async def get_usage(name: GroupName, backend: Backend) -> GroupUsage:
     """What every broker admits of one group."""
-    for view in backend.views.group_views():
-        if view.group == name:
-            return GroupUsage.of(view)
-    raise ApiError(404, NO_SUCH_GROUP)
+    try:
+        return GroupUsage.of(backend.views.group_view(name))
+    except UnknownGroup as error:
+        raise ApiError(404, NO_SUCH_GROUP) from error
 
 
 @router.get("/limits")
-async def list_limits(backend: Backend) -> list[GroupLimits]:
-    """Every group's limit for the cluster and the local limits that are in force."""
-    return [GroupLimits.of(view) for view in backend.views.group_views()]
+async def list_limits(
+    request: Request,
+    response: Response,
+    backend: Backend,
+    limit: Limit = MAX_PAGE,
+    after: After = "",
+) -> list[GroupLimits]:
+    """Every group's limit for the cluster and the local limits in force; in pages, as the usage."""
+    page = await _page(request, response, backend.views, limit, after)
+    return [GroupLimits.of(view) for view in page]
 
 
 @router.get("/explain/{name:path}")
@@ -67,8 +116,48 @@ async def explain(
 ) -> ExplanationBody:
     """Why a broker's local limit is what it is."""
     try:
-        return ExplanationBody.of(backend.views.explain(name, dimension, broker))
+        return ExplanationBody.of(await _decided(backend.views, name, dimension, broker))
     except UnknownGroup as error:
         raise ApiError(404, NO_SUCH_GROUP) from error
     except UnknownBroker as error:
         raise ApiError(404, f"Broker {error} is no member") from error
+
+
+async def _page(
+    request: Request, response: Response, views: Views, limit: int, after: str
+) -> list[GroupView]:
+    names = [name for name in sorted(views.catalogue().groups) if name > after]
+    page: list[GroupView] = []
+    rows = 0
+    for name in names[:limit]:
+        if rows >= MAX_ROWS:
+            break
+        with contextlib.suppress(UnknownGroup):  # deleted since the names were listed
+            page.append(views.group_view(name))
+            rows += len(page[-1].brokers)
+        after = name
+        await asyncio.sleep(0)  # the gate lives on this event loop too
+    _link_next(request, response, names, limit, after)
+    return page
+
+
+def _link_next(
+    request: Request, response: Response, names: list[str], limit: int, last: str
+) -> None:
+    if names and names[-1] > last:
+        query = urlencode({"limit": limit, "after": last})
+        response.headers["Link"] = f'<{request.url.path}?{query}>; rel="next"'
+
+
+async def _decided(
+    views: Views, group: str, dimension: Dimension, broker: str | None
+) -> Explanation:
+    """The explanation, waiting a moment for the first decision on a group that is new."""
+    for _ in range(_DECISION_POLLS):
+        try:
+            return views.explain(group, dimension, broker)
+        except UnknownGroup:
+            if group not in views.catalogue().groups:
+                raise
+        await asyncio.sleep(_DECISION_POLL_S)
+    raise ApiError(503, "Nothing is decided on this ResourceGroup yet; try again")

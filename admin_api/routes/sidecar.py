@@ -12,6 +12,9 @@ from coordinator.core.views import HealthView
 
 router = APIRouter(prefix="/quota/v1", tags=["sidecar"], responses=PROBLEMS)
 
+#: For whoever watches over the process and has no token.
+open_router = APIRouter(prefix="/quota/v1", tags=["sidecar"], responses=PROBLEMS)
+
 _WHY_NOT_READY = {
     Lifecycle.STARTING: "it has not joined the other sidecars yet",
     Lifecycle.LEARNING: "it waits for every member to say what it uses",
@@ -32,7 +35,7 @@ async def get_health(backend: Backend) -> Health:
     return Health.of(backend.views.health())
 
 
-@router.get("/ready")
+@open_router.get("/ready")
 async def get_ready(backend: Backend) -> Ready:
     """200 when this sidecar may be given traffic, 503 and the reason when not."""
     health = backend.views.health()

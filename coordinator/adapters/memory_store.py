@@ -1,26 +1,34 @@
 """The group store in memory: deterministic and complete, for tests and for a single process.
 
-Several sidecars can share one. A counter stands for ZooKeeper's zxid, so configuration versions grow
-across delete and re-create, while a group's version starts at 0 again, as a ZooKeeper node's does.
-Listeners are called before the write returns. What could not be written to ZooKeeper is refused here
-too, by the same codec.
+Several sidecars can share one. A counter stands for ZooKeeper's zxid, so versions grow across delete and
+re-create. Listeners are called before the write returns. What could not be written to ZooKeeper is
+refused here too, by the same codec.
 """
 
 from __future__ import annotations
 
+import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
 from coordinator.core.model import Attachments, ResourceGroup
 from coordinator.ports import (
+    ANYTHING,
+    AUDIT_LENGTH,
+    NOBODY,
     AlreadyExists,
+    Anything,
+    AuditEntry,
     Catalogue,
     InUse,
     NotFound,
+    Origin,
     StoreUnreachable,
     VersionConflict,
     Versioned,
 )
+from coordinator.wire.audit import State, decode_audit_entry, encode_audit_entry
 from coordinator.wire.documents import encode_group, validate_name
 
 
@@ -38,6 +46,8 @@ class MemoryStore:
         self._tenants: dict[str, str] = {}
         self._namespaces: dict[str, str] = {}
         self._zxid = 0
+        self._recorded = -1
+        self._trail: deque[AuditEntry] = deque(maxlen=AUDIT_LENGTH)
 
     def watch(self, listener: Callable[[Catalogue], None]) -> None:
         """Call the listener with the whole catalogue now and after every change."""
@@ -49,58 +59,120 @@ class MemoryStore:
         self._check_reachable()
         return self._find(name)
 
-    async def create_group(self, group: ResourceGroup) -> Versioned:
+    async def create_group(self, group: ResourceGroup, *, by: Origin = NOBODY) -> Versioned:
         """Create a group; raises AlreadyExists, StoreUnreachable, ValueError."""
         self._check_reachable()
         encode_group(group)
         if group.name in self._groups:
             raise AlreadyExists(f"there is a resource group {group.name} already")
-        return self._write(group, 0)
+        return self._write(group, None, by)
 
-    async def update_group(self, group: ResourceGroup, version: int) -> Versioned:
+    async def update_group(
+        self, group: ResourceGroup, version: int, *, by: Origin = NOBODY
+    ) -> Versioned:
         """Replace a definition; raises NotFound, VersionConflict, StoreUnreachable, ValueError."""
         self._check_reachable()
         encode_group(group)
-        if self._find(group.name).version != version:
+        current = self._find(group.name)
+        if current.version != version:
             raise VersionConflict(f"resource group {group.name} was changed meanwhile")
-        return self._write(group, version + 1)
+        return self._write(group, current.group, by)
 
-    async def delete_group(self, name: str) -> None:
-        """Delete a group; raises NotFound, InUse, StoreUnreachable."""
+    async def delete_group(
+        self, name: str, *, version: int | None = None, by: Origin = NOBODY
+    ) -> None:
+        """Delete a group; raises NotFound, InUse, VersionConflict, StoreUnreachable."""
         self._check_reachable()
-        self._find(name)
+        current = self._find(name)
+        if version is not None and current.version != version:
+            raise VersionConflict(f"resource group {name} was changed meanwhile")
         if name in self._tenants.values() or name in self._namespaces.values():
             raise InUse(f"resource group {name} is in use")
         del self._groups[name]
+        self._record(f"groups/{name}", current.group, None, by)
         self._tell()
 
-    async def attach_tenant(self, tenant: str, group: str) -> None:
-        """Attach a tenant; raises NotFound, StoreUnreachable, ValueError."""
-        self._attach(self._tenants, validate_name(tenant), group)
-
-    async def attach_namespace(self, tenant: str, namespace: str, group: str) -> None:
-        """Attach a namespace; raises NotFound, StoreUnreachable, ValueError."""
-        owner = f"{validate_name(tenant)}/{validate_name(namespace)}"
-        self._attach(self._namespaces, owner, group)
-
-    async def detach_tenant(self, tenant: str) -> None:
-        """Detach a tenant; raises StoreUnreachable, ValueError."""
-        self._detach(self._tenants, validate_name(tenant))
-
-    async def detach_namespace(self, tenant: str, namespace: str) -> None:
-        """Detach a namespace; raises StoreUnreachable, ValueError."""
-        self._detach(self._namespaces, f"{validate_name(tenant)}/{validate_name(namespace)}")
-
-    def _attach(self, attachments: dict[str, str], owner: str, group: str) -> None:
+    async def attach_tenant(
+        self,
+        tenant: str,
+        group: str,
+        *,
+        expected: str | Anything | None = ANYTHING,
+        by: Origin = NOBODY,
+    ) -> None:
+        """Attach a tenant; raises NotFound, VersionConflict, StoreUnreachable, ValueError."""
         self._check_reachable()
         self._find(group)
-        attachments[owner] = group
-        self._tell()
+        self._attach("tenants", self._tenants, validate_name(tenant), group, expected, by)
 
-    def _detach(self, attachments: dict[str, str], owner: str) -> None:
+    async def attach_namespace(
+        self,
+        tenant: str,
+        namespace: str,
+        group: str,
+        *,
+        expected: str | Anything | None = ANYTHING,
+        by: Origin = NOBODY,
+    ) -> None:
+        """Attach a namespace; raises NotFound, VersionConflict, StoreUnreachable, ValueError."""
+        owner = f"{validate_name(tenant)}/{validate_name(namespace)}"
         self._check_reachable()
-        if attachments.pop(owner, None) is not None:
-            self._tell()
+        self._find(group)
+        self._attach("namespaces", self._namespaces, owner, group, expected, by)
+
+    async def detach_tenant(
+        self, tenant: str, *, expected: str | Anything | None = ANYTHING, by: Origin = NOBODY
+    ) -> None:
+        """Detach a tenant; raises VersionConflict, StoreUnreachable, ValueError."""
+        self._attach("tenants", self._tenants, validate_name(tenant), None, expected, by)
+
+    async def detach_namespace(
+        self,
+        tenant: str,
+        namespace: str,
+        *,
+        expected: str | Anything | None = ANYTHING,
+        by: Origin = NOBODY,
+    ) -> None:
+        """Detach a namespace; raises VersionConflict, StoreUnreachable, ValueError."""
+        owner = f"{validate_name(tenant)}/{validate_name(namespace)}"
+        self._attach("namespaces", self._namespaces, owner, None, expected, by)
+
+    async def audit_entries(self, limit: int, before: int | None = None) -> tuple[AuditEntry, ...]:
+        """The newest entries, newest first; raises StoreUnreachable."""
+        self._check_reachable()
+        wanted = [entry for entry in self._trail if before is None or entry.id < before]
+        return tuple(reversed(wanted[-limit:]))
+
+    async def audit_entry(self, entry_id: int) -> AuditEntry:
+        """One entry; raises NotFound, StoreUnreachable."""
+        self._check_reachable()
+        for entry in self._trail:
+            if entry.id == entry_id:
+                return entry
+        raise NotFound(f"there is no audit entry {entry_id}")
+
+    def _attach(
+        self,
+        kind: str,
+        attachments: dict[str, str],
+        owner: str,
+        group: str | None,
+        expected: str | Anything | None,
+        by: Origin,
+    ) -> None:
+        self._check_reachable()
+        before = attachments.get(owner)
+        if expected is not ANYTHING and before != expected:
+            raise VersionConflict(f"{owner} was attached otherwise meanwhile")
+        if before == group:
+            return
+        if group is None:
+            del attachments[owner]
+        else:
+            attachments[owner] = group
+        self._record(f"{kind}/{owner}", before, group, by)
+        self._tell()
 
     def _check_reachable(self) -> None:
         if not self.reachable:
@@ -112,12 +184,20 @@ class MemoryStore:
         except KeyError as error:
             raise NotFound(f"there is no resource group {name}") from error
 
-    def _write(self, group: ResourceGroup, version: int) -> Versioned:
+    def _write(self, group: ResourceGroup, before: ResourceGroup | None, by: Origin) -> Versioned:
         self._zxid += 1
-        written = Versioned(replace(group, configuration_version=self._zxid), version)
+        written = Versioned(replace(group, configuration_version=self._zxid), self._zxid)
         self._groups[group.name] = written
+        self._record(f"groups/{group.name}", before, group, by)
         self._tell()
         return written
+
+    def _record(self, subject: str, before: State, after: State, by: Origin) -> None:
+        # Through the codec, as in ZooKeeper: what cannot be read back must not be written.
+        document = encode_audit_entry(subject, before, after, by)
+        at_ms = time.time_ns() // 1_000_000
+        self._recorded += 1
+        self._trail.append(decode_audit_entry(self._recorded, at_ms, document))
 
     def _tell(self) -> None:
         catalogue = self._snapshot()

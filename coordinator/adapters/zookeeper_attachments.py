@@ -26,12 +26,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from kazoo.client import TransactionRequest
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
+from coordinator.adapters.zookeeper_audit import ZooKeeperAudit
 from coordinator.adapters.zookeeper_session import ZooKeeperSession
-from coordinator.ports import NotFound, VersionConflict
+from coordinator.ports import ANYTHING, Anything, NotFound, Origin, VersionConflict
 from coordinator.wire.documents import (
     DocumentError,
     decode_attachment,
@@ -70,108 +72,147 @@ class Owner:
         return f"attachments/namespaces/{self.tenant}/{self.namespace}"
 
     @property
+    def subject(self) -> str:
+        """What the audit trail calls it."""
+        if self.namespace is None:
+            return f"tenants/{self.tenant}"
+        return f"namespaces/{self.tenant}/{self.namespace}"
+
+    @property
     def use(self) -> str:
         """The use's name below its group's node; a comma is in neither name."""
         return self.tenant if self.namespace is None else f"{self.tenant},{self.namespace}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Current:
+    """An attachment as it was read.
+
+    ``version`` is None when there is none, ``group`` also when it cannot be read; ``uses`` are the
+    nodes that stand for it.
+    """
+
+    version: int | None = None
+    group: str | None = None
+    uses: frozenset[str] = frozenset()
+
+
 class AttachmentWriter:
     """Attaches and detaches, by the protocol above."""
 
-    def __init__(self, session: ZooKeeperSession) -> None:
+    def __init__(self, session: ZooKeeperSession, audit: ZooKeeperAudit) -> None:
         self._session = session
+        self._audit = audit
 
-    async def attach(self, owner: Owner, group: str) -> None:
-        """Attach an owner to a group, replacing an earlier attachment.
+    async def attach(
+        self, owner: Owner, group: str, expected: str | Anything | None, by: Origin
+    ) -> None:
+        """Attach an owner to a group, replacing an earlier attachment, the expected one.
 
         Raises:
             NotFound: there is no such group.
             StoreUnreachable: ZooKeeper did not answer; the owner is attached or as it was before.
-            VersionConflict: somebody else kept changing this very attachment.
+            VersionConflict: it was attached to something else than expected, or somebody else kept
+                changing this very attachment.
         """
+        await self._audit.prepare()
         path = self._session.path(owner.attachment)
         parent = path.rpartition("/")[0]
         await self._session.call(lambda client: client.ensure_path_async(parent))
         for _ in range(_MAX_TRIES):
             if not await self._exists(self._session.path("groups", group)):
                 raise NotFound(f"there is no resource group {group}")
-            if await self._try_attach(owner, group):
+            current = await self._read(owner)
+            _check(owner, current, expected)
+            if await self._try_attach(owner, group, current, by):
                 return
         raise VersionConflict(f"the attachment of {owner.use} kept changing")
 
-    async def detach(self, owner: Owner) -> None:
-        """Detach an owner; not attached is fine.
+    async def detach(self, owner: Owner, expected: str | Anything | None, by: Origin) -> None:
+        """Detach an owner; not attached is fine, unless something else is expected.
 
         Raises:
             StoreUnreachable: ZooKeeper did not answer; the owner is detached or as it was before.
-            VersionConflict: somebody else kept changing this very attachment.
+            VersionConflict: it was attached to something else than expected, or somebody else kept
+                changing this very attachment.
         """
+        await self._audit.prepare()
         for _ in range(_MAX_TRIES):
-            if await self._try_detach(owner):
+            current = await self._read(owner)
+            _check(owner, current, expected)
+            if await self._try_detach(owner, current, by):
                 return
         raise VersionConflict(f"the attachment of {owner.use} kept changing")
 
-    async def _try_attach(self, owner: Owner, group: str) -> bool:
+    async def _try_attach(self, owner: Owner, group: str, current: _Current, by: Origin) -> bool:
         path = self._session.path(owner.attachment)
         document = encode_attachment(group)
         new_use = self._use(group, owner)
-        version, old_uses = await self._read(owner)
         use_exists = await self._exists(new_use)
+        if use_exists and current.group == group and current.uses == {new_use}:
+            return True
 
         def write(transaction: TransactionRequest) -> None:
-            if version is None:
+            if current.version is None:
                 transaction.create(path, document)
             else:
-                transaction.set_data(path, document, version)
+                transaction.set_data(path, document, current.version)
             if use_exists:
                 transaction.check(new_use, -1)
             else:
                 transaction.create(new_use)
-            for use in old_uses - {new_use}:
+            for use in current.uses - {new_use}:
                 transaction.delete(use)
+            self._audit.record(transaction, owner.subject, current.group, group, by)
 
         return await self._wins(write)
 
-    async def _try_detach(self, owner: Owner) -> bool:
+    async def _try_detach(self, owner: Owner, current: _Current, by: Origin) -> bool:
         path = self._session.path(owner.attachment)
-        version, uses = await self._read(owner)
-        if version is None:
+        if current.version is None:
             return True
 
         def write(transaction: TransactionRequest) -> None:
-            transaction.delete(path, version)
-            for use in uses:
+            transaction.delete(path, current.version)
+            for use in current.uses:
                 transaction.delete(use)
+            self._audit.record(transaction, owner.subject, current.group, None, by)
 
         return await self._wins(write)
 
     async def _wins(self, write: Callable[[TransactionRequest], None]) -> bool:
         try:
-            await self._session.transact(write)
+            results: list[Any] = await self._session.transact(write)
         except _RACE_LOST:
             return False
+        await self._audit.recorded(results)
         return True
 
-    async def _read(self, owner: Owner) -> tuple[int | None, frozenset[str]]:
-        """The attachment's version, None if there is none, and the uses that stand for it."""
+    async def _read(self, owner: Owner) -> _Current:
         path = self._session.path(owner.attachment)
         try:
             data, stat = await self._session.call(lambda client: client.get_async(path))
         except NoNodeError:
-            return None, frozenset()
+            return _Current()
+        group = None
         try:
-            groups = [decode_attachment(data)]
+            group = decode_attachment(data)
+            groups = [group]
         except DocumentError:
             directory = self._session.path("groups")
             groups = await self._session.call(lambda client: client.get_children_async(directory))
         uses = [self._use(group, owner) for group in groups]
         exist = await asyncio.gather(*map(self._exists, uses))
-        return stat.version, frozenset(
-            use for use, exists in zip(uses, exist, strict=True) if exists
-        )
+        there = (use for use, exists in zip(uses, exist, strict=True) if exists)
+        return _Current(stat.version, group, frozenset(there))
 
     async def _exists(self, path: str) -> bool:
         return await self._session.call(lambda client: client.exists_async(path)) is not None
 
     def _use(self, group: str, owner: Owner) -> str:
         return self._session.path("groups", group, owner.use)
+
+
+def _check(owner: Owner, current: _Current, expected: str | Anything | None) -> None:
+    if expected is not ANYTHING and current.group != expected:
+        raise VersionConflict(f"{owner.subject} was attached otherwise meanwhile")

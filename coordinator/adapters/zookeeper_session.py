@@ -177,8 +177,8 @@ class ZooKeeperSession:
         except ZookeeperError as error:
             raise _translated(error) from error
 
-    async def transact(self, build: Callable[[TransactionRequest], None]) -> None:
-        """Carry out several writes, all or none.
+    async def transact(self, build: Callable[[TransactionRequest], None]) -> list[Any]:
+        """Carry out several writes, all or none; return kazoo's result of each.
 
         Raises:
             As `call`, for the first write that failed; then nothing was changed.
@@ -191,11 +191,13 @@ class ZooKeeperSession:
 
         # kazoo answers with exceptions as values; those before and after the one that failed only
         # say that they were rolled back or never tried.
-        for result in await self.call(commit):
+        results: list[Any] = await self.call(commit)
+        for result in results:
             if isinstance(result, ZookeeperError) and not isinstance(
                 result, RolledBackError | RuntimeInconsistency
             ):
                 raise _translated(result)
+        return results
 
     def post(self, function: Callable[..., None], *args: Any) -> None:
         """Call a function on the loop's thread: the only thing that kazoo's threads may do."""

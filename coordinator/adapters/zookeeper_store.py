@@ -1,9 +1,8 @@
 """Group definitions and attachments in ZooKeeper.
 
-A definition is the document of ``groups/<name>``. Compare-and-set is ZooKeeper's own: a write names the
-node's version. The definition's configuration version is the node's mzxid, the number of the
-transaction that wrote it, which grows across delete and re-create where the node's version starts
-again. Attachments, and why a group that is in use cannot be deleted: `zookeeper_attachments`.
+A definition is the document of ``groups/<name>``; its version is the node's mzxid, the number of the
+transaction that wrote it. How definitions are written: `zookeeper_definitions`. Attachments, and why a
+group that is in use cannot be deleted: `zookeeper_attachments`. Who changed what: `zookeeper_audit`.
 
 Every sidecar copies all of it (`zookeeper_mirror`) and hands snapshots to its listeners. An entry that
 cannot be read, because somebody wrote nonsense, because a newer release wrote it, or because ZooKeeper
@@ -17,27 +16,26 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import structlog
-from kazoo.client import KazooClient
-from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
 
 from coordinator.adapters.zookeeper_attachments import AttachmentWriter, Owner
+from coordinator.adapters.zookeeper_audit import ZooKeeperAudit
+from coordinator.adapters.zookeeper_definitions import DefinitionWriter
 from coordinator.adapters.zookeeper_mirror import Node, ZooKeeperMirror
 from coordinator.adapters.zookeeper_session import ZooKeeperSession
 from coordinator.core.model import Attachments, ResourceGroup
 from coordinator.ports import (
-    AlreadyExists,
+    ANYTHING,
+    NOBODY,
+    Anything,
+    AuditEntry,
     Catalogue,
-    InUse,
-    NotFound,
-    Unreadable,
-    VersionConflict,
+    Origin,
     Versioned,
 )
 from coordinator.wire.documents import (
     DocumentError,
     decode_attachment,
     decode_group,
-    encode_group,
     validate_name,
 )
 
@@ -54,7 +52,9 @@ class ZooKeeperStore:
 
     def __init__(self, session: ZooKeeperSession) -> None:
         self._session = session
-        self._attachments = AttachmentWriter(session)
+        self._audit = ZooKeeperAudit(session)
+        self._definitions = DefinitionWriter(session, self._audit)
+        self._attachments = AttachmentWriter(session, self._audit)
         self._groups_path = session.path("groups")
         self._tenants_path = session.path("attachments", "tenants")
         self._namespaces_path = session.path("attachments", "namespaces")
@@ -104,86 +104,91 @@ class ZooKeeperStore:
             Unreadable: there is one, but its definition cannot be understood.
             StoreUnreachable: ZooKeeper did not answer.
         """
-        path = self._group_path(name)
-        try:
-            data, stat = await self._session.call(lambda client: client.get_async(path))
-            return Versioned(decode_group(name, data, stat.mzxid), stat.version)
-        except NoNodeError as error:
-            raise NotFound(f"there is no resource group {name}") from error
-        except DocumentError as error:
-            raise Unreadable(f"resource group {name}: {error}") from error
+        return await self._definitions.read(name)
 
-    async def create_group(self, group: ResourceGroup) -> Versioned:
+    async def create_group(self, group: ResourceGroup, *, by: Origin = NOBODY) -> Versioned:
         """Create a group.
 
         Raises:
             AlreadyExists: there is one of that name.
             StoreUnreachable: ZooKeeper did not answer; the group may exist now or not.
         """
-        path, data = self._group_path(group.name), encode_group(group)
+        return await self._definitions.create(group, by)
 
-        def create(client: KazooClient) -> object:
-            return client.create_async(path, data, makepath=True, include_data=True)
-
-        try:
-            _, stat = await self._session.call(create)
-        except NodeExistsError as error:
-            raise AlreadyExists(f"there is a resource group {group.name} already") from error
-        return Versioned(decode_group(group.name, data, stat.mzxid), stat.version)
-
-    async def update_group(self, group: ResourceGroup, version: int) -> Versioned:
+    async def update_group(
+        self, group: ResourceGroup, version: int, *, by: Origin = NOBODY
+    ) -> Versioned:
         """Replace a group's definition if it still has that version.
 
         Raises:
             NotFound: there is no such group.
             VersionConflict: it has another version.
+            Unreadable: there is one, but its definition cannot be understood.
             StoreUnreachable: ZooKeeper did not answer; the definition is the old or the new one.
         """
-        path, data = self._group_path(group.name), encode_group(group)
-        if version < 0:  # to ZooKeeper, -1 is "whatever version it has"
-            raise VersionConflict(f"no resource group has version {version}")
-        try:
-            stat = await self._session.call(lambda client: client.set_async(path, data, version))
-        except NoNodeError as error:
-            raise NotFound(f"there is no resource group {group.name}") from error
-        except BadVersionError as error:
-            raise VersionConflict(f"resource group {group.name} was changed meanwhile") from error
-        return Versioned(decode_group(group.name, data, stat.mzxid), stat.version)
+        return await self._definitions.update(group, version, by)
 
-    async def delete_group(self, name: str) -> None:
+    async def delete_group(
+        self, name: str, *, version: int | None = None, by: Origin = NOBODY
+    ) -> None:
         """Delete a group, whether its definition can be read or not.
 
         Raises:
             NotFound: there is no such group.
             InUse: something is attached to it.
+            VersionConflict: it has another version than the one given.
             StoreUnreachable: ZooKeeper did not answer; the group may be gone or not.
         """
-        path = self._group_path(name)
-        try:
-            await self._session.call(lambda client: client.delete_async(path))
-        except NoNodeError as error:
-            raise NotFound(f"there is no resource group {name}") from error
-        except NotEmptyError as error:
-            raise InUse(f"resource group {name} is in use") from error
+        await self._definitions.delete(name, version, by)
 
-    async def attach_tenant(self, tenant: str, group: str) -> None:
+    async def attach_tenant(
+        self,
+        tenant: str,
+        group: str,
+        *,
+        expected: str | Anything | None = ANYTHING,
+        by: Origin = NOBODY,
+    ) -> None:
         """Attach a tenant; see `AttachmentWriter.attach`."""
-        await self._attachments.attach(Owner(tenant), validate_name(group))
+        await self._attachments.attach(Owner(tenant), validate_name(group), expected, by)
 
-    async def attach_namespace(self, tenant: str, namespace: str, group: str) -> None:
+    async def attach_namespace(
+        self,
+        tenant: str,
+        namespace: str,
+        group: str,
+        *,
+        expected: str | Anything | None = ANYTHING,
+        by: Origin = NOBODY,
+    ) -> None:
         """Attach a namespace; see `AttachmentWriter.attach`."""
-        await self._attachments.attach(Owner(tenant, namespace), validate_name(group))
+        owner = Owner(tenant, namespace)
+        await self._attachments.attach(owner, validate_name(group), expected, by)
 
-    async def detach_tenant(self, tenant: str) -> None:
+    async def detach_tenant(
+        self, tenant: str, *, expected: str | Anything | None = ANYTHING, by: Origin = NOBODY
+    ) -> None:
         """Detach a tenant; see `AttachmentWriter.detach`."""
-        await self._attachments.detach(Owner(tenant))
+        await self._attachments.detach(Owner(tenant), expected, by)
 
-    async def detach_namespace(self, tenant: str, namespace: str) -> None:
+    async def detach_namespace(
+        self,
+        tenant: str,
+        namespace: str,
+        *,
+        expected: str | Anything | None = ANYTHING,
+        by: Origin = NOBODY,
+    ) -> None:
         """Detach a namespace; see `AttachmentWriter.detach`."""
-        await self._attachments.detach(Owner(tenant, namespace))
+        await self._attachments.detach(Owner(tenant, namespace), expected, by)
 
-    def _group_path(self, name: str) -> str:
-        return f"{self._groups_path}/{validate_name(name)}"
+    async def audit_entries(self, limit: int, before: int | None = None) -> tuple[AuditEntry, ...]:
+        """The newest entries, newest first; raises StoreUnreachable."""
+        return await self._audit.entries(limit, before)
+
+    async def audit_entry(self, entry_id: int) -> AuditEntry:
+        """One entry; raises NotFound, StoreUnreachable."""
+        return await self._audit.entry(entry_id)
 
     def _apply(self, path: str, node: Node | None) -> None:
         try:
@@ -231,7 +236,7 @@ class ZooKeeperStore:
 
 
 def _versioned(name: str, node: Node) -> Versioned:
-    return Versioned(decode_group(name, node.data, node.modified_zxid), node.version)
+    return Versioned(decode_group(name, node.data, node.modified_zxid), node.modified_zxid)
 
 
 def _check_name(name: str) -> None:

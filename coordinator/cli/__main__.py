@@ -13,7 +13,18 @@ import httpx
 import typer
 from typer.core import TyperGroup
 
-from coordinator.cli import doctor, explain, groups, sidecar, status, top
+from coordinator.cli import (
+    audit,
+    doctor,
+    explain,
+    files,
+    groups,
+    report,
+    sidecar,
+    simulate,
+    status,
+    top,
+)
 from coordinator.cli.failures import CommandFailed
 from coordinator.cli.session import Session
 
@@ -86,11 +97,17 @@ def root(
 
 
 app.add_typer(groups.app, name="groups")
+groups.app.command("apply")(files.apply)
+groups.app.command("export")(files.export)
+app.add_typer(audit.app, name="audit")
+app.command("import")(files.import_groups)
 app.command("status")(status.status)
 app.command("top")(top.top)
 app.command("explain")(explain.explain)
 app.command("doctor")(doctor.doctor)
 app.command("sidecar")(sidecar.sidecar)
+app.command("report")(report.report)
+app.command("simulate")(simulate.simulate)
 
 
 def main() -> None:

@@ -36,9 +36,21 @@ class Definition(TypedDict):
     law: str
     overshootPolicy: str
     partitionPolicy: str
-    version: int
     configurationVersion: int
     attachments: Attachments
+
+
+class AuditEntry(TypedDict):
+    """One change: ``before`` and ``after`` are a definition's fields, a group's name, or None."""
+
+    id: int
+    atMillis: int
+    actor: str
+    address: str
+    undoes: int | None
+    subject: str
+    before: dict[str, int | str] | str | None
+    after: dict[str, int | str] | str | None
 
 
 class BrokerUsage(TypedDict):

@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import httpx
 
-from coordinator.cli.answers import Definition, Explanation, GroupUsage, Health
+from coordinator.cli.answers import AuditEntry, Definition, Explanation, GroupUsage, Health
 from coordinator.cli.failures import CommandFailed, WrongUse
 
 _TIMEOUT_S = 10.0
@@ -61,15 +61,23 @@ class AdminClient:
 
     def definitions(self) -> list[Definition]:
         """Every resource group in full."""
-        return cast("list[Definition]", self._read("/quota/v1/groups"))
+        return cast("list[Definition]", self._read_pages("/quota/v1/groups"))
 
     def definition(self, name: str) -> Definition:
         """One resource group in full."""
         return cast("Definition", self._read(f"/quota/v1/groups/{_segment(name)}"))
 
-    def put_group(self, name: str, fields: Mapping[str, int | str]) -> None:
-        """Create a group or change the fields that are given."""
-        self._send("PUT", f"/admin/v2/resourcegroups/{_segment(name)}", dict(fields))
+    def tagged_definition(self, name: str) -> tuple[Definition, str]:
+        """One resource group in full, and the tag of this very definition."""
+        response = self._send("GET", f"/quota/v1/groups/{_segment(name)}")
+        return cast("Definition", self._json(response)), response.headers.get("etag", "*")
+
+    def put_group(
+        self, name: str, fields: Mapping[str, int | str], condition: Mapping[str, str] | None = None
+    ) -> None:
+        """Create a group or change the fields that are given, if the condition's header allows it."""
+        path = f"/admin/v2/resourcegroups/{_segment(name)}"
+        self._send("PUT", path, dict(fields), headers=condition)
 
     def delete_group(self, name: str) -> None:
         """Delete a group."""
@@ -89,7 +97,7 @@ class AdminClient:
 
     def usage(self) -> list[GroupUsage]:
         """What every broker admits of every group."""
-        return cast("list[GroupUsage]", self._read("/quota/v1/usage"))
+        return cast("list[GroupUsage]", self._read_pages("/quota/v1/usage"))
 
     def group_usage(self, group: str) -> GroupUsage:
         """What every broker admits of one group."""
@@ -104,6 +112,14 @@ class AdminClient:
         """How the sidecar is."""
         return cast("Health", self._read("/quota/v1/health"))
 
+    def audit_entries(self, limit: int) -> list[AuditEntry]:
+        """The newest changes, newest first."""
+        return cast("list[AuditEntry]", self._read("/quota/v1/audit", {"limit": str(limit)}))
+
+    def roll_back(self, entry_id: int) -> None:
+        """Undo one change."""
+        self._send("POST", f"/quota/v1/audit/{entry_id}/rollback")
+
     def faults(self) -> dict[str, str]:
         """Entries of the store that cannot be read: path to reason."""
         return cast("dict[str, str]", self._read("/quota/v1/catalogue/faults"))
@@ -116,7 +132,19 @@ class AdminClient:
         return (parsedate_to_datetime(stamp) - datetime.now(UTC)).total_seconds()
 
     def _read(self, path: str, query: Mapping[str, str] | None = None) -> Any:
-        response = self._send("GET", path, query=query)
+        return self._json(self._send("GET", path, query=query))
+
+    def _read_pages(self, path: str) -> list[Any]:
+        """A whole list; each page names the next one in its Link header (RFC 8288)."""
+        found: list[Any] = []
+        following: str | None = path
+        while following is not None:
+            response = self._send("GET", following)
+            found += self._json(response)
+            following = response.links.get("next", {}).get("url")
+        return found
+
+    def _json(self, response: httpx.Response) -> Any:
         try:
             return response.json()
         except ValueError as error:
@@ -128,9 +156,10 @@ class AdminClient:
         path: str,
         body: Mapping[str, Any] | None = None,
         query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
         try:
-            response = self._http.request(method, path, json=body, params=query)
+            response = self._http.request(method, path, json=body, params=query, headers=headers)
         except httpx.TimeoutException as error:
             reason = f"{self.url} did not answer within {_TIMEOUT_S:g} s. {_HOW_TO_REACH}"
             raise CommandFailed(reason) from error

@@ -78,7 +78,7 @@ def get_group(context: typer.Context, name: Name) -> None:
     shown.add_row("overshoot policy", found["overshootPolicy"])
     shown.add_row("partition policy", found["partitionPolicy"])
     shown.add_row("attached", ", ".join(_owners(found["attachments"])) or "nothing")
-    shown.add_row("version", str(found["version"]))
+    shown.add_row("version", str(found["configurationVersion"]))
     console().print(shown)
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from coordinator.core.laws import LAWS
@@ -58,7 +59,7 @@ def encode_group(group: ResourceGroup) -> bytes:
         ValueError: the definition could not be read back, so it must not be written.
     """
     rates = {d.value: _UNLIMITED if (r := group.limits.of(d)) is None else r for d in Dimension}
-    data = _encode(
+    data = encode_fields(
         rates
         | {
             "law": group.law,
@@ -76,7 +77,7 @@ def decode_group(name: str, data: bytes, configuration_version: int) -> Resource
     Raises:
         DocumentError: the document is broken, newer than this code, or names what it does not know.
     """
-    fields = _decode(data)
+    fields = decode_fields(data)
     defaults = ResourceGroup(name, Rates())
     return ResourceGroup(
         name=name,
@@ -94,7 +95,7 @@ def decode_group(name: str, data: bytes, configuration_version: int) -> Resource
 
 def encode_attachment(group: str) -> bytes:
     """The document of a tenant's or namespace's attachment to a group."""
-    return _encode({"group": group})
+    return encode_fields({"group": group})
 
 
 def decode_attachment(data: bytes) -> str:
@@ -103,12 +104,12 @@ def decode_attachment(data: bytes) -> str:
     Raises:
         DocumentError: the document is broken, newer than this code, or its group's name is no name.
     """
-    return _name(_text(_decode(data), "group"))
+    return _name(_text(decode_fields(data), "group"))
 
 
 def encode_member(api_address: str, version: str) -> bytes:
     """The document of a registered sidecar: where its admin API listens, which release it is."""
-    return _encode({"apiAddress": api_address, "version": version})
+    return encode_fields({"apiAddress": api_address, "version": version})
 
 
 def decode_member(data: bytes) -> str:
@@ -117,15 +118,21 @@ def decode_member(data: bytes) -> str:
     Raises:
         DocumentError: the document is broken or newer than this code.
     """
-    return _text(_decode(data), "apiAddress")
+    return _text(decode_fields(data), "apiAddress")
 
 
-def _encode(fields: dict[str, Any]) -> bytes:
-    document = {"schema": SCHEMA} | fields
+def encode_fields(fields: Mapping[str, Any]) -> bytes:
+    """A document with these fields."""
+    document = {"schema": SCHEMA, **fields}
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _decode(data: bytes) -> dict[str, Any]:
+def decode_fields(data: bytes) -> dict[str, Any]:
+    """The fields of a document, not yet looked at.
+
+    Raises:
+        DocumentError: it is no document, or newer than this code.
+    """
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:  # a megabyte of "[" is deeper than the stack

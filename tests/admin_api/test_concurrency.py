@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import httpx
 import pytest
 
 from admin_api import definitions
 from admin_api.app import create_app
-from admin_api.backend import AdminBackend
 from coordinator.adapters.memory_store import MemoryStore
 from coordinator.core.model import Rates, ResourceGroup
-from coordinator.ports import Catalogue, Versioned
+from coordinator.ports import NOBODY, Catalogue, Origin, Versioned
 from tests.admin_api.world import World
 
 GROUPS = "/admin/v2/resourcegroups"
@@ -40,16 +40,18 @@ class SlowStore(MemoryStore):
 class BusyStore(MemoryStore):
     """Somebody else changes every group between our read and our write."""
 
-    async def update_group(self, group: ResourceGroup, version: int) -> Versioned:
+    async def update_group(
+        self, group: ResourceGroup, version: int, *, by: Origin = NOBODY
+    ) -> Versioned:
         """Lose against the other one."""
         current = await self.read_group(group.name)
         await super().update_group(ResourceGroup(group.name, Rates()), current.version)
-        return await super().update_group(group, version)
+        return await super().update_group(group, version, by=by)
 
 
 def client_of(world: World, store: MemoryStore) -> httpx.AsyncClient:
     """A client of a sidecar with another store; whether it hears of changes is up to the test."""
-    app = create_app(AdminBackend(store, world.broker, world.views))
+    app = create_app(replace(world.backend, store=store))
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://sidecar")
 
 

@@ -6,8 +6,10 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
+from coordinator.adapters.memory_store import MemoryStore
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.views import HealthView
+from coordinator.ports import Unreadable, Versioned
 from tests.admin_api.world import World
 
 GROUPS = "/admin/v2/resourcegroups"
@@ -134,3 +136,29 @@ async def test_unexpected_error_is_logged_once_and_told_nothing_of(
     assert [(entry["event"], entry["path"]) for entry in logs] == [
         ("request_failed", "/quota/v1/health")
     ]
+
+
+class CorruptStore(MemoryStore):
+    """Somebody with a ZooKeeper shell was here."""
+
+    async def read_group(self, name: str) -> Versioned:
+        """Fail."""
+        raise Unreadable(f"resource group {name}: not JSON")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", f"{GROUPS}/rg1"),
+        ("PUT", f"{GROUPS}/rg1"),
+        ("POST", f"{NAMESPACE}/rg1"),
+        ("GET", "/quota/v1/groups/rg1"),
+    ],
+)
+async def test_an_entry_that_cannot_be_read(world: World, method: str, path: str) -> None:
+    """409 says which and why; nobody overwrites what he cannot have seen."""
+    async with world.client(store=CorruptStore()) as client:
+        answer = await client.request(method, path, content=b"{}")
+
+    assert answer.status_code == 409
+    assert answer.json()["reason"] == "The store refused: resource group rg1: not JSON"

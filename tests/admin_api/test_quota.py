@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import httpx
 import pytest
 
+from admin_api.routes import quota
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.views import MemberView
 from tests.admin_api.world import HEALTHY, World
@@ -33,7 +35,6 @@ async def test_definition_in_full(client: httpx.AsyncClient, orders: str) -> Non
         "law": "max-min",
         "overshootPolicy": "balanced",
         "partitionPolicy": "hold",
-        "version": 0,
         "configurationVersion": 1,
         "attachments": {
             "tenants": ["public"],
@@ -219,3 +220,73 @@ async def test_openapi_describes_every_path_once(client: httpx.AsyncClient) -> N
     body = paths["/admin/v2/resourcegroups/{name}"]["put"]["requestBody"]
     fields = body["content"]["application/json"]["schema"]["properties"]
     assert list(fields)[:4] == list(UNLIMITED)
+
+
+@pytest.mark.parametrize("what", ["groups", "usage", "limits"])
+async def test_long_lists_come_in_pages(client: httpx.AsyncClient, what: str) -> None:
+    """The Link header leads from page to page, and the last one has none."""
+    names = ["a", "b", "c", "d", "e"]
+    for name in names:
+        await client.put(f"/admin/v2/resourcegroups/{name}", json={})
+
+    seen: list[list[str]] = []
+    url: str | None = f"/quota/v1/{what}?limit=2"
+    while url is not None:
+        page = await client.get(url)
+        seen.append([row["name" if what == "groups" else "group"] for row in page.json()])
+        url = page.links.get("next", {}).get("url")
+
+    assert seen == [["a", "b"], ["c", "d"], ["e"]]
+
+
+async def test_a_page_has_not_too_many_rows(
+    client: httpx.AsyncClient, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With many brokers a page ends earlier, and never without a group."""
+    monkeypatch.setattr(quota, "MAX_ROWS", 3)
+    world.throttle_orders()
+    for name in ("a", "b", "c"):
+        await client.put(f"/admin/v2/resourcegroups/{name}", json={})
+
+    first = await client.get("/quota/v1/usage")
+    second = await client.get(first.links["next"]["url"])
+
+    assert [row["group"] for row in first.json()] == ["a", "b"]
+    assert [row["group"] for row in second.json()] == ["c"]
+    assert "next" not in second.links
+
+
+@pytest.mark.parametrize("limit", ["0", "501", "many"])
+async def test_a_page_has_a_size_that_makes_sense(client: httpx.AsyncClient, limit: str) -> None:
+    """400 names the parameter."""
+    refused = await client.get(f"/quota/v1/usage?limit={limit}")
+
+    assert refused.status_code == 400
+    assert refused.json()["reason"].startswith("limit: ")
+
+
+async def test_explain_waits_for_the_first_decision(
+    client: httpx.AsyncClient, world: World, orders: str
+) -> None:
+    """A group that is new is not unknown."""
+    world.throttle_orders()
+    world.views.undecided.add("orders")
+    asking = asyncio.create_task(client.get("/quota/v1/explain/orders"))
+    await asyncio.wait({asking}, timeout=0.05)
+    assert not asking.done()
+
+    world.views.undecided.clear()
+
+    assert (await asking).status_code == 200
+
+
+async def test_explain_gives_up_when_nothing_is_decided(
+    client: httpx.AsyncClient, world: World, orders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer says to try again, not that there is no such group."""
+    monkeypatch.setattr(quota, "_DECISION_POLL_S", 0)
+    world.views.undecided.add("orders")
+
+    answer = await client.get("/quota/v1/explain/orders")
+
+    assert (answer.status_code, answer.json()["reason"][-9:]) == (503, "try again")

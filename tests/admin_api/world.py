@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+import httpx
 from fastapi import FastAPI
 
 from admin_api.app import create_app
 from admin_api.backend import AdminBackend
-from coordinator.adapters.memory import MemoryBrokerAdmin
+from coordinator.adapters.memory import MemoryBrokerAdmin, MemoryBus, MemoryTopic
 from coordinator.adapters.memory_store import MemoryStore
+from coordinator.core.events import ConnectionState
 from coordinator.core.explain import UnknownBroker, UnknownGroup
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import Dimension, Rates
@@ -21,7 +25,8 @@ from coordinator.core.views import (
     MemberView,
     WantView,
 )
-from coordinator.ports import Catalogue
+from coordinator.ports import BrokerRelay, Catalogue
+from coordinator.totals import TrafficTotals
 
 MILLI_NS = 1_000_000
 
@@ -47,25 +52,26 @@ class FixedViews:
     shown: Catalogue = field(default_factory=Catalogue)
     health_view: HealthView = HEALTHY
     rows: tuple[BrokerUsageView, ...] = ()
+    undecided: set[str] = field(default_factory=set)
+    counted: TrafficTotals = field(default_factory=TrafficTotals)
     explanations: dict[tuple[str, Dimension, str], Explanation] = field(default_factory=dict)
 
     def health(self) -> HealthView:
         """What the test says."""
         return self.health_view
 
-    def group_views(self) -> tuple[GroupView, ...]:
-        """Every group of the catalogue, each with the test's rows."""
-        groups = (self.shown.groups[name].group for name in sorted(self.shown.groups))
-        return tuple(
-            GroupView(
-                g.name, g.limits, g.law, g.overshoot_policy, g.configuration_version, self.rows
-            )
-            for g in groups
+    def group_view(self, group: str) -> GroupView:
+        """A group of the catalogue with the test's rows."""
+        if group not in self.shown.groups:
+            raise UnknownGroup(group)
+        g = self.shown.groups[group].group
+        return GroupView(
+            g.name, g.limits, g.law, g.overshoot_policy, g.configuration_version, self.rows
         )
 
     def explain(self, group: str, dimension: Dimension, broker: str | None) -> Explanation:
         """What the test says; the own broker is the health's."""
-        if group not in self.shown.groups:
+        if group not in self.shown.groups or group in self.undecided:
             raise UnknownGroup(group)
         subject = broker or self.health_view.broker
         try:
@@ -77,6 +83,14 @@ class FixedViews:
         """The last one that the store has sent."""
         return self.shown
 
+    def connection(self) -> ConnectionState:
+        """Always connected."""
+        return ConnectionState.CONNECTED
+
+    def totals(self) -> TrafficTotals:
+        """What the test has counted."""
+        return self.counted
+
     def show(self, catalogue: Catalogue) -> None:
         """Listen to the store."""
         self.shown = catalogue
@@ -84,6 +98,35 @@ class FixedViews:
     def turn(self, **changes: object) -> None:
         """Change fields of the health."""
         self.health_view = replace(self.health_view, **changes)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class FixedFigures:
+    """A gate's figures, each another number."""
+
+    connections: int = 1
+    producers: int = 2
+    consumers: int = 3
+    waiting_producers: int = 4
+    waiting_consumers: int = 14
+    withheld_permits: int = 15
+    held_frames: int = 5
+    held_bytes: int = 6
+    pauses: int = 7
+    keep_alive_replies: int = 8
+    dropped_frames: int = 9
+    replicated_messages: int = 10
+    replicated_bytes: int = 11
+    upstream_failures: int = 12
+    malformed_closes: Mapping[str, int] = field(default_factory=lambda: {"too long": 13})
+
+
+class FixedGate:
+    """A gate that stands still."""
+
+    def figures(self) -> FixedFigures:
+        """Always the same."""
+        return FixedFigures()
 
 
 class World:
@@ -96,7 +139,25 @@ class World:
         self.broker.namespaces = {"public/default", "public/other"}
         self.views = FixedViews()
         self.store.watch(self.views.show)
-        self.app: FastAPI = create_app(AdminBackend(self.store, self.broker, self.views))
+        self.backend = AdminBackend(
+            store=self.store,
+            broker=self.broker,
+            views=self.views,
+            gate=FixedGate(),
+            bus=MemoryBus(MemoryTopic()),
+        )
+        self.app: FastAPI = create_app(self.backend)
+
+    def with_relay(self, relay: BrokerRelay) -> AdminBackend:
+        """The backend of a sidecar that passes other paths on."""
+        return replace(self.backend, relay=relay)
+
+    def client(self, token: str | None = None, **changes: Any) -> httpx.AsyncClient:
+        """A client of another sidecar with the same surroundings, apart from what is changed."""
+        app = create_app(replace(self.backend, **changes))
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        transport = httpx.ASGITransport(app, client=("10.1.2.3", 4567))
+        return httpx.AsyncClient(transport=transport, base_url="http://sidecar", headers=headers)
 
     def throttle_orders(self) -> None:
         """Two brokers share 3,000 messages/s of orders; the second one is throttled."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
@@ -17,11 +18,13 @@ from coordinator.adapters.zookeeper_session import ZooKeeperSession
 from coordinator.adapters.zookeeper_store import ZooKeeperStore
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.ports import (
+    AUDIT_LENGTH,
     AlreadyExists,
     Catalogue,
     GroupStore,
     InUse,
     NotFound,
+    Origin,
     VersionConflict,
 )
 from tests.contract.listening import Heard
@@ -133,6 +136,138 @@ async def test_the_configuration_version_grows_with_every_change_also_across_rec
     third = await store.create_group(GOLD)
     versions = [v.group.configuration_version for v in (first, second, third)]
     assert versions == sorted(set(versions))
+
+
+async def test_a_version_outlives_no_recreation(store: GroupStore) -> None:
+    """Who read the group that was deleted overwrites and deletes nothing of the one created since."""
+    stale = await store.create_group(GOLD)
+    await store.delete_group("gold")
+    current = await store.create_group(GOLD)
+
+    with pytest.raises(VersionConflict):
+        await store.update_group(replace(GOLD, limits=Rates()), stale.version)
+    with pytest.raises(VersionConflict):
+        await store.delete_group("gold", version=stale.version)
+    assert await store.read_group("gold") == current
+    await store.delete_group("gold", version=current.version)
+
+
+async def test_recreation_between_reading_and_writing_is_never_overwritten(
+    open_store: OpenStore,
+) -> None:
+    """One counts by compare-and-set while another deletes and creates: no count of a dead group lives."""
+    writer, other = await open_store(), await open_store()
+    await writer.create_group(ResourceGroup("counter", Rates(publish_messages=0)))
+    lives = 0
+
+    async def recreate() -> None:
+        nonlocal lives
+        for _ in range(15):
+            await other.delete_group("counter")
+            lives += 1
+            # Every life begins at another thousand, so what belongs to which can be seen.
+            await other.create_group(
+                ResourceGroup("counter", Rates(publish_messages=1_000 * lives))
+            )
+
+    async def count() -> None:
+        while lives < 15:
+            with contextlib.suppress(NotFound, VersionConflict):
+                current = await writer.read_group("counter")
+                reached = current.group.limits.publish_messages or 0
+                raised = replace(current.group, limits=Rates(publish_messages=reached + 1))
+                await writer.update_group(raised, current.version)
+            await asyncio.sleep(0)
+
+    await asyncio.gather(recreate(), count())
+    final = (await other.read_group("counter")).group.limits.publish_messages
+    assert final is not None
+    assert final // 1_000 == 15
+
+
+async def test_an_attachment_is_replaced_only_if_it_is_the_expected_one(store: GroupStore) -> None:
+    """A group's name, or None for "not attached"."""
+    await store.create_group(GOLD)
+    await store.create_group(SILVER)
+    await store.attach_tenant("acme", "gold", expected=None)
+    for expected in (None, "silver"):
+        with pytest.raises(VersionConflict):
+            await store.attach_tenant("acme", "silver", expected=expected)
+        with pytest.raises(VersionConflict):
+            await store.detach_tenant("acme", expected=expected)
+    await store.attach_tenant("acme", "silver", expected="gold")
+    await store.detach_tenant("acme", expected="silver")
+    with pytest.raises(VersionConflict):
+        await store.detach_namespace("acme", "orders", expected="gold")
+    await store.attach_namespace("acme", "orders", "gold", expected=None)
+    await store.detach_namespace("acme", "orders", expected="gold")
+
+
+async def test_every_change_leaves_one_audit_entry(store: GroupStore) -> None:
+    """In order, with who, before and after; what changes nothing or is refused leaves none."""
+    by = Origin("admin", "10.1.2.3")
+    created = await store.create_group(GOLD, by=by)
+    changed = replace(GOLD, limits=Rates())
+    await store.update_group(changed, created.version, by=Origin("bob", undoes=0))
+    await store.attach_tenant("acme", "gold")
+    await store.attach_tenant("acme", "gold")
+    await store.attach_namespace("acme", "orders", "gold")
+    with pytest.raises(InUse):
+        await store.delete_group("gold")
+    with pytest.raises(VersionConflict):
+        await store.update_group(GOLD, created.version)
+    await store.detach_namespace("acme", "orders")
+    await store.detach_tenant("acme")
+    await store.detach_tenant("acme")
+    await store.delete_group("gold")
+
+    entries = await store.audit_entries(100)
+
+    assert [entry.id for entry in entries] == list(range(entries[0].id, -1, -1))
+    assert [(e.subject, e.before, e.after) for e in reversed(entries)] == [
+        ("groups/gold", None, GOLD),
+        ("groups/gold", GOLD, changed),
+        ("tenants/acme", None, "gold"),
+        ("namespaces/acme/orders", None, "gold"),
+        ("namespaces/acme/orders", "gold", None),
+        ("tenants/acme", "gold", None),
+        ("groups/gold", changed, None),
+    ]
+    assert entries[-1].origin == by
+    assert entries[-2].origin == Origin("bob", undoes=0)
+    assert abs(entries[-1].at_ms / 1000 - time.time()) < 60
+
+
+async def test_the_audit_trail_is_read_in_pages(store: GroupStore) -> None:
+    """Newest first, a single one by its id, and one that is not there is not found."""
+    assert await store.audit_entries(10) == ()
+    for _ in range(3):
+        await store.create_group(GOLD)
+        await store.delete_group("gold")
+
+    first = await store.audit_entries(4)
+    second = await store.audit_entries(4, first[-1].id)
+
+    assert [entry.id for entry in first + second] == [5, 4, 3, 2, 1, 0]
+    assert await store.audit_entry(3) == first[2]
+    with pytest.raises(NotFound):
+        await store.audit_entry(6)
+
+
+@pytest.mark.slow
+async def test_the_audit_trail_is_bounded(store: GroupStore) -> None:
+    """The last thousand are kept, the oldest are dropped; what is dropped is not found."""
+    version = (await store.create_group(GOLD)).version
+    for number in range(AUDIT_LENGTH + 40):
+        changed = replace(GOLD, limits=Rates(publish_messages=number))
+        version = (await store.update_group(changed, version)).version
+
+    entries = await store.audit_entries(2 * AUDIT_LENGTH)
+
+    assert len(entries) == AUDIT_LENGTH
+    assert entries[0].id == AUDIT_LENGTH + 40
+    with pytest.raises(NotFound):
+        await store.audit_entry(0)
 
 
 async def test_attachments_do_not_change_a_groups_versions(store: GroupStore) -> None:

@@ -179,7 +179,7 @@ async def test_changes_made_while_away_are_heard_on_return(own_zookeeper: OwnZoo
         catalogue = await sidecar.catalogues.until(lambda c: "bronze" in c.groups)
         assert sorted(catalogue.groups) == ["bronze", "gold"]
         assert catalogue.groups["gold"].group.limits == Rates()
-        assert catalogue.groups["gold"].version == created.version + 1
+        assert catalogue.groups["gold"].version > created.version
         assert catalogue.attachments.tenants == {}
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterable
 
 import pytest
+from prometheus_client.core import Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.integration.world import World, eventually
 
@@ -54,3 +57,40 @@ def test_namespaces_are_attached_and_detached(world: World) -> None:
     detach = ("namespaces", "remove-resource-group", world.namespace)
     assert admin(world, "broker-1", *detach).returncode == 0
     assert admin(world, "broker-2", "resourcegroups", "delete", world.group).returncode == 0
+
+
+def test_a_sidecars_address_serves_as_web_service_url(world: World) -> None:
+    """What is not ours is the broker's answer: topics, also those of other brokers, and namespaces."""
+    for name, owned in world.topic_of.items():
+        created = admin(world, "broker-1", "topics", "create", f"{owned}-made")
+        assert created.returncode == 0, created.stderr
+        stats = admin(world, name, "topics", "stats", owned)
+        assert stats.returncode == 0, stats.stderr
+        assert "msgInCounter" in json.loads(stats.stdout)
+
+    listed = admin(world, "broker-2", "namespaces", "list", world.namespace.partition("/")[0])
+    assert world.namespace in listed.stdout.split()
+    topics = admin(world, "broker-3", "topics", "list", world.namespace)
+    assert {f"{owned}-made" for owned in world.topic_of.values()} <= set(topics.stdout.split())
+    missing = admin(world, "broker-1", "namespaces", "policies", "no-such/namespace")
+    assert missing.returncode != 0
+    assert "does not exist" in missing.stdout + missing.stderr
+
+
+def test_metrics_of_a_running_sidecar_are_valid(world: World) -> None:
+    """The official parser takes them, and the group's limit stands in them."""
+    world.limit(publishRateInMsgs=900)
+    url = world.sidecars.admin_url("broker-1") + "/metrics"
+    headers = {"Accept": "application/openmetrics-text;version=1.0.0"}
+
+    def limits() -> dict[str, float]:
+        text = world.http.get(url, headers=headers).text
+        families: Iterable[Metric] = text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
+        return {
+            sample.labels["group"]: sample.value
+            for family in families
+            if family.name == "pulsar_quota_cluster_limit_messages_per_second"
+            for sample in family.samples
+        }
+
+    eventually(lambda: limits().get(world.group) == 900, "the limit in the metrics")

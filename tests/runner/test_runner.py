@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -19,16 +19,21 @@ from coordinator.adapters.memory import (
     MemoryTopic,
 )
 from coordinator.adapters.memory_store import MemoryStore
+from coordinator.core.decisions import Decision
+from coordinator.core.events import Event
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import (
     Attachments,
+    Dimension,
     MonitoringClass,
     Rates,
     ResourceGroup,
     Traffic,
+    UsageReport,
 )
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
+from coordinator.ports import Recorder, RecorderHealth
 from coordinator.runner import Runner
 
 PUBLISH = MonitoringClass.PUBLISH
@@ -70,7 +75,9 @@ class World:
     topic: MemoryTopic = field(default_factory=MemoryTopic)
 
     @asynccontextmanager
-    async def sidecar(self, broker: str) -> AsyncIterator[Sidecar]:
+    async def sidecar(
+        self, broker: str, recorder: Recorder | None = None
+    ) -> AsyncIterator[Sidecar]:
         """A running sidecar."""
         membership = MemoryMembership(self.ensemble)
         admin = MemoryBrokerAdmin()
@@ -85,7 +92,7 @@ class World:
             api_address="127.0.0.1:1",
             drain_timeout_s=3.0,
         )
-        runner.start(gate)
+        runner.start(gate, recorder)
         membership.connect()
         try:
             yield Sidecar(runner, gate, membership, admin)
@@ -117,7 +124,7 @@ class Sidecar:
 
 def shares(runner: Runner) -> dict[str, int | None]:
     """Every broker's local limit as one sidecar knows it."""
-    return {row.broker: row.limits.publish_messages for row in runner.group_views()[0].brokers}
+    return {row.broker: row.limits.publish_messages for row in runner.group_view("orders").brokers}
 
 
 async def eventually(condition: Callable[[], bool], what: str) -> None:
@@ -208,3 +215,55 @@ async def test_a_failing_task_stops_the_sidecar() -> None:
     assert [log["event"] for log in logs if log["log_level"] == "error"] == [
         "a task of the sidecar failed"
     ]
+
+
+class ListedRecorder:
+    """A recorder that lists what it was told, and when that was last."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.last_ns = 0
+        self.limits: Rates | None = None
+
+    def report_sent(self, report: UsageReport, size_bytes: int, now_ns: int) -> None:
+        self._tell(f"sent {report.broker}" if size_bytes else "empty", now_ns)
+
+    def report_received(self, report: UsageReport, size_bytes: int, now_ns: int) -> None:
+        self._tell(f"received {report.broker}" if size_bytes else "empty", now_ns)
+
+    def limits_set(self, group: str, decisions: Mapping[Dimension, Decision], now_ns: int) -> None:
+        self._tell(f"limits {group}", now_ns)
+        self.limits = Rates.from_mapping({d: made.local_limit for d, made in decisions.items()})
+
+    def handled(self, event: Event, state: CoordinatorState, now_ns: int) -> None:
+        assert state.settings.broker == "b1"
+        self._tell(type(event).__name__, now_ns)
+
+    def _tell(self, what: str, now_ns: int) -> None:
+        assert now_ns >= self.last_ns
+        self.last_ns = now_ns
+        self.told.append(what)
+
+    def health(self) -> RecorderHealth:
+        return RecorderHealth(recording=True, rows_written=len(self.told))
+
+
+async def test_a_recorder_sees_all_that_happens() -> None:
+    """Every event, report and limit, with the decisions that the gate got its limits from."""
+    world, recorder = World(), ListedRecorder()
+    await world.store.create_group(ResourceGroup("orders", Rates(publish_messages=3000)))
+    async with world.sidecar("b1", recorder) as one, world.sidecar("b2") as two:
+        await eventually(lambda: one.runner.health().ready and two.runner.health().ready, "ready")
+        one.saturate()
+        await eventually(lambda: "sent b1" in recorder.told, "sent")
+        await eventually(lambda: "received b2" in recorder.told, "received")
+        await eventually(lambda: recorder.limits == one.gate.limits["orders"], "limits")
+
+        await eventually(lambda: "TrafficCounted" in recorder.told, "counts")
+
+        assert {"GroupsChanged", "MembersChanged"} <= set(recorder.told)
+        assert "empty" not in recorder.told
+        health = one.runner.recording()
+        assert health is not None
+        assert health.rows_written > 0
+        assert two.runner.recording() is None

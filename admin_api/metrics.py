@@ -1,0 +1,210 @@
+"""Everything that Prometheus is told, read at the moment of the scrape; nothing is kept in between.
+
+A scrape must not hold up the gate, which lives on the same event loop: group after group is read with a
+turn for everybody else in between, and the text is made in a thread. Units are base units and stand in
+the name; what is not limited has no series, because no number would be true.
+
+Cardinality is bounded: a series per group, class or dimension of this broker only (every sidecar tells
+its own part), for the first `MAX_GROUPS` groups by name; how many are left out is a metric itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+
+from prometheus_client import exposition
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+    StateSetMetricFamily,
+)
+from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client.registry import Collector
+
+from admin_api.backend import AdminBackend, GateFigures
+from admin_api.metrics_groups import GroupFamilies
+from coordinator import __version__
+from coordinator.core.events import ConnectionState
+from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.views import HealthView
+from coordinator.ports import BusHealth, Catalogue
+
+MAX_GROUPS = 1_000
+"""Groups with series of their own, about 25 each."""
+
+_NANOS_PER_SECOND = 1_000_000_000
+
+
+class _Collected(Collector):
+    """Families that were gathered already, in the shape that the encoders take."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = tuple(families)
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+async def expose(backend: AdminBackend, accept: str) -> tuple[bytes, str]:
+    """All metrics as text, and the text's media type: OpenMetrics where it is accepted."""
+    collected = _Collected(await gather(backend))
+    if "application/openmetrics-text" in accept:
+        body = await asyncio.to_thread(openmetrics.generate_latest, collected)
+        return body, openmetrics.CONTENT_TYPE_LATEST
+    body = await asyncio.to_thread(exposition.generate_latest, collected)
+    return body, exposition.CONTENT_TYPE_PLAIN_0_0_4
+
+
+async def gather(backend: AdminBackend) -> list[Metric]:
+    """Read everything there is to tell."""
+    catalogue = backend.views.catalogue()
+    names = sorted(catalogue.groups)
+    groups = GroupFamilies(backend.views, backend.views.health().broker)
+    for name in names[:MAX_GROUPS]:
+        groups.add(name)
+        await asyncio.sleep(0)
+    return [
+        *_sidecar(backend.views.health()),
+        *_store(catalogue, backend.views.connection(), left_out=len(names[MAX_GROUPS:])),
+        *_bus(backend.bus.health()),
+        *_gate(backend.gate.figures()),
+        *groups,
+    ]
+
+
+def _sidecar(health: HealthView) -> Iterator[Metric]:
+    yield InfoMetricFamily(
+        "pulsar_quota_sidecar",
+        "The sidecar that answers.",
+        value={"version": __version__, "broker": health.broker},
+    )
+    yield StateSetMetricFamily(
+        "pulsar_quota_lifecycle",
+        "Where the sidecar stands.",
+        value={state.value: state is health.state for state in Lifecycle},
+    )
+    yield StateSetMetricFamily(
+        "pulsar_quota_trouble",
+        "Why the sidecar is DEGRADED; several can hold at once.",
+        value={trouble.name: trouble in health.troubles for trouble in Trouble},
+    )
+    yield _gauge("ready", "1 when limits follow from what is known of all members.", health.ready)
+    yield _gauge(
+        "members", "Live sidecars that this one knows, itself included.", len(health.members)
+    )
+    yield _counter("rounds", "Rounds closed since the start.", health.round)
+    ages = GaugeMetricFamily(
+        "pulsar_quota_report_age_seconds",
+        "Time since a member's last report arrived; no series before the first.",
+        labels=["peer"],
+        unit="seconds",
+    )
+    for member in health.members:
+        if member.report_age_ns is not None and member.broker != health.broker:
+            ages.add_metric([member.broker], member.report_age_ns / _NANOS_PER_SECOND)
+    yield ages
+    yield _labelled_counter(
+        "reports_dropped", "Reports that were not believed.", "reason", health.reports_dropped
+    )
+
+
+def _store(
+    catalogue: Catalogue, connection: ConnectionState | None, *, left_out: int
+) -> Iterator[Metric]:
+    yield StateSetMetricFamily(
+        "pulsar_quota_zookeeper",
+        "The connection to ZooKeeper; all 0 before the first.",
+        value={state.value: state is connection for state in ConnectionState},
+    )
+    yield _gauge("groups", "Resource groups in the store.", len(catalogue.groups))
+    yield _gauge(
+        "groups_left_out",
+        f"Groups without series: those after the first {MAX_GROUPS} by name.",
+        left_out,
+    )
+    yield _gauge(
+        "catalogue_faults", "Entries of the store that cannot be read.", len(catalogue.faults)
+    )
+
+
+def _bus(health: BusHealth) -> Iterator[Metric]:
+    connected = GaugeMetricFamily(
+        "pulsar_quota_bus_connected", "1 when the bus topic is connected.", labels=["topic"]
+    )
+    for topic, is_connected in sorted(health.connected.items()):
+        connected.add_metric([topic], is_connected)
+    yield connected
+    yield _counter("bus_sent", "Reports sent, counted per bus topic.", health.sent)
+    yield _counter("bus_received", "Payloads received, the own ones included.", health.received)
+    yield _counter("bus_dropped", "Reports not sent for want of a connection.", health.dropped)
+
+
+def _gate(figures: GateFigures) -> Iterator[Metric]:
+    yield _gauge("gate_connections", "Clients connected.", figures.connections)
+    yield _gauge("gate_producers", "Producers connected.", figures.producers)
+    yield _gauge("gate_consumers", "Consumers connected.", figures.consumers)
+    yield _gauge(
+        "gate_waiting_producers", "Producers that wait for tokens.", figures.waiting_producers
+    )
+    yield _gauge(
+        "gate_waiting_consumers", "Consumers that wait for tokens.", figures.waiting_consumers
+    )
+    yield _gauge(
+        "gate_withheld_permits", "Permits of consumers held back.", figures.withheld_permits
+    )
+    yield _gauge("gate_held_frames", "Frames held until tokens are there.", figures.held_frames)
+    yield _gauge(
+        "gate_held_bytes", "Bytes held until tokens are there.", figures.held_bytes, "bytes"
+    )
+    yield _counter(
+        "gate_pauses",
+        "How often a connection was not read because it could hold no more.",
+        figures.pauses,
+    )
+    yield _counter(
+        "gate_keep_alive_replies",
+        "PONGs sent on behalf of a paused peer.",
+        figures.keep_alive_replies,
+    )
+    yield _counter(
+        "gate_dropped_frames",
+        "Held frames dropped because their producer was closed; clients resend them.",
+        figures.dropped_frames,
+    )
+    yield _counter(
+        "gate_replicated_messages",
+        "Messages of geo-replication, which is exempt.",
+        figures.replicated_messages,
+    )
+    yield _counter(
+        "gate_replicated_bytes", "Bytes of geo-replication.", figures.replicated_bytes, "bytes"
+    )
+    yield _counter(
+        "gate_upstream_failures",
+        "How often the broker could not be reached.",
+        figures.upstream_failures,
+    )
+    yield _labelled_counter(
+        "gate_malformed_closes",
+        "Connections closed for a malformed frame.",
+        "reason",
+        figures.malformed_closes,
+    )
+
+
+def _gauge(name: str, text: str, value: float, unit: str = "") -> Metric:
+    return GaugeMetricFamily(f"pulsar_quota_{name}", text, value=value, unit=unit)
+
+
+def _counter(name: str, text: str, value: float, unit: str = "") -> Metric:
+    return CounterMetricFamily(f"pulsar_quota_{name}", text, value=value, unit=unit)
+
+
+def _labelled_counter(name: str, text: str, label: str, values: Mapping[str, int]) -> Metric:
+    family = CounterMetricFamily(f"pulsar_quota_{name}", text, labels=[label])
+    for key, value in sorted(values.items()):
+        family.add_metric([key], value)
+    return family

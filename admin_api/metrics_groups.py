@@ -1,0 +1,169 @@
+"""The metrics of resource groups: this broker's part of each.
+
+Two names for what Pulsar has too: Pulsar's own, so that existing dashboards and alarms go on working,
+and ours. Two faults of Pulsar's are not kept: its quota is a counter that grows by the quota every
+round (here a gauge, the rate in force), and it repeats every other broker's usage in every broker's
+metrics, groups times brokers (left out: each sidecar tells its own).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from admin_api.backend import Views
+from coordinator.core.explain import UnknownGroup
+from coordinator.core.model import DIMENSIONS_OF, NANOS_PER_SECOND, Dimension, Unit
+from coordinator.core.views import BrokerUsageView, GroupView
+
+_Family = TypeVar("_Family", CounterMetricFamily, GaugeMetricFamily)
+
+_OURS = ["group", "monitoring_class"]
+_PULSARS = ["ResourceGroup", "MonitoringClass"]
+
+
+class GroupFamilies:
+    """Collects samples group by group; iterating gives the families.
+
+    Args:
+        views: what is read.
+        broker: the own broker.
+    """
+
+    def __init__(self, views: Views, broker: str) -> None:
+        self._views = views
+        self._broker = broker
+        self._admitted = _per_unit(
+            CounterMetricFamily,
+            "admitted_{unit}",
+            "{Unit} that this broker's gate admitted.",
+            _OURS,
+        )
+        self._used = {
+            unit: CounterMetricFamily(
+                f"pulsar_resource_group_{unit.value}_used",
+                f"{unit.value.capitalize()} admitted; Pulsar's name for pulsar_quota_admitted.",
+                labels=_PULSARS,
+            )
+            for unit in Unit
+        }
+        self._held = _per_unit(
+            CounterMetricFamily,
+            "throttled_{unit}_seconds",
+            "Time in which at least one client waited for tokens of {unit}.",
+            _OURS,
+        )
+        self._local = _per_unit(
+            GaugeMetricFamily,
+            "local_limit_{unit}_per_second",
+            "This broker's part of the limit, in force; no series = not limited.",
+            _OURS,
+        )
+        self._quota = {
+            unit: GaugeMetricFamily(
+                f"pulsar_resource_group_calculated_{unit.value}_quota",
+                "The local limit in force, per second. In Pulsar this is a counter that grows by "
+                "the quota every round; here it is the rate itself.",
+                labels=_PULSARS,
+            )
+            for unit in Unit
+        }
+        self._cluster = _per_unit(
+            GaugeMetricFamily,
+            "cluster_limit_{unit}_per_second",
+            "The group's limit for the whole cluster; no series = not limited.",
+            _OURS,
+        )
+        self._demand = _per_unit(
+            GaugeMetricFamily,
+            "demand_{unit}_per_second",
+            "What this broker is taken to want; +Inf = throttled, more than can be known.",
+            _OURS,
+        )
+        self._throttled = _per_unit(
+            GaugeMetricFamily,
+            "throttled_{unit}_ratio",
+            "Part of the last round in which a client waited for tokens of {unit}, 0 to 1.",
+            _OURS,
+        )
+        self._participants = GaugeMetricFamily(
+            "pulsar_quota_participants", "Producers and consumers connected.", labels=["group"]
+        )
+        self._topics = GaugeMetricFamily(
+            "pulsar_quota_topics", "Topics with a participant.", labels=["group"]
+        )
+
+    def add(self, group: str) -> None:
+        """Read one group; one that the core does not know yet or any more has only its counts."""
+        self._add_counts(group)
+        try:
+            view = self._views.group_view(group)
+        except UnknownGroup:
+            return
+        for row in view.brokers:
+            if row.broker == self._broker:
+                self._add_row(group, row)
+        for dimension in Dimension:
+            limit = view.limits.of(dimension)
+            if limit is not None:
+                labels = [group, dimension.monitoring_class.value]
+                self._cluster[dimension.unit].add_metric(labels, limit)
+                self._add_demand(view, dimension)
+
+    def __iter__(self) -> Iterator[Metric]:
+        """The families, each once."""
+        by_unit: tuple[Mapping[Unit, Metric], ...] = (
+            self._admitted, self._used, self._held, self._local, self._quota, self._cluster,
+            self._demand, self._throttled,
+        )  # fmt: skip
+        for families in by_unit:
+            yield from families.values()
+        yield self._participants
+        yield self._topics
+
+    def _add_counts(self, group: str) -> None:
+        totals = self._views.totals()
+        for monitoring_class in DIMENSIONS_OF:
+            labels = [group, monitoring_class.value]
+            total = totals.of(group, monitoring_class)
+            for families in (self._admitted, self._used):
+                families[Unit.MESSAGES].add_metric(labels, total.messages)
+                families[Unit.BYTES].add_metric(labels, total.bytes)
+            self._held[Unit.MESSAGES].add_metric(labels, total.messages_held_ns / NANOS_PER_SECOND)
+            self._held[Unit.BYTES].add_metric(labels, total.bytes_held_ns / NANOS_PER_SECOND)
+
+    def _add_row(self, group: str, row: BrokerUsageView) -> None:
+        for dimension in Dimension:
+            labels = [group, dimension.monitoring_class.value]
+            limit = row.limits.of(dimension)
+            if limit is not None:
+                self._local[dimension.unit].add_metric(labels, limit)
+                self._quota[dimension.unit].add_metric(labels, limit)
+            share = row.throttled_permille.get(dimension, 0) / 1000
+            self._throttled[dimension.unit].add_metric(labels, share)
+        self._participants.add_metric([group], row.participants)
+        self._topics.add_metric([group], row.topics)
+
+    def _add_demand(self, view: GroupView, dimension: Dimension) -> None:
+        try:
+            wants = self._views.explain(view.group, dimension, None).wants
+        except LookupError:
+            return  # nothing is decided on it yet
+        for want in wants:
+            if want.broker == self._broker:
+                value = float("inf") if want.wants is None else want.wants
+                labels = [view.group, dimension.monitoring_class.value]
+                self._demand[dimension.unit].add_metric(labels, value)
+
+
+def _per_unit(kind: type[_Family], name: str, text: str, labels: list[str]) -> dict[Unit, _Family]:
+    return {
+        unit: kind(
+            "pulsar_quota_" + name.format(unit=unit.value),
+            text.format(unit=unit.value, Unit=unit.value.capitalize()),
+            labels=labels,
+        )
+        for unit in Unit
+    }

@@ -1,0 +1,45 @@
+"""Who changed what, and taking one change back: ``/quota/v1/audit``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+
+from admin_api.errors import ApiError
+from admin_api.rollback import roll_back
+from admin_api.routes.callers import SuperUser
+from admin_api.routes.common import PROBLEMS, Backend
+from admin_api.schemas_audit import AuditBody
+from coordinator.ports import AUDIT_LENGTH, NotFound
+
+router = APIRouter(prefix="/quota/v1/audit", tags=["audit"], responses=PROBLEMS)
+
+_MAX_ID = 2**31 - 1
+EntryId = Annotated[int, Path(ge=0, le=_MAX_ID)]
+
+
+@router.get("")
+async def list_entries(
+    backend: Backend,
+    _: SuperUser,
+    limit: Annotated[int, Query(ge=1, le=AUDIT_LENGTH)] = 100,
+    before: Annotated[int | None, Query(ge=0, le=_MAX_ID, description="only smaller ids")] = None,
+) -> list[AuditBody]:
+    """The newest changes, newest first; the store keeps the last 1,000."""
+    return [AuditBody.of(entry) for entry in await backend.store.audit_entries(limit, before)]
+
+
+@router.get("/{entry_id}")
+async def get_entry(entry_id: EntryId, backend: Backend, _: SuperUser) -> AuditBody:
+    """One change."""
+    try:
+        return AuditBody.of(await backend.store.audit_entry(entry_id))
+    except NotFound as error:
+        raise ApiError(404, f"There is no audit entry {entry_id}, or none any more") from error
+
+
+@router.post("/{entry_id}/rollback", status_code=204, response_class=Response)
+async def roll_entry_back(entry_id: EntryId, backend: Backend, caller: SuperUser) -> None:
+    """Make it so again as it was before one change; refused if something has changed since."""
+    await roll_back(backend, entry_id, caller)

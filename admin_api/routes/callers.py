@@ -1,0 +1,41 @@
+"""Who is calling, as dependencies of the routes; the rules are those of `access`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from admin_api.errors import ApiError
+from admin_api.names import TenantName
+from admin_api.routes.common import Backend
+from coordinator.ports import Origin
+
+
+async def identified(request: Request, backend: Backend) -> Origin:
+    """Anybody with a valid token.
+
+    Raises:
+        ApiError: 401.
+    """
+    role = backend.access.role_of(request.headers.get("authorization"))
+    return Origin(role, request.client.host if request.client else "")
+
+
+Anybody = Annotated[Origin, Depends(identified)]
+
+
+async def _super_user(caller: Anybody, backend: Backend) -> Origin:
+    if not backend.access.is_super_user(caller.actor):
+        raise ApiError(403, f"Role {caller.actor} is no super-user")
+    return caller
+
+
+async def _tenant_admin(caller: Anybody, tenant: TenantName, backend: Backend) -> Origin:
+    if not backend.access.is_admin_of(caller.actor, tenant):
+        raise ApiError(403, f"Role {caller.actor} is neither super-user nor admin of {tenant}")
+    return caller
+
+
+SuperUser = Annotated[Origin, Depends(_super_user)]
+TenantAdmin = Annotated[Origin, Depends(_tenant_admin)]

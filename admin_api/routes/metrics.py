@@ -1,0 +1,17 @@
+"""``/metrics`` for Prometheus."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from admin_api import metrics
+from admin_api.routes.common import Backend
+
+router = APIRouter(tags=["sidecar"])
+
+
+@router.get("/metrics", response_class=Response)
+async def get_metrics(request: Request, backend: Backend) -> Response:
+    """Everything about this sidecar and its broker's part of every group, as OpenMetrics or text."""
+    body, media_type = await metrics.expose(backend, request.headers.get("accept", ""))
+    return Response(body, headers={"Content-Type": media_type})

@@ -1,0 +1,110 @@
+"""Every path of Pulsar's admin and lookup REST that is not ours goes to the own broker, untouched.
+
+So a sidecar's address serves as ``webServiceUrl`` of any Pulsar tool. Our own paths never pass, also not
+with a method that they do not know: there would be two answers to one question. Whether a request is
+allowed is the broker's to say, by the credentials that come with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import cast
+from urllib.parse import unquote
+
+import structlog
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.routing import BaseRoute, Match
+from starlette.types import Receive, Scope, Send
+
+from admin_api.errors import ApiError
+from admin_api.routes.common import Backend
+from coordinator.ports import RelayedAnswer, RelayedRequest, StoreUnreachable
+
+_log = structlog.get_logger("admin_api")
+
+router = APIRouter(include_in_schema=False)
+
+PATHS = ("/admin/v2/{rest:path}", "/admin/v3/{rest:path}", "/lookup/{rest:path}")
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+MAX_RELAYED_BYTES = 1024 * 1024 * 1024
+"""A function's or connector's package is the largest thing that Pulsar's tools send."""
+
+
+class _Relayed(StreamingResponse):
+    """The broker's answer, given back however the sending of it ends."""
+
+    def __init__(self, answer: RelayedAnswer) -> None:
+        super().__init__(answer.body, answer.status)
+        self.raw_headers = list(answer.headers)
+        self._close = answer.close
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it; when the broker breaks off, the server sees it unfinished and hangs up as well."""
+        try:
+            await super().__call__(scope, receive, send)
+        except StoreUnreachable as error:
+            _log.warning("relayed_answer_broke_off", path=scope["path"], reason=str(error))
+        finally:
+            await self._close()
+
+
+async def relay(request: Request, backend: Backend) -> Response:
+    """Pass a request to the broker."""
+    _refuse_own_paths(request)
+    if backend.relay is None:
+        raise HTTPException(404)
+    outgoing = RelayedRequest(request.method, _target(request), request.headers.raw, _body(request))
+    try:
+        return _Relayed(await backend.relay.relay(outgoing))
+    except StoreUnreachable as error:
+        raise ApiError(502, f"The broker does not answer ({error}); try again") from error
+    except ClientDisconnect as error:
+        raise ApiError(400, "The body broke off") from error
+
+
+for _path in PATHS:
+    router.api_route(_path, methods=list(METHODS))(relay)
+
+
+def _refuse_own_paths(request: Request) -> None:
+    # A route of ours that knows the method has answered already; what is left is another method.
+    routes = cast("list[BaseRoute]", request.app.state.routes)
+    if any(route.matches(request.scope)[0] is not Match.NONE for route in routes):
+        raise HTTPException(405)
+
+
+def _target(request: Request) -> bytes:
+    # What was sent, still encoded: a topic's name may hold an encoded slash or question mark.
+    path = cast("bytes", request.scope["raw_path"])
+    if {".", ".."} & set(unquote(path.decode("ascii", "replace")).split("/")):
+        raise ApiError(400, "The path holds . or .. as a part; write it without")
+    query = cast("bytes", request.scope["query_string"])
+    return path + b"?" + query if query else path
+
+
+def _body(request: Request) -> AsyncIterator[bytes] | None:
+    headers = request.headers
+    if "content-length" not in headers and "transfer-encoding" not in headers:
+        return None
+    # The server has made sure that it is a number.
+    if int(headers.get("content-length", "0")) > MAX_RELAYED_BYTES:
+        raise _too_large()
+    return _bounded(request)
+
+
+async def _bounded(request: Request) -> AsyncIterator[bytes]:
+    seen = 0
+    async for piece in request.stream():
+        seen += len(piece)
+        if seen > MAX_RELAYED_BYTES:
+            raise _too_large()
+        if piece:
+            yield piece
+
+
+def _too_large() -> ApiError:
+    return ApiError(413, f"The body is larger than {MAX_RELAYED_BYTES} bytes")

@@ -1,0 +1,102 @@
+"""The resource groups of a running Pulsar, read through its admin REST.
+
+Pulsar accepts what we do not: a rate of 0 or below (it means "not limited" there, and so it is taken
+over), and names that cannot be a node's name (left out). Both are said in a note.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from coordinator.cli.answers import DIMENSION_NAMES, UNLIMITED
+from coordinator.cli.failures import CommandFailed, WrongUse
+from coordinator.cli.manifest import Declared
+from coordinator.wire.documents import validate_name
+
+_TIMEOUT_S = 30.0
+
+
+def read_pulsar(
+    url: str, token: str | None, transport: httpx.BaseTransport | None
+) -> tuple[dict[str, Declared], list[str]]:
+    """Groups by name as they shall be here, and what a person should know about them.
+
+    Raises:
+        CommandFailed: the broker does not answer, or not what was asked.
+        WrongUse: the URL is none.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise WrongUse(f"--from {url}: write it like http://127.0.0.1:8080")
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        with httpx.Client(
+            base_url=f"{url.rstrip('/')}/admin/v2",
+            headers=headers,
+            timeout=_TIMEOUT_S,
+            transport=transport,
+            follow_redirects=True,
+        ) as http:
+            return _Reader(http).read()
+    except (httpx.InvalidURL, UnicodeEncodeError) as error:
+        raise WrongUse(f"--from {url} or its token cannot be used: {error}") from error
+    except httpx.HTTPStatusError as error:
+        answer = error.response
+        raise CommandFailed(
+            f"Pulsar answered {answer.status_code} to GET {answer.url.path}: {answer.text:.200}"
+        ) from error
+    except (httpx.HTTPError, ValueError) as error:
+        raise CommandFailed(f"Cannot read Pulsar's groups at {url}: {error}") from error
+
+
+class _Reader:
+    def __init__(self, http: httpx.Client) -> None:
+        self._http = http
+        self._notes: list[str] = []
+
+    def read(self) -> tuple[dict[str, Declared], list[str]]:
+        fields: dict[str, dict[str, int | str]] = {}
+        for name in self._get("/resourcegroups"):
+            try:
+                validate_name(name)
+            except ValueError as error:
+                self._notes.append(f"! left out: {error}")
+            else:
+                fields[name] = self._fields(name)
+        attached: dict[str, list[str]] = {name: [] for name in fields}
+        for namespace in self._namespaces():
+            group = self._group_of(namespace)
+            if group in attached:
+                attached[group].append(f"namespaces/{namespace}")
+            elif group:
+                self._notes.append(
+                    f"! left out: {namespace} is attached to {group}, which is not there"
+                )
+        declared = {name: Declared(found, tuple(attached[name])) for name, found in fields.items()}
+        return declared, self._notes
+
+    def _fields(self, name: str) -> dict[str, int | str]:
+        found = self._get(f"/resourcegroups/{quote(name, safe='')}")
+        fields: dict[str, int | str] = {}
+        for field in DIMENSION_NAMES:
+            rate = found.get(field)
+            if rate is not None and rate <= 0 and rate != UNLIMITED:
+                self._notes.append(f"! {name}: {field} {rate} is not limited in Pulsar, hence -1")
+            fields[field] = rate if rate is not None and rate > 0 else UNLIMITED
+        return fields
+
+    def _namespaces(self) -> list[str]:
+        tenants: list[str] = self._get("/tenants")
+        return [namespace for tenant in tenants for namespace in self._get(f"/namespaces/{tenant}")]
+
+    def _group_of(self, namespace: str) -> str:
+        answer = self._http.get(f"/namespaces/{namespace}/resourcegroup")
+        answer.raise_for_status()
+        return answer.text.strip().strip('"')
+
+    def _get(self, path: str) -> Any:
+        answer = self._http.get(path)
+        answer.raise_for_status()
+        return answer.json()

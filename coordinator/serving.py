@@ -1,0 +1,99 @@
+"""The admin API as a part of the sidecar: its access rules from files, its port, its TLS.
+
+uvicorn runs in the sidecar's own event loop and leaves signals to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from admin_api.access import Access
+from admin_api.tokens import BadKey, TokenKey, TokenVerifier
+from coordinator.config import Config, ConfigError, split_address
+
+
+class _ApiServer(uvicorn.Server):
+    """uvicorn without its signal handlers: the sidecar decides when to stop."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave SIGTERM and SIGINT to the sidecar."""
+        yield
+
+
+def access(config: Config) -> Access:
+    """The access rules of a configuration, with the keys that it names.
+
+    Raises:
+        ConfigError: a key cannot be read or used.
+    """
+    keys = [
+        _key("auth_public_key_files", path, TokenKey.public)
+        for path in config.auth_public_key_files
+    ]
+    if config.auth_secret_key_file:
+        keys.append(_key("auth_secret_key_file", config.auth_secret_key_file, TokenKey.secret))
+    return Access(
+        verifier=TokenVerifier(keys, config.auth_role_claim) if keys else None,
+        super_user_roles=config.super_user_roles,
+        tenant_admins=config.tenant_admins,
+    )
+
+
+def server(config: Config, app: FastAPI) -> uvicorn.Server:
+    """The server of the admin API, not started yet.
+
+    Raises:
+        ConfigError: certificate or key cannot be read or do not fit.
+    """
+    settings = uvicorn.Config(
+        app,
+        access_log=False,
+        log_config=None,
+        lifespan="off",
+        loop="none",
+        ssl_certfile=config.admin_tls_certificate_file or None,
+        ssl_keyfile=config.admin_tls_key_file or None,
+    )
+    try:
+        settings.load()
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(
+            f"admin_tls_certificate_file, admin_tls_key_file: cannot be used: {error}"
+        ) from error
+    return _ApiServer(settings)
+
+
+@contextlib.asynccontextmanager
+async def serving(config: Config, app: FastAPI) -> AsyncIterator[None]:
+    """Serve the admin API; it answers until the very end, also while the gate drains.
+
+    Raises:
+        ConfigError: as `server`.
+    """
+    running = server(config, app)
+    listening = socket.create_server(split_address("admin_listen", config.admin_listen))
+    task = asyncio.create_task(running.serve(sockets=[listening]))
+    try:
+        yield
+    finally:
+        running.should_exit = True
+        await task
+        listening.close()
+
+
+def _key(name: str, path: str, build: Callable[[bytes], TokenKey]) -> TokenKey:
+    try:
+        return build(Path(path).read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{name}: {path} cannot be read: {error.strerror}") from error
+    except BadKey as error:
+        raise ConfigError(f"{name}: {path}: {error}") from error

@@ -1,0 +1,89 @@
+"""The JSON document of an audit entry: who, what, before and after.
+
+Its number and its time are the node's, not the document's. Definitions stand in it as the documents that
+the store held, so what an old release wrote can be rolled back by a new one, under the same rules.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from coordinator.core.model import ResourceGroup
+from coordinator.ports import AuditEntry, Origin
+from coordinator.wire.documents import (
+    DocumentError,
+    decode_attachment,
+    decode_fields,
+    decode_group,
+    encode_attachment,
+    encode_fields,
+    encode_group,
+)
+
+_GROUPS = "groups"
+_SUBJECTS = (_GROUPS, "tenants", "namespaces")
+
+State = ResourceGroup | str | None
+
+
+def encode_audit_entry(subject: str, before: State, after: State, by: Origin) -> bytes:
+    """The document of a change."""
+    return encode_fields(
+        {
+            "actor": by.actor,
+            "address": by.address,
+            "undoes": by.undoes,
+            "subject": subject,
+            "before": _encode_state(before),
+            "after": _encode_state(after),
+        }
+    )
+
+
+def decode_audit_entry(entry_id: int, at_ms: int, data: bytes) -> AuditEntry:
+    """Read an entry.
+
+    Raises:
+        DocumentError: the document is broken, or newer than this code.
+    """
+    fields = decode_fields(data)
+    subject = _text(fields, "subject")
+    if subject.partition("/")[0] not in _SUBJECTS:
+        raise DocumentError(f"subject must begin with one of {', '.join(_SUBJECTS)}")
+    undoes = fields.get("undoes")
+    if undoes is not None and type(undoes) is not int:
+        raise DocumentError(f"undoes must be a number, found {undoes!r:.80}")
+    return AuditEntry(
+        id=entry_id,
+        at_ms=at_ms,
+        origin=Origin(_text(fields, "actor"), _text(fields, "address"), undoes),
+        subject=subject,
+        before=_decode_state(subject, fields.get("before")),
+        after=_decode_state(subject, fields.get("after")),
+    )
+
+
+def _encode_state(state: State) -> Any:
+    match state:
+        case None:
+            return None
+        case ResourceGroup():
+            return json.loads(encode_group(state))
+        case str():
+            return json.loads(encode_attachment(state))
+
+
+def _decode_state(subject: str, document: Any) -> State:
+    if document is None:
+        return None
+    data = json.dumps(document).encode()
+    kind, _, name = subject.partition("/")
+    return decode_group(name, data, 0) if kind == _GROUPS else decode_attachment(data)
+
+
+def _text(fields: dict[str, Any], key: str) -> str:
+    text = fields.get(key)
+    if not isinstance(text, str):
+        raise DocumentError(f"{key} must be a string, found {text!r:.80}")
+    return text

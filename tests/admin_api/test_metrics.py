@@ -1,0 +1,166 @@
+"""What Prometheus is told: valid by the official parsers, true, and bounded."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import httpx
+import pytest
+from prometheus_client.core import Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as read_text
+
+from admin_api import metrics
+from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.model import MonitoringClass, Traffic
+from tests.admin_api.world import World
+
+OPENMETRICS = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"}
+ORDERS = {"group": "orders", "monitoring_class": "Publish"}
+
+
+async def scrape(client: httpx.AsyncClient) -> dict[str, Metric]:
+    """The families by name, as the official OpenMetrics parser reads them."""
+    answer = await client.get("/metrics", headers=OPENMETRICS)
+    assert answer.headers["content-type"].startswith("application/openmetrics-text")
+    families: Iterable[Metric] = read_openmetrics(answer.text)  # type: ignore[no-untyped-call]
+    return {family.name: family for family in families}
+
+
+def value_of(family: Metric, **labels: str) -> float:
+    """The one sample with these labels."""
+    (sample,) = [sample for sample in family.samples if sample.labels == labels]
+    return sample.value
+
+
+async def test_openmetrics_and_text_say_the_same(client: httpx.AsyncClient, orders: str) -> None:
+    """Both parsers take what was asked for; a tool that says nothing gets the old text."""
+    families = await scrape(client)
+    answer = await client.get("/metrics", headers={"Accept": "*/*"})
+
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    text = {s.name: s.value for f in read_text(answer.text) for s in f.samples if not s.labels}
+    for family in families.values():
+        for sample in family.samples:
+            if not sample.labels:
+                assert text[sample.name] == sample.value
+
+
+async def test_every_family_has_help_and_the_right_type(
+    client: httpx.AsyncClient, orders: str
+) -> None:
+    """Counters end in _total, and a name that ends in a unit is in that unit."""
+    for name, family in (await scrape(client)).items():
+        assert family.documentation.endswith(".") or "1" in family.documentation
+        assert name.startswith(("pulsar_quota_", "pulsar_resource_group_"))
+        if family.type == "counter":
+            assert {s.name for s in family.samples} <= {f"{name}_total"}
+
+
+async def test_a_group_is_told_in_numbers(
+    client: httpx.AsyncClient, world: World, orders: str
+) -> None:
+    """The own broker's part: limits, demand, counts, how much of the time clients waited."""
+    world.throttle_orders()
+    counted = Traffic("orders", MonitoringClass.PUBLISH, 7, 700, messages_held_ns=1_500_000_000)
+    world.views.counted.add([counted, counted])
+
+    families = await scrape(client)
+
+    def told(name: str) -> float:
+        return value_of(families[f"pulsar_quota_{name}"], **ORDERS)
+
+    assert told("cluster_limit_messages_per_second") == 3_000
+    assert told("local_limit_messages_per_second") == 1_000
+    assert told("demand_messages_per_second") == 1_001
+    assert told("admitted_messages") == 14
+    assert told("admitted_bytes") == 1_400
+    assert told("throttled_messages_seconds") == 3.0
+    assert told("throttled_messages_ratio") == 0.0
+    assert value_of(families["pulsar_quota_participants"], group="orders") == 3
+    assert not families["pulsar_quota_local_limit_bytes_per_second"].samples
+
+
+async def test_pulsars_names_have_pulsars_labels(
+    client: httpx.AsyncClient, world: World, orders: str
+) -> None:
+    """What is a rate is a gauge, and its help says that Pulsar has it otherwise."""
+    world.throttle_orders()
+    families = await scrape(client)
+
+    labels = {"ResourceGroup": "orders", "MonitoringClass": "Publish"}
+    quota = families["pulsar_resource_group_calculated_messages_quota"]
+    assert (quota.type, value_of(quota, **labels)) == ("gauge", 1_000)
+    assert "counter" in quota.documentation
+    used = families["pulsar_resource_group_bytes_used"]
+    assert (used.type, value_of(used, **labels)) == ("counter", 0)
+
+
+async def test_an_unknown_demand_is_infinite(
+    client: httpx.AsyncClient, world: World, orders: str
+) -> None:
+    """A throttled broker wants more than can be known."""
+    world.throttle_orders()
+    world.views.turn(broker="broker-2")
+    for (group, dimension, _), explained in list(world.views.explanations.items()):
+        world.views.explanations[group, dimension, "broker-2"] = explained
+
+    families = await scrape(client)
+
+    assert math.isinf(value_of(families["pulsar_quota_demand_messages_per_second"], **ORDERS))
+
+
+async def test_the_sidecar_is_told_in_numbers(client: httpx.AsyncClient, world: World) -> None:
+    """State, troubles, members, reports, ZooKeeper, bus and gate."""
+    world.views.turn(
+        state=Lifecycle.DEGRADED,
+        troubles=(Trouble.BUS_SILENT,),
+        ready=False,
+        reports_dropped={"old": 3},
+    )
+    families = await scrape(client)
+
+    def told(name: str, **labels: str) -> float:
+        return value_of(families[f"pulsar_quota_{name}"], **labels)
+
+    assert told("lifecycle", pulsar_quota_lifecycle="DEGRADED") == 1
+    assert told("lifecycle", pulsar_quota_lifecycle="ACTIVE") == 0
+    assert told("trouble", pulsar_quota_trouble="BUS_SILENT") == 1
+    assert told("trouble", pulsar_quota_trouble="BROKER_DOWN") == 0
+    assert (told("ready"), told("members"), told("rounds")) == (0, 2, 812)
+    assert told("report_age_seconds", peer="broker-2") == 0.21
+    assert told("reports_dropped", reason="old") == 3
+    assert told("zookeeper", pulsar_quota_zookeeper="CONNECTED") == 1
+    assert told("bus_connected", topic="memory") == 1
+    assert (told("gate_connections"), told("gate_held_bytes")) == (1, 6)
+    assert told("gate_malformed_closes", reason="too long") == 13
+    assert told("catalogue_faults") == 0
+
+
+async def test_groups_beyond_the_bound_are_counted(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that come first by name have series; how many have none is told."""
+    monkeypatch.setattr(metrics, "MAX_GROUPS", 2)
+    for name in ("c", "a", "b"):
+        await client.put(f"/admin/v2/resourcegroups/{name}", json={"publishRateInMsgs": 1})
+
+    families = await scrape(client)
+
+    limits = families["pulsar_quota_cluster_limit_messages_per_second"]
+    assert [sample.labels["group"] for sample in limits.samples] == ["a", "b"]
+    assert value_of(families["pulsar_quota_groups_left_out"]) == 1
+    assert value_of(families["pulsar_quota_groups"]) == 3
+
+
+async def test_counts_of_a_group_that_is_undecided_are_told(
+    client: httpx.AsyncClient, world: World, orders: str
+) -> None:
+    """Demand has no series until there is a decision; the rest is there."""
+    world.views.undecided.add("orders")
+
+    families = await scrape(client)
+
+    assert not families["pulsar_quota_demand_messages_per_second"].samples
+    assert value_of(families["pulsar_quota_admitted_messages"], **ORDERS) == 0

@@ -1,0 +1,194 @@
+"""What is not ours goes to the broker and comes back as it is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import httpx
+import pytest
+
+from admin_api.routes import relay
+from coordinator.adapters.broker_relay import HttpBrokerRelay
+from tests.admin_api.keys import access, token
+from tests.admin_api.world import World
+
+TOPIC = "/admin/v2/persistent/public/default/a%2Fb%3Fc%25/stats"
+
+
+class Broker:
+    """Answers what a test says, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[httpx.Request] = []
+        self.answer: Callable[[httpx.Request], httpx.Response] = lambda _: httpx.Response(204)
+
+    async def handle(self, request: httpx.Request) -> httpx.Response:
+        """Take a request in."""
+        await request.aread()
+        self.asked.append(request)
+        answer = self.answer(request)
+
+        async def pieces() -> AsyncIterator[bytes]:
+            yield answer.content
+
+        return httpx.Response(answer.status_code, headers=answer.headers.raw, content=pieces())
+
+    @property
+    def relay(self) -> HttpBrokerRelay:
+        """The way to it."""
+        return HttpBrokerRelay("http://broker:8080", transport=httpx.MockTransport(self.handle))
+
+
+@pytest.fixture
+def broker() -> Broker:
+    """A broker."""
+    return Broker()
+
+
+@pytest.fixture
+async def client(world: World, broker: Broker) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a sidecar beside the broker."""
+    async with world.client(relay=broker.relay) as client:
+        yield client
+
+
+@pytest.mark.parametrize("method", relay.METHODS)
+@pytest.mark.parametrize(
+    "target",
+    [
+        f"{TOPIC}?getPreciseBacklog=true&x=%20",
+        "/admin/v2/tenants",
+        "/admin/v2/namespaces/public/default",
+        "/admin/v3/functions/public/default/f",
+        "/lookup/v2/topic/persistent/public/default/a%2Fb",
+    ],
+)
+async def test_method_path_query_body_and_credentials_arrive_untouched(
+    client: httpx.AsyncClient, broker: Broker, method: str, target: str
+) -> None:
+    """Nothing is decoded, added or left out, apart from what concerns one connection."""
+    headers = {"Authorization": "Bearer T", "X-Mine": "1", "Accept-Encoding": "zstd", "TE": "x"}
+    await client.request(method, target, content=b"\x00body", headers=headers)
+
+    (asked,) = broker.asked
+    assert (asked.method, asked.url.raw_path) == (method, target.encode())
+    assert asked.content == b"\x00body"
+    assert asked.headers["host"] == "broker:8080"
+    assert (asked.headers["authorization"], asked.headers["x-mine"]) == ("Bearer T", "1")
+    assert asked.headers["accept-encoding"] == "zstd"
+    assert "te" not in asked.headers
+
+
+async def test_the_answer_comes_back_untouched(client: httpx.AsyncClient, broker: Broker) -> None:
+    """Status, headers twice the same, and the bytes as they were coded."""
+    headers = [("X-Twice", "a"), ("X-Twice", "b"), ("Content-Encoding", "x"), ("Connection", "y")]
+    broker.answer = lambda _: httpx.Response(418, headers=headers, content=b"\x1f\x8b")
+
+    answer = await client.get("/admin/v2/clusters")
+
+    assert (answer.status_code, answer.content) == (418, b"\x1f\x8b")
+    assert answer.headers.get_list("x-twice") == ["a", "b"]
+    assert answer.headers["content-encoding"] == "x"
+    assert "connection" not in answer.headers
+
+
+async def test_a_redirect_is_the_callers_to_follow(
+    client: httpx.AsyncClient, broker: Broker
+) -> None:
+    """It names the broker that owns the topic."""
+    location = "http://other:8080/admin/v2/x"
+    broker.answer = lambda _: httpx.Response(307, headers={"Location": location})
+
+    answer = await client.get(TOPIC)
+
+    assert (answer.status_code, answer.headers["location"]) == (307, location)
+    assert len(broker.asked) == 1
+
+
+@pytest.mark.parametrize("error", [httpx.ConnectError("refused"), httpx.ReadTimeout("late")])
+async def test_a_broker_that_does_not_answer(
+    client: httpx.AsyncClient, broker: Broker, error: httpx.HTTPError
+) -> None:
+    """502 with the reason."""
+
+    def fail(_: httpx.Request) -> httpx.Response:
+        raise error
+
+    broker.answer = fail
+    answer = await client.get("/admin/v2/clusters")
+
+    assert answer.status_code == 502
+    assert answer.json()["reason"].startswith(f"The broker does not answer ({type(error).__name__}")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/admin/v2/resourcegroups/orders"),
+        ("PATCH", "/admin/v2/namespaces/public/default/resourcegroup"),
+        ("GET", "/admin/v2/tenants/public/resourcegroup/orders"),
+    ],
+)
+async def test_our_own_paths_never_pass(
+    client: httpx.AsyncClient, broker: Broker, method: str, path: str
+) -> None:
+    """Also not with a method that we do not know."""
+    assert (await client.request(method, path)).status_code == 405
+    assert not broker.asked
+
+
+@pytest.mark.parametrize("path", ["/", "/status.html", "/metrics/", "/admin/v4/x", "/lookupx"])
+async def test_other_paths_are_nobodys(
+    client: httpx.AsyncClient, broker: Broker, path: str
+) -> None:
+    """The broker's address shows more than its admin REST; ours does not."""
+    assert (await client.get(path)).status_code == 404
+    assert not broker.asked
+
+
+@pytest.mark.parametrize("dots", ["%2e%2e", "%2E", "a/.%2e/b"])
+async def test_a_path_that_climbs_is_refused(
+    client: httpx.AsyncClient, broker: Broker, dots: str
+) -> None:
+    """It would end somewhere else than it says."""
+    # The client itself tidies up dots that are not encoded.
+    assert (await client.get(f"/admin/v2/{dots}/x")).status_code == 400
+    assert not broker.asked
+
+
+@pytest.mark.parametrize("announced", [True, False])
+async def test_a_body_has_a_bound(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, announced: bool
+) -> None:
+    """Whether it announces its length or not."""
+    monkeypatch.setattr(relay, "MAX_RELAYED_BYTES", 10)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(3):
+            yield b"1234"
+
+    content = b"1234" * 3 if announced else pieces()
+    refused = await client.put("/admin/v2/clusters/c", content=content)
+
+    assert (refused.status_code, refused.json()["reason"][:24]) == (413, "The body is larger than ")
+
+
+async def test_with_access_control_nothing_passes_without_a_token(
+    world: World, broker: Broker
+) -> None:
+    """What the token may do is the broker's to say; it gets it as it is."""
+    async with world.client(relay=broker.relay, access=access()) as client:
+        assert (await client.get("/admin/v2/clusters")).status_code == 401
+        assert not broker.asked
+        headers = {"Authorization": f"Bearer {token('viewer')}"}
+        assert (await client.get("/admin/v2/clusters", headers=headers)).status_code == 204
+    assert broker.asked[0].headers["authorization"] == headers["Authorization"]
+
+
+async def test_without_a_relay_nothing_passes(world: World) -> None:
+    """admin_pass_through = false."""
+    async with world.client() as client:
+        answer = await client.get("/admin/v2/clusters")
+
+    assert answer.status_code == 404
+    assert answer.json() == {"reason": "Nothing answers under /admin/v2/clusters"}

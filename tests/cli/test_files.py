@@ -1,0 +1,261 @@
+"""``groups apply``, ``groups export`` and ``import``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+
+from tests.admin_api.world import World
+from tests.cli.conftest import InProcess, Run
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file to write groups to."""
+    return tmp_path / "groups.yaml"
+
+
+def definition(run: Run, name: str) -> dict[str, object]:
+    """A group as it is."""
+    found: dict[str, object] = json.loads(run("groups", "get", name, "--json").stdout)
+    return found
+
+
+WANTED = """\
+groups:
+  orders:
+    publishRateInMsgs: 6000
+    overshootPolicy: eager
+    tenants: [public]
+    namespaces: [public/other]
+  bills:
+    publishRateInBytes: 1000
+"""
+DIFFERENCE = [
+    "~ change orders: publishRateInMsgs 3000 -> 6000, overshootPolicy balanced -> eager",
+    "+ create bills: publishRateInBytes 1000",
+    "~ attach tenants/public to orders",
+    "~ attach namespaces/public/other to orders",
+    "- detach namespaces/public/default from orders",
+]
+
+
+def test_a_dry_run_shows_the_difference_and_changes_nothing(run: Run, file: Path) -> None:
+    """Groups, attachments, and what is attached but not listed."""
+    run("groups", "attach", "orders", "--namespace", "public/default")
+    file.write_text(WANTED)
+    before = definition(run, "orders")
+
+    shown = run("groups", "apply", "-f", str(file), "--dry-run")
+
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.splitlines() == [*DIFFERENCE, "5 to change; nothing was changed."]
+    assert definition(run, "orders") == before
+
+
+def test_a_file_is_applied_once(run: Run, file: Path) -> None:
+    """The second time there is nothing to change."""
+    run("groups", "attach", "orders", "--namespace", "public/default")
+    file.write_text(WANTED)
+
+    first = run("groups", "apply", "-f", str(file))
+    second = run("groups", "apply", "-f", str(file))
+
+    assert first.stdout.splitlines() == [*DIFFERENCE, "5 changed."]
+    assert second.stdout == "Nothing to change.\n"
+    orders = definition(run, "orders")
+    assert (orders["publishRateInMsgs"], orders["overshootPolicy"]) == (6_000, "eager")
+    assert orders["attachments"] == {"tenants": ["public"], "namespaces": ["public/other"]}
+
+
+def test_what_is_exported_can_be_applied(run: Run, file: Path) -> None:
+    """Without a difference; in another place it makes the same groups."""
+    run("groups", "attach", "orders", "--tenant", "public")
+    exported = run("groups", "export")
+    file.write_text(exported.stdout)
+
+    assert yaml.safe_load(exported.stdout) == {
+        "groups": {"orders": {"publishRateInMsgs": 3_000, "tenants": ["public"], "namespaces": []}}
+    }
+    assert json.loads(run("groups", "export", "--json").stdout) == yaml.safe_load(exported.stdout)
+    assert run("groups", "apply", "-f", str(file)).stdout == "Nothing to change.\n"
+
+    run("groups", "detach", "--tenant", "public")
+    run("groups", "delete", "orders")
+    assert run("groups", "apply", "-f", str(file)).exit_code == 0
+    assert run("groups", "export").stdout == exported.stdout
+
+
+def test_a_field_that_is_absent_has_its_default(run: Run, file: Path) -> None:
+    """Attachments that are not mentioned are left alone, and so are other groups."""
+    run("groups", "attach", "orders", "--tenant", "public")
+    run("groups", "create", "bills")
+    file.write_text("groups: {orders: }")
+
+    shown = run("groups", "apply", "-f", str(file), "--json")
+
+    assert json.loads(shown.stdout) == {
+        "changes": ["~ change orders: publishRateInMsgs 3000 -> -1"],
+        "notes": [],
+        "made": True,
+    }
+    assert definition(run, "orders")["attachments"] == {"tenants": ["public"], "namespaces": []}
+    assert definition(run, "bills")["name"] == "bills"
+
+
+def test_an_owner_moves_without_being_detached(run: Run, file: Path) -> None:
+    """It is never without a limit."""
+    run("groups", "attach", "orders", "--tenant", "public")
+    file.write_text(
+        "groups: {orders: {publishRateInMsgs: 3000, tenants: []}, b: {tenants: [public]}}"
+    )
+
+    steps = run("groups", "apply", "-f", str(file)).stdout.splitlines()
+
+    assert steps[1:] == ["~ attach tenants/public from orders to b", "2 changed."]
+    assert definition(run, "b")["attachments"] == {"tenants": ["public"], "namespaces": []}
+
+
+class Interfering(InProcess):
+    """Somebody else changes the group just before the first PUT arrives."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Be faster."""
+        if request.method == "PUT" and all(r.method != "PUT" for r in self.requests):
+            other = httpx.Request("PUT", request.url, json={"dispatchRateInMsgs": 5})
+            super().handle_request(other)
+        return super().handle_request(request)
+
+
+def test_who_was_faster_is_not_overwritten(run: Run, world: World, file: Path) -> None:
+    """The difference was made from something else; the message says how far it came."""
+    file.write_text("groups: {orders: {publishRateInMsgs: 6000}}")
+
+    refused = run("groups", "apply", "-f", str(file), carrier=Interfering(world))
+
+    assert refused.exit_code == 1
+    assert "changed since you read it" in refused.stderr
+    assert "0 of 1 changes were made" in refused.stderr
+    assert definition(run, "orders")["publishRateInMsgs"] == 3_000
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("", "write one key, groups"),
+        ("[]", "write one key, groups"),
+        ("groups: {}\nother: 1", "write one key, groups"),
+        ("groups: [orders]", "groups: write the groups by name"),
+        ("groups: {a/b: {}}", "groups.a/b: 'a/b' is not a name"),
+        ("groups: {1: {}}", "groups.1: '' is not a name"),
+        ("groups: {a: 7}", "groups.a: write fields"),
+        ("groups: {a: {publishRate: 7}}", "groups.a.publishRate: unknown; known are publishRate"),
+        ("groups: {a: {publishRateInMsgs: many}}", "groups.a.publishRateInMsgs: write a whole"),
+        ("groups: {a: {publishRateInMsgs: true}}", "groups.a.publishRateInMsgs: write a whole"),
+        ("groups: {a: {publishRateInMsgs: -2}}", "groups.a.publishRateInMsgs: write a whole"),
+        ("groups: {a: {publishRateInMsgs: 2147483648}}", "from 0 to 2147483647"),
+        ("groups: {a: {law: jungle}}", "groups.a.law: write one of max-min"),
+        ("groups: {a: {law: [x]}}", "groups.a.law: write one of max-min"),
+        ("groups: {a: {tenants: shop}}", "groups.a.tenants: write a list"),
+        ("groups: {a: {tenants: [shop/x]}}", "groups.a.tenants: write names of tenants"),
+        ("groups: {a: {namespaces: [shop]}}", "groups.a.namespaces: write tenant/namespace"),
+        ("groups: {a: {namespaces: [shop/]}}", "groups.a.namespaces: '' is not a name"),
+        ("groups: {a: {}, a: {}}", "not YAML: a stands there twice"),
+        ("groups: {", "not YAML"),
+        ("groups: !!python/object:os.system {}", "not YAML"),
+        ("\0", "not YAML"),
+    ],
+)
+def test_a_file_that_cannot_be_used_changes_nothing(
+    run: Run, file: Path, transport: InProcess, content: str, reason: str
+) -> None:
+    """Exit code 2, and the API is not even asked."""
+    file.write_text(content)
+
+    refused = run("groups", "apply", "-f", str(file))
+
+    assert refused.exit_code == 2
+    assert reason in refused.stderr
+    assert str(file) in refused.stderr
+    assert not transport.requests
+
+
+def test_a_file_that_is_not_there(run: Run, file: Path) -> None:
+    """Exit code 2 and the name."""
+    refused = run("groups", "apply", "-f", str(file))
+
+    assert (refused.exit_code, "No such file" in refused.stderr) == (2, True)
+
+
+class WithPulsar(InProcess):
+    """Carries what is for the host ``pulsar`` to a Pulsar with resource groups of its own."""
+
+    answers: dict[str, object] = {  # noqa: RUF012 - read only
+        "/admin/v2/resourcegroups": ["orders", "zero", "a b"],
+        "/admin/v2/resourcegroups/orders": {"publishRateInMsgs": 100, "publishRateInBytes": None},
+        "/admin/v2/resourcegroups/zero": {"publishRateInMsgs": 0, "dispatchRateInBytes": -1},
+        "/admin/v2/tenants": ["public"],
+        "/admin/v2/namespaces/public": ["public/default", "public/other"],
+        "/admin/v2/namespaces/public/default/resourcegroup": "zero",
+    }
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Ask Pulsar or the app."""
+        if request.url.host != "pulsar":
+            return super().handle_request(request)
+        path = request.url.path
+        if path.endswith("/other/resourcegroup"):
+            return httpx.Response(204, request=request)
+        if path.endswith("/resourcegroup"):
+            return httpx.Response(200, text="zero", request=request)
+        assert request.headers.get("authorization") == "Bearer T"
+        return httpx.Response(200, json=self.answers[path], request=request)
+
+
+def test_groups_of_a_running_pulsar_are_imported(run: Run, world: World) -> None:
+    """Rates and attachments; what means something else in Pulsar is said."""
+    run("groups", "update", "orders", "--overshoot-policy", "eager")
+    words = ("import", "--from", "http://pulsar", "--source-token", "T")
+
+    shown = run(*words, carrier=WithPulsar(world))
+
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.splitlines() == [
+        "! zero: publishRateInMsgs 0 is not limited in Pulsar, hence -1",
+        "! left out: 'a b' is not a name: use 1 to 255 of A-Z a-z 0-9 _ . : = -",
+        "~ change orders: publishRateInMsgs 3000 -> 100",
+        "+ create zero: nothing limited",
+        "~ attach namespaces/public/default to zero",
+        "3 changed.",
+    ]
+    assert definition(run, "orders")["overshootPolicy"] == "eager"
+    again = run(*words, carrier=WithPulsar(world))
+    assert again.stdout.splitlines()[-1] == "Nothing to change."
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (httpx.Response(401, text="no"), "Pulsar answered 401 to GET /admin/v2/resourcegroups: no"),
+        (httpx.Response(200, text="<html>"), "Cannot read Pulsar's groups at http://pulsar"),
+    ],
+)
+def test_a_pulsar_that_does_not_say(run: Run, answer: httpx.Response, reason: str) -> None:
+    """Exit code 1 with what it said."""
+    refused = run(
+        "import", "--from", "http://pulsar", carrier=httpx.MockTransport(lambda _: answer)
+    )
+
+    assert refused.exit_code == 1
+    assert reason in refused.stderr
+
+
+def test_a_source_that_is_no_url(run: Run) -> None:
+    """Exit code 2 and how to write it."""
+    refused = run("import", "--from", "pulsar")
+
+    assert (refused.exit_code, "write it like" in refused.stderr) == (2, True)

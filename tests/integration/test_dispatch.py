@@ -1,0 +1,139 @@
+"""Real consumers through a real gate: the dispatch limit holds from the first second on.
+
+Bounds leave room for a busy machine; tests/gate/test_dispatch.py has the exact ones.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+
+import pulsar
+import pytest
+
+from tests.integration.world import World, eventually
+
+pytestmark = pytest.mark.cluster
+
+Connect = Callable[[str], pulsar.Client]
+LIMIT = 500
+BACKLOG = 4000
+
+
+class Drinker:
+    """A consumer that takes whatever comes, acknowledges it and notes when and what."""
+
+    def __init__(self, consumer: pulsar.Consumer) -> None:
+        self._consumer = consumer
+        self.arrivals: list[tuple[float, int]] = []
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._drink)
+
+    def start(self) -> None:
+        """Begin to receive."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop receiving."""
+        self._stopping.set()
+        self._thread.join(30)
+
+    def _drink(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                message = self._consumer.receive(timeout_millis=200)
+            except pulsar.Timeout:
+                continue
+            self.arrivals.append((time.monotonic(), int(message.data())))
+            self._consumer.acknowledge(message)
+
+
+def publish(client: pulsar.Client, topic: str, *, batched: bool) -> None:
+    """Put numbered messages into the topic's backlog."""
+    producer = client.create_producer(
+        topic, batching_enabled=batched, batching_max_messages=50, block_if_queue_full=True
+    )
+    for number in range(BACKLOG):
+        producer.send_async(str(number).encode(), lambda *_: None)
+    producer.flush()
+    producer.close()
+
+
+@contextmanager
+def drinkers(
+    world: World, connect: Connect, topic: str, kind: pulsar.ConsumerType, count: int
+) -> Iterator[list[Drinker]]:
+    """So many consumers of one subscription, each on a connection of its own."""
+    found = [
+        Drinker(connect(world.sidecars.service_url).subscribe(topic, "audit", consumer_type=kind))
+        for _ in range(count)
+    ]
+    for drinker in found:
+        drinker.start()
+    try:
+        yield found
+    finally:
+        for drinker in found:
+            drinker.stop()
+
+
+def per_second(arrivals: list[tuple[float, int]], since: float) -> list[int]:
+    """How many messages came in each of four seconds."""
+    return [sum(n <= at - since < n + 1 for at, _ in arrivals) for n in range(4)]
+
+
+@pytest.mark.parametrize("batched", [False, True], ids=["single", "batched"])
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [(pulsar.ConsumerType.Exclusive, 1), (pulsar.ConsumerType.Shared, 3)],
+    ids=["exclusive", "shared"],
+)
+def test_a_dispatch_limit_holds_and_loses_nothing(
+    world: World, connect: Connect, kind: pulsar.ConsumerType, count: int, batched: bool
+) -> None:
+    """500/s of a backlog of 4,000; then the limit is lifted and the rest arrives, each message once."""
+    topic = world.topic_of["broker-1"]
+    client = connect(world.sidecars.service_url)
+    client.subscribe(topic, "audit", consumer_type=kind).close()
+    publish(client, topic, batched=batched)
+    world.limit(dispatchRateInMsgs=LIMIT)
+    eventually(lambda: 0 <= limit_of(world) <= LIMIT, "a limit at its broker")
+
+    with drinkers(world, connect, topic, kind, count) as consumers:
+
+        def arrivals() -> list[tuple[float, int]]:
+            return sorted(item for drinker in consumers for item in drinker.arrivals)
+
+        eventually(
+            lambda: limit_of(world) > 0.98 * LIMIT, "the whole limit, as nobody else consumes"
+        )
+        since = time.monotonic()
+        eventually(lambda: time.monotonic() > since + 4, "four seconds")
+        limited = per_second(arrivals(), since)
+        first_second = sum(at < arrivals()[0][0] + 1 for at, _ in arrivals())
+        group = f"/admin/v2/resourcegroups/{world.group}"
+        world.put(group, {"dispatchRateInMsgs": -1}, at="broker-2")
+        lifted_at = time.monotonic()
+        eventually(lambda: len(arrivals()) >= BACKLOG, "the rest")
+        took = arrivals()[BACKLOG - 1][0] - lifted_at
+
+    assert first_second <= LIMIT * 1.1
+    assert sum(limited) == pytest.approx(4 * LIMIT, rel=0.1)
+    assert all(a + b <= 2 * LIMIT * 1.15 for a, b in pairwise(limited))
+    assert max(limited) <= LIMIT * 1.3
+    assert took < 5
+    assert sorted(number for _, number in arrivals()) == list(range(BACKLOG))
+    if count == 1:
+        assert [number for _, number in arrivals()] == list(range(BACKLOG))
+    else:
+        shares = [len(drinker.arrivals) for drinker in consumers]
+        assert min(shares) > 0.5 * BACKLOG / count
+
+
+def limit_of(world: World) -> int:
+    """The dispatch limit that the sidecar of broker-1 enforces."""
+    limit: int = world.local_limits()["broker-1"]["dispatchRateInMsgs"]
+    return limit

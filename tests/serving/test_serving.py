@@ -1,0 +1,202 @@
+"""The admin API as a part of the sidecar: keys, TLS, and a relay over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from ipaddress import ip_address
+from pathlib import Path
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from admin_api.app import create_app
+from coordinator import serving
+from coordinator.adapters.broker_relay import HttpBrokerRelay
+from coordinator.config import Config, ConfigError
+from coordinator.ports import RelayedRequest, StoreUnreachable
+from deploy.local.ports import free_block
+from tests.admin_api.keys import EC_KEY, RSA_KEY, SECRET, der, token
+from tests.admin_api.world import World
+
+
+@pytest.fixture
+def world() -> World:
+    """A healthy sidecar's surroundings."""
+    return World()
+
+
+def config(**keys: object) -> Config:
+    """A configuration that listens on a free port of loopback."""
+    return Config(
+        broker_id="broker-1",
+        gate_listen="127.0.0.1:1",
+        gate_upstream="127.0.0.1:2",
+        broker_web_url="http://127.0.0.1:3",
+        bus_service_url="pulsar://127.0.0.1:4",
+        zookeeper_servers="127.0.0.1:5",
+        **({"admin_listen": f"127.0.0.1:{free_block()[0]}"} | keys),  # type: ignore[arg-type]
+    )
+
+
+async def test_keys_come_from_files(tmp_path: Path) -> None:
+    """A secret and two public keys at once; roles and tenants as configured."""
+    for name, content in (("s", SECRET), ("r", der(RSA_KEY)), ("e", der(EC_KEY))):
+        (tmp_path / name).write_bytes(content)
+    access = serving.access(
+        config(
+            auth_secret_key_file=str(tmp_path / "s"),
+            auth_public_key_files=(str(tmp_path / "r"), str(tmp_path / "e")),
+            super_user_roles=("admin",),
+            tenant_admins={"shop": ("alice",)},
+        )
+    )
+
+    for signed in (
+        token(),
+        token(key=RSA_KEY, algorithm="RS256"),
+        token(key=EC_KEY, algorithm="ES256"),
+    ):
+        assert access.role_of(f"Bearer {signed}") == "admin"
+    assert access.is_super_user("admin")
+    assert access.is_admin_of("alice", "shop")
+    assert not access.is_admin_of("alice", "bank")
+
+
+@pytest.mark.parametrize("key", ["auth_secret_key_file", "auth_public_key_files"])
+@pytest.mark.parametrize(("content", "why"), [(None, "No such file"), (b"short", "key")])
+def test_a_key_file_that_cannot_be_used_is_refused_at_the_start(
+    tmp_path: Path, key: str, content: bytes | None, why: str
+) -> None:
+    """The message names the configuration's key, the file and the reason, and not the content."""
+    path = tmp_path / "key"
+    if content is not None:
+        path.write_bytes(content)
+    value = str(path) if key == "auth_secret_key_file" else (str(path),)
+
+    with pytest.raises(ConfigError, match=why) as refusal:
+        serving.access(config(**{key: value}, super_user_roles=("admin",)))
+
+    assert str(refusal.value).startswith(f"{key}: {path}")
+    assert "short" not in str(refusal.value)
+
+
+def test_without_keys_there_is_no_access_control() -> None:
+    """The configuration has made sure that only loopback is bound."""
+    assert serving.access(config()).verifier is None
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[str, str]:
+    """A certificate of 127.0.0.1, signed by itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = dt.datetime.now(dt.UTC)
+    signed = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    chain, secret = tmp_path / "chain.pem", tmp_path / "key.pem"
+    chain.write_bytes(signed.public_bytes(Encoding.PEM))
+    secret.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return str(chain), str(secret)
+
+
+async def test_with_a_certificate_the_api_speaks_tls(
+    world: World, certificate: tuple[str, str]
+) -> None:
+    """And only TLS."""
+    chain, key = certificate
+    settings = config(admin_tls_certificate_file=chain, admin_tls_key_file=key)
+    trusted = ssl.create_default_context(cafile=chain)
+    async with serving.serving(settings, world.app), httpx.AsyncClient(verify=trusted) as client:
+        answer = await client.get(f"https://{settings.admin_listen}/quota/v1/ready")
+        assert answer.status_code == 200
+        with pytest.raises(httpx.HTTPError):
+            await client.get(f"http://{settings.admin_listen}/quota/v1/ready")
+
+
+@pytest.mark.parametrize("content", [None, "rubbish"])
+def test_a_certificate_that_cannot_be_used_is_refused(
+    world: World, certificate: tuple[str, str], content: str | None
+) -> None:
+    """Before anything listens."""
+    chain, key = certificate
+    if content is None:
+        Path(key).unlink()
+    else:
+        Path(chain).write_text(content)
+    settings = config(admin_tls_certificate_file=chain, admin_tls_key_file=key)
+
+    with pytest.raises(ConfigError, match="admin_tls_certificate_file, admin_tls_key_file"):
+        serving.server(settings, world.app)
+
+
+@asynccontextmanager
+async def broker(answer: bytes) -> AsyncIterator[tuple[str, list[bytes]]]:
+    """A server that reads a request's body of 300,000 bytes, answers with these bytes and hangs up."""
+    heard: list[bytes] = []
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.readuntil(b"\r\n\r\n"))
+        if b"content-length" in heard[0]:
+            heard.append(await reader.readexactly(300_000))
+        writer.write(answer)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    async with server:
+        host, port = server.sockets[0].getsockname()
+        yield f"http://{host}:{port}", heard
+
+
+async def test_a_large_body_passes_through_both_servers(world: World) -> None:
+    """Up and down, over real sockets, to the last byte."""
+    body = bytes(range(250)) * 1_200
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 300000\r\nX-Mine: 1\r\n\r\n"
+    async with broker(head + body) as (url, heard), HttpBrokerRelay(url) as relay:
+        settings = config()
+        app = create_app(world.with_relay(relay))
+        async with serving.serving(settings, app), httpx.AsyncClient() as client:
+            answer = await client.post(
+                f"http://{settings.admin_listen}/admin/v3/functions/a/b/c?x=1", content=body
+            )
+
+    assert (answer.status_code, answer.content, answer.headers["x-mine"]) == (200, body, "1")
+    assert heard[0].startswith(b"POST /admin/v3/functions/a/b/c?x=1 HTTP/1.1\r\n")
+    assert heard[1] == body
+
+
+async def test_an_answer_that_breaks_off_is_not_taken_for_whole(world: World) -> None:
+    """The connection ends as the broker's did."""
+    half = b"HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\nhalf"
+    async with broker(half) as (url, _), HttpBrokerRelay(url) as relay:
+        settings = config()
+        app = create_app(world.with_relay(relay))
+        async with serving.serving(settings, app), httpx.AsyncClient() as client:
+            with pytest.raises(httpx.RemoteProtocolError):
+                await client.get(f"http://{settings.admin_listen}/admin/v2/clusters")
+
+
+async def test_a_broker_that_is_not_there_is_unreachable() -> None:
+    """Nothing listens on the port."""
+    async with HttpBrokerRelay(f"http://127.0.0.1:{free_block()[0]}") as relay:
+        with pytest.raises(StoreUnreachable, match="ConnectError"):
+            await relay.relay(RelayedRequest("GET", b"/admin/v2/clusters", (), None))
