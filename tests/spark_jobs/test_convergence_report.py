@@ -214,11 +214,23 @@ def test_a_damaged_file_is_refused(
     place = tmp_path / "recorded"
     shutil.copytree(story, place)
     path = next(place.glob("table=admitted/*/*.parquet"))
+    group = pq.read_metadata(path).row_group(0)
+    column = next(
+        chunk
+        for chunk in (group.column(number) for number in range(group.num_columns))
+        if chunk.path_in_schema == "admitted"
+    )
     content = bytearray(path.read_bytes())
-    content[len(content) // 3] ^= 0xFF
+    content[column.data_page_offset + _length_after_dictionary(column) - 1] ^= 0xFF
     path.write_bytes(bytes(content))
 
     assert spark is not None
     assert main([str(place), "--out", str(tmp_path / "out")]) == 2
     assert "FAILED_READ_FILE" in capsys.readouterr().err
     assert not (tmp_path / "out/index.html").exists()
+
+
+def _length_after_dictionary(column: Any) -> int:
+    """How many bytes of a column's chunk are data pages: its last byte is a value's, not a header's."""
+    start = column.dictionary_page_offset or column.data_page_offset
+    return int(column.total_compressed_size - (column.data_page_offset - start))
