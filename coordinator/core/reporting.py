@@ -3,15 +3,17 @@
 Once a round the groups that changed are reported, every ``complete_report_rounds`` rounds all of them
 (PIP-82: report when the usage has changed significantly, and mandatorily once in N cycles). What cannot
 wait is reported at once, at most every ``urgent_gap_ns``: a participant appeared or left, throttling
-started, a limit changed by much, somebody asks for a complete report.
+started, a limit changed by much, quota was given, somebody asks for a complete report.
 """
 
 from __future__ import annotations
 
+from coordinator.core.ledgers import Ledgers
 from coordinator.core.meters import Key, Meters
 from coordinator.core.model import (
     DIMENSIONS_OF,
     GroupUsage,
+    LedgerStatement,
     MonitoringClass,
     Rates,
     ResourceGroup,
@@ -24,8 +26,9 @@ from coordinator.core.settings import CoreSettings
 class Reporter:
     """Builds this broker's reports and remembers what the others were told."""
 
-    def __init__(self, settings: CoreSettings) -> None:
+    def __init__(self, settings: CoreSettings, ledgers: Ledgers) -> None:
         self._settings = settings
+        self._ledgers = ledgers
         self._sequence = 0
         self._told: dict[Key, Usage] = {}
         self._urgent: set[Key] = set()
@@ -72,7 +75,7 @@ class Reporter:
 
     def due(self, now_ns: int) -> bool:
         """Whether something must be said now."""
-        if not self._urgent and not self._complete_due:
+        if not self._urgent and not self._complete_due and not self._ledgers.due():
             return False
         last_ns = self._last_report_ns
         return last_ns is None or now_ns - last_ns >= self._settings.urgent_gap_ns
@@ -104,6 +107,7 @@ class Reporter:
                 for name, by_class in usages.items()
             ),
             elapsed_ns,
+            ledgers=self._ledgers.statements(complete=self._complete_due),
             complete=self._complete_due,
             learning=learning,
         )
@@ -124,6 +128,7 @@ class Reporter:
         entries: tuple[GroupUsage, ...],
         elapsed_ns: int,
         *,
+        ledgers: tuple[LedgerStatement, ...] = (),
         complete: bool = False,
         learning: bool = False,
         leaving: bool = False,
@@ -138,6 +143,7 @@ class Reporter:
             complete=complete,
             learning=learning,
             leaving=leaving,
+            ledgers=ledgers,
         )
 
     def _changed(self, told: Usage | None, usage: Usage) -> bool:

@@ -6,7 +6,7 @@ demand, and time passes in steps of 50 ms. No clock, no loss, no randomness: tho
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from coordinator.core.events import (
     BrokerAvailabilityChanged,
@@ -14,6 +14,7 @@ from coordinator.core.events import (
     ConnectionState,
     Event,
     GroupsChanged,
+    LedgersChanged,
     MembersChanged,
     MembershipJoined,
     ParticipantsChanged,
@@ -25,8 +26,10 @@ from coordinator.core.instructions import (
     JoinMembership,
     LeaveMembership,
     PublishUsageReport,
+    WriteLedger,
 )
 from coordinator.core.model import (
+    LedgerRecord,
     Member,
     MonitoringClass,
     Rates,
@@ -57,6 +60,9 @@ class Cluster:
     admitted: list[dict[str, float]] = field(default_factory=list)
     reports: list[UsageReport] = field(default_factory=list)
     _members: dict[str, Member] = field(default_factory=dict)
+    ledger: LedgerRecord | None = None
+    #: How often the ledger was written.
+    ledger_writes: int = 0
     _incarnations: int = 0
 
     def start(self, broker: str, demand: int = 0) -> CoordinatorState:
@@ -64,6 +70,7 @@ class Cluster:
         state = CoordinatorState(CoreSettings(broker=broker))
         self.states[broker] = state
         self.send(broker, ConnectionChanged(ConnectionState.CONNECTED))
+        self.send(broker, self.ledgers())
         self.send(broker, GroupsChanged((self.group(),)))
         self.send(broker, BrokerAvailabilityChanged(answering=True))
         self.want(broker, demand)
@@ -77,6 +84,20 @@ class Cluster:
             overshoot_policy=self.policy,
             partition_policy=self.partition_policy,
         )
+
+    def ledgers(self) -> LedgersChanged:
+        """The records as they stand."""
+        return LedgersChanged(() if self.ledger is None else (self.ledger,))
+
+    def write_ledger(self, record: LedgerRecord) -> None:
+        """Compare-and-set; tell every core if it succeeds."""
+        version = -1 if self.ledger is None else self.ledger.version
+        if record.version != version:
+            return
+        self.ledger = replace(record, generation=1, version=version + 1)
+        self.ledger_writes += 1
+        for broker in list(self.states):
+            self.send(broker, self.ledgers())
 
     def want(self, broker: str, demand: int) -> None:
         """Change a broker's demand; a producer connects with the first and leaves with the last."""
@@ -155,6 +176,8 @@ class Cluster:
                     self._members[broker] = Member(broker, self._incarnations)
                     self.send(broker, MembershipJoined(self._incarnations))
                     self.tell_members()
+                case WriteLedger(record):
+                    self.write_ledger(record)
                 case LeaveMembership():
                     self._members.pop(broker, None)
                     self.tell_members()

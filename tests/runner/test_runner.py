@@ -18,6 +18,7 @@ from coordinator.adapters.memory import (
     MemoryMembership,
     MemoryTopic,
 )
+from coordinator.adapters.memory_ledgers import MemoryLedgers
 from coordinator.adapters.memory_store import MemoryStore
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import (
@@ -66,8 +67,12 @@ class World:
     """What several sidecars share."""
 
     store: MemoryStore = field(default_factory=MemoryStore)
+    ledgers: MemoryLedgers = field(init=False)
     ensemble: MemoryEnsemble = field(default_factory=MemoryEnsemble)
     topic: MemoryTopic = field(default_factory=MemoryTopic)
+
+    def __post_init__(self) -> None:
+        self.ledgers = MemoryLedgers(self.store)
 
     @asynccontextmanager
     async def sidecar(self, broker: str) -> AsyncIterator[Sidecar]:
@@ -85,7 +90,7 @@ class World:
             api_address="127.0.0.1:1",
             drain_timeout_s=3.0,
         )
-        runner.start(gate)
+        runner.start(gate, self.ledgers)
         membership.connect()
         try:
             yield Sidecar(runner, gate, membership, admin)
