@@ -189,8 +189,8 @@ class Decider:
                 self._ledgers.give(group.name, name, in_dimension(dimension, parts))
                 holdings[broker] -= parts
         local = limit_of(holdings[broker], limit)
-        active = facts.lifecycle is Lifecycle.ACTIVE
-        binding = answer.binding_of(broker, local) if active else Binding.DEGRADED
+        degraded = facts.lifecycle is Lifecycle.DEGRADED
+        binding = Binding.DEGRADED if degraded else answer.binding_of(broker, local)
         return Decision(local, binding, facts.round, facts.now_ns, answer)
 
     def _raise_delay_ns(self, group: ResourceGroup) -> int:

@@ -51,7 +51,7 @@ class _Books:
     heard: dict[Account, _Heard] = field(default_factory=dict)
     #: When the last account was closed that may still let something through.
     fence_ns: int = 0
-    #: Receivers whose totals are told in the next statements, and in how many.
+    #: Receivers whose totals are told in every statement, and for how many rounds.
     fresh: dict[Account, int] = field(default_factory=dict)
     #: Rounds in which a statement is still to be made, whatever changes.
     repeats: int = 0
@@ -152,6 +152,7 @@ class Ledgers:
             if books.repeats:
                 books.repeats -= 1
                 self._due.add(group)
+            books.fresh = {account: left - 1 for account, left in books.fresh.items() if left}
 
     def holding(self, group: str) -> Parts | None:
         """What this broker holds of a group; None while nothing is known of its ledger."""
@@ -275,7 +276,6 @@ class Ledgers:
             for account, parts in ledger.issued().items()
             if account in books.fresh or (complete and account in alive)
         }
-        books.fresh = {account: left - 1 for account, left in books.fresh.items() if left > 1}
         return LedgerStatement(
             record.group,
             record.generation,

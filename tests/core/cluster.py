@@ -1,11 +1,13 @@
 """Several real cores joined by a fake bus and a fake gate: each event is seen on every side.
 
-The bus delivers a report to everybody at once, the gate admits what the local limit allows of a fixed
-demand, and time passes in steps of 50 ms. No clock, no loss, no randomness: those are the simulator's.
+The bus delivers a report to everybody at once, or loses it for one of them when the test's dice say so;
+the gate admits what the local limit allows of a fixed demand, and time passes in steps of 50 ms. There
+is no clock and no other randomness: those are the simulator's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from coordinator.core.events import (
@@ -57,6 +59,8 @@ class Cluster:
     partition_policy: str = "hold"
     #: Brokers whose bus is cut.
     deaf: set[str] = field(default_factory=set)
+    #: Whether a report gets lost on its way to one receiver.
+    loses: Callable[[], bool] = lambda: False
     admitted: list[dict[str, float]] = field(default_factory=list)
     reports: list[UsageReport] = field(default_factory=list)
     _members: dict[str, Member] = field(default_factory=dict)
@@ -169,7 +173,7 @@ class Cluster:
                     if broker in self.deaf:
                         continue
                     for other in list(self.states):
-                        if other not in self.deaf:
+                        if other not in self.deaf and (other == broker or not self.loses()):
                             self.send(other, UsageReportReceived(report))
                 case JoinMembership():
                     self._incarnations += 1

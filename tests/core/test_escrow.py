@@ -365,7 +365,7 @@ TRADED_AND_DEAD = [give(A, C), hear(0), give(C, B), give(B, C), die(C)]
 
 @pytest.mark.parametrize(
     ("accounts", "prologue", "depth"),
-    [((A, B), [], 8), ((A, B, C), [], 4), ((A, B, C), TRADED_AND_DEAD, 6)],
+    [((A, B), [], 8), ((A, B, C), [], 4), ((A, B, C), TRADED_AND_DEAD, 5)],
     ids=["two", "three", "three, one dead"],
 )
 def test_no_order_of_steps_makes_parts_out_of_nothing(

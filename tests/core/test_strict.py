@@ -1,5 +1,6 @@
 """The policy strict on real cores: it settles, and limits never add up to more than there is."""
 
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -261,3 +262,22 @@ def test_with_nothing_new_only_complete_reports_are_sent(cluster: WatchedCluster
     cluster.run(50)
 
     assert len(cluster.reports) - before == 2 * 50 / 5
+
+
+@pytest.mark.parametrize(("loss", "rounds"), [(0.0, 3), (0.1, 10), (0.3, 20)])
+def test_lost_reports_delay_a_settlement_and_nothing_else(loss: float, rounds: int) -> None:
+    """Skewed starts and joiners of five; grants are repeated, so all of them settle."""
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")  # noqa: T201  # pytest shows it when the test fails
+    dice = random.Random(seed)
+    for _ in range(3):
+        cluster = WatchedCluster(limit=3000, policy="strict", loses=lambda: dice.random() < loss)
+        for number, demand in enumerate((9000, 2000, 300, 5000), start=1):
+            cluster.start(f"b{number}", demand)
+        cluster.run(rounds)
+        cluster.start("b5", demand=9000)
+        cluster.run(rounds)
+        assert cluster.limit_of("b3") >= 300
+        saturated = [cluster.limit_of(broker) for broker in ("b1", "b2", "b4", "b5")]
+        assert max(saturated) - min(saturated) <= 30
+        assert sum(limits(cluster)) >= 2970
