@@ -28,6 +28,7 @@ from coordinator.core.events import (
     DrainRequested,
     Event,
     GroupsChanged,
+    LedgersChanged,
     MembersChanged,
     MembershipJoined,
     ParticipantsChanged,
@@ -40,11 +41,13 @@ from coordinator.core.instructions import (
     JoinMembership,
     LeaveMembership,
     PublishUsageReport,
+    RemoveLedger,
     RemoveLocalLimits,
     SetLocalLimits,
+    WriteLedger,
 )
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.core.model import Dimension, Member, MonitoringClass
+from coordinator.core.model import Dimension, LedgerRecord, Member, MonitoringClass
 from coordinator.core.state import CoordinatorState
 from coordinator.core.views import Explanation, GroupView, HealthView
 from coordinator.ports import (
@@ -52,6 +55,7 @@ from coordinator.ports import (
     Catalogue,
     Clock,
     GroupStore,
+    LedgerStore,
     Membership,
     PortError,
     Recorder,
@@ -110,6 +114,7 @@ class Runner:
         self._drain_timeout_s = drain_timeout_s
         self._recorder: Recorder | None = None
         self._gate: TrafficGate | None = None
+        self._ledgers: LedgerStore | None = None
         self._catalogue: Catalogue | None = None
         self._events: deque[Event] = deque()
         self._handling = False
@@ -125,12 +130,16 @@ class Runner:
 
     # The world's news.
 
-    def start(self, gate: TrafficGate, recorder: Recorder | None = None) -> None:
+    def start(
+        self, gate: TrafficGate, ledgers: LedgerStore, recorder: Recorder | None = None
+    ) -> None:
         """Connect everything; events flow from now on, and are recorded if there is a recorder."""
         self._gate = gate
+        self._ledgers = ledgers
         self._recorder = recorder
         self._membership.watch_connection(self._connection_changed)
         self._membership.watch_members(self._members_changed)
+        ledgers.watch(self._ledgers_changed)
         self._store.watch(self._catalogue_changed)
         self._bus.watch(self._payload_arrived)
         self.spawn(self._tick())
@@ -228,6 +237,9 @@ class Runner:
         self._gate.set_attachments(catalogue.attachments)
         self.informed.set()
 
+    def _ledgers_changed(self, records: tuple[LedgerRecord, ...]) -> None:
+        self.post(LedgersChanged(records))
+
     def _payload_arrived(self, payload: bytes) -> None:
         try:
             report = reports.decode(payload)
@@ -301,6 +313,10 @@ class Runner:
                     # Before it is sent: nobody may seem to have received it earlier.
                     self._recorder.report_sent(report, len(payload), now_ns)
                 self._bus.publish(payload)
+            case WriteLedger(record):
+                self.spawn(self._change_ledger(record, remove=False))
+            case RemoveLedger(record):
+                self.spawn(self._change_ledger(record, remove=True))
             case JoinMembership():
                 self.spawn(self._join())
             case LeaveMembership():
@@ -326,6 +342,19 @@ class Runner:
             return
         log.info("joined", incarnation=incarnation)
         self.post(MembershipJoined(incarnation))
+
+    async def _change_ledger(self, record: LedgerRecord, *, remove: bool) -> None:
+        assert self._ledgers is not None
+        try:
+            if remove:
+                await self._ledgers.remove(record)
+            else:
+                await self._ledgers.write(record)
+        except PortError as error:  # the core asks again, if it still wants it
+            log.info("ledger not changed", group=record.group, reason=str(error))
+            return
+        dead = [f"{account.broker}@{account.incarnation}" for account in sorted(record.claimed)]
+        log.info("ledger changed", group=record.group, removed=remove, inherited_from=dead)
 
     async def _leave(self) -> None:
         try:

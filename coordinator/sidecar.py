@@ -26,6 +26,7 @@ from coordinator.adapters.broker_admin import HttpBrokerAdmin
 from coordinator.adapters.broker_relay import HttpBrokerRelay
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.pulsar_bus import PulsarBus
+from coordinator.adapters.zookeeper_ledgers import ZooKeeperLedgers
 from coordinator.adapters.zookeeper_membership import ZooKeeperMembership
 from coordinator.adapters.zookeeper_session import ZooKeeperSession
 from coordinator.adapters.zookeeper_store import ZooKeeperStore
@@ -67,6 +68,7 @@ async def _run(config: Config) -> int:
             session_timeout_s=config.zookeeper_session_timeout_seconds,
         )
         store = ZooKeeperStore(session)
+        ledgers = ZooKeeperLedgers(session)
         membership = ZooKeeperMembership(session, version=__version__)
         bus = PulsarBus(
             config.bus_service_url, config.bus_topics, listener_name=config.bus_listener_name
@@ -93,8 +95,8 @@ async def _run(config: Config) -> int:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, gate.refresh_certificate)
         stack.push_async_callback(runner.close)
         stack.push_async_callback(gate.close)
-        runner.start(gate, recorder)
-        for part in (session, store, membership, bus):
+        runner.start(gate, ledgers, recorder)
+        for part in (session, store, ledgers, membership, bus):
             stack.push_async_callback(part.stop)
             await part.start()
         runner.spawn(_ensure_bus_namespaces(config, broker))

@@ -38,7 +38,7 @@ ByteDispatchRate = Annotated[
 ]
 Law = Annotated[str | None, typer.Option(help="How the limit is shared, such as max-min.")]
 OvershootPolicy = Annotated[
-    str | None, typer.Option(help="How a share becomes a limit: balanced or eager.")
+    str | None, typer.Option(help="How a share becomes a limit: balanced, eager or strict.")
 ]
 PartitionPolicy = Annotated[
     str | None, typer.Option(help="Without ZooKeeper: hold, safe (an equal part) or stop.")

@@ -8,12 +8,14 @@ guessing: explain.py turns it into words.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coordinator.core.allocation import Binding, Split, reserve_of, split
-from coordinator.core.lifecycle import Lifecycle
+from coordinator.core.escrow import gifts, in_dimension, limit_of, of_dimension
+from coordinator.core.ledgers import Ledgers
+from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension, Member, Rates, ResourceGroup
-from coordinator.core.policies import POLICIES
+from coordinator.core.policies import ANNOUNCED, STRICT
 from coordinator.core.settings import CoreSettings
 from coordinator.core.trouble import Troubles, limit_in_trouble
 from coordinator.core.usage_map import UsageMap
@@ -45,8 +47,9 @@ class _Facts:
 class Decider:
     """Decides the local limits of this broker."""
 
-    def __init__(self, settings: CoreSettings) -> None:
+    def __init__(self, settings: CoreSettings, ledgers: Ledgers) -> None:
         self._settings = settings
+        self._ledgers = ledgers
         #: The local limits in force, by group.
         self.in_force: dict[str, Rates] = {}
         #: The latest decision per group and dimension.
@@ -107,6 +110,9 @@ class Decider:
         if limit is None:
             self._wanted_ns.pop((group.name, dimension), None)
             return Decision(None, Binding.UNLIMITED, facts.round, facts.now_ns)
+        if group.overshoot_policy == STRICT:
+            self._wanted_ns.pop((group.name, dimension), None)
+            return self._hold_in_escrow(group, dimension, limit, own, facts)
         reserve = reserve_of(limit, len(facts.members), self._settings)
         held = min(limit, reserve if own is None else own)
         if facts.lifecycle in (Lifecycle.STARTING, Lifecycle.LEARNING):
@@ -152,7 +158,7 @@ class Decider:
     def _raise(self, group: ResourceGroup, held: int, answer: Split) -> int:
         """What the policy lets this broker hold, on its way to a higher target."""
         broker = self._settings.broker
-        policy = POLICIES[group.overshoot_policy]
+        policy = ANNOUNCED[group.overshoot_policy]
         # Members that take no part hold their reserves and want nothing else: they need not be listed.
         idle = answer.idle if broker in answer.claims else answer.idle - 1
         in_force = {**answer.in_force, broker: held}
@@ -170,3 +176,40 @@ class Decider:
             for broker in answer.claims
             if broker != self._settings.broker
         )
+
+    def _hold_in_escrow(
+        self,
+        group: ResourceGroup,
+        dimension: Dimension,
+        limit: int,
+        own: int | None,
+        facts: _Facts,
+    ) -> Decision:
+        """Strict: exactly what the books say, after giving away what is more than the target."""
+        if not self._ledgers.is_open or Trouble.ZOOKEEPER_LOST in facts.troubles:
+            return Decision(0, Binding.DEGRADED, facts.round, facts.now_ns)
+        held = self._ledgers.holding(group.name)
+        if held is None:  # the group has just become strict: stay until its ledger is founded
+            local = min(own or 0, limit)
+            return Decision(local, Binding.GATE, facts.round, facts.now_ns)
+        broker = self._settings.broker
+        if broker not in facts.members:
+            local = limit_of(of_dimension(dimension, held), limit)
+            return Decision(local, Binding.DEGRADED, facts.round, facts.now_ns)
+        holdings = {
+            name: of_dimension(dimension, parts)
+            for name, parts in self._ledgers.holdings(group.name).items()
+            if name in facts.members
+        }
+        answer = split(group, dimension, facts.members, facts.usage, self._settings)
+        in_force = {name: limit_of(parts, limit) for name, parts in holdings.items()}
+        answer = replace(answer, in_force={**answer.in_force, **in_force})
+        if facts.lifecycle is Lifecycle.ACTIVE:
+            targets = {name: answer.target_of(name) for name in holdings}
+            for name, parts in gifts(limit, broker, targets, holdings).items():
+                self._ledgers.give(group.name, name, in_dimension(dimension, parts))
+                holdings[broker] -= parts
+        local = limit_of(holdings[broker], limit)
+        degraded = facts.lifecycle is Lifecycle.DEGRADED
+        binding = Binding.DEGRADED if degraded else answer.binding_of(broker, local)
+        return Decision(local, binding, facts.round, facts.now_ns, answer)

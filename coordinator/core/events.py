@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from coordinator.core.model import (
+    LedgerRecord,
     Member,
     MonitoringClass,
     ResourceGroup,
@@ -52,6 +53,13 @@ class GroupsChanged:
     """All group definitions as they are now."""
 
     groups: tuple[ResourceGroup, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LedgersChanged:
+    """The records of all strict groups as they are now."""
+
+    records: tuple[LedgerRecord, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +110,7 @@ Event = (
     | MembershipJoined
     | MembersChanged
     | GroupsChanged
+    | LedgersChanged
     | TrafficCounted
     | ParticipantsChanged
     | UsageReportReceived

@@ -1,15 +1,15 @@
 """Orders of the core to the shell: the only way out.
 
 The runner carries a batch out in the order given. ``SetLocalLimits`` stands before
-``PublishUsageReport`` on purpose: a report announces the limits in force, so a limit must be lowered
-before anybody is told that there is room.
+``PublishUsageReport`` on purpose: a report announces the limits in force, and grants what was given
+away, so a limit must be lowered before anybody is told that there is room.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.core.model import Rates, UsageReport
+from coordinator.core.model import LedgerRecord, Rates, UsageReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,23 @@ class PublishUsageReport:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteLedger:
+    """Write this record over the version that it names, or create it if that is negative.
+
+    The outcome, whoever wins, is LedgersChanged.
+    """
+
+    record: LedgerRecord
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveLedger:
+    """The group is gone: remove this record of it. The outcome is LedgersChanged."""
+
+    record: LedgerRecord
+
+
+@dataclass(frozen=True, slots=True)
 class JoinMembership:
     """Register this sidecar; the outcome is MembershipJoined."""
 
@@ -53,6 +70,8 @@ Instruction = (
     SetLocalLimits
     | RemoveLocalLimits
     | PublishUsageReport
+    | WriteLedger
+    | RemoveLedger
     | JoinMembership
     | LeaveMembership
     | DrainGate

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 NANOS_PER_SECOND = 1_000_000_000
 
@@ -139,13 +140,74 @@ class Attachments:
 class Member:
     """A live sidecar as the membership knows it.
 
-    ``incarnation`` grows with every registration of the same broker (the adapter uses the czxid of its
-    ephemeral node: a fencing number that no clock can set back).
+    ``incarnation`` grows with every registration, of whatever broker (the adapter uses the czxid of its
+    ephemeral node: a fencing number that no clock can set back). So a view that shows a registration
+    knows of all those with a lower number: whoever is missing from it is gone.
     """
 
     broker: str
     incarnation: int
     api_address: str = ""
+
+
+class Account(NamedTuple):
+    """One incarnation of a broker as a holder of quota (escrow.py)."""
+
+    broker: str
+    incarnation: int
+
+
+Parts = tuple[int, int, int, int]
+"""Parts of a group's quota, escrow.TOTAL being all of it: one number per Dimension, in its order."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRecord:
+    """What the store holds of a strict group: who held what when it was last written (escrow.py).
+
+    Args:
+        group: the group.
+        generation: grows with every founding, also across delete and re-create of the group.
+        version: what a compare-and-set write must name; grows by one with every write.
+        bases: what each account started from; together exactly escrow.TOTAL in each dimension.
+        claimed: the dead accounts whose estate went into the bases with the latest write.
+    """
+
+    group: str
+    generation: int
+    version: int
+    bases: Mapping[Account, Parts]
+    claimed: frozenset[Account] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """What passed between the sender and a dead account; final once it was said."""
+
+    received: Parts
+    issued: Parts
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerStatement:
+    """What one broker says of its books on one strict group.
+
+    Args:
+        group: the group.
+        generation: of the record that the books follow.
+        version: of that record.
+        holding: what the sender holds.
+        grants: all that the sender ever gave, by receiver; those that did not change lately may be
+            left out.
+        closures: every account that the sender has closed since the record was written.
+    """
+
+    group: str
+    generation: int
+    version: int
+    holding: Parts
+    grants: Mapping[Account, Parts] = field(default_factory=dict)
+    closures: Mapping[Account, Closure] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +296,7 @@ class UsageReport:
         leaving: the sender goes; everything it had is free.
         asks: brokers of which the sender has missed a report; each answers with a complete one.
         groups: the entries.
+        ledgers: the sender's books on strict groups, as far as there is news.
     """
 
     broker: str
@@ -245,3 +308,4 @@ class UsageReport:
     learning: bool = False
     leaving: bool = False
     asks: tuple[str, ...] = ()
+    ledgers: tuple[LedgerStatement, ...] = ()

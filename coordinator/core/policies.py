@@ -12,8 +12,12 @@ all of them together take no more than there is. With equal views the limits in 
 more than the limit. Price: one more report to settle (PIP-82's "smooth" against its "minimum number
 of iterations").
 
-A policy is a pure function of the limit, the targets and the limits in force as announced, and answers
-with the own new limit.
+**strict**: the limit is what this broker's books say that it holds (escrow.py); who is above its target
+gives, who is below it waits for gifts. The limits in force never add up to more than the limit,
+whatever gets lost. Price: a dead broker's share returns later, and without ZooKeeper nothing passes.
+
+Eager and balanced are pure functions of the limit, the targets and the limits in force as announced,
+and answer with the own new limit.
 """
 
 from __future__ import annotations
@@ -53,8 +57,14 @@ def balanced(
     return own + apportion(slack, needs)[broker]
 
 
-POLICIES: Mapping[str, Policy] = {"balanced": balanced, "eager": eager}
-"""Every policy by the name that a group's ``overshootPolicy`` setting uses."""
+ANNOUNCED: Mapping[str, Policy] = {"balanced": balanced, "eager": eager}
+"""The policies that go by what the others announce, by name."""
+
+STRICT = "strict"
+"""The policy that goes by the books."""
+
+POLICIES = (*ANNOUNCED, STRICT)
+"""Every name that a group's ``overshootPolicy`` setting can have."""
 
 PARTITION_POLICIES = ("hold", "safe", "stop")
 """What a sidecar does past the end of its ZooKeeper session: keep its limit, keep at most an equal

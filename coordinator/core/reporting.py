@@ -4,16 +4,18 @@ A report is sent every round, so that silence means something. While it is small
 large one lists the groups that changed, in this round or the last ``repeat_rounds``, and all of them
 every ``complete_report_rounds`` rounds (PIP-82: report when the usage has changed significantly, and
 mandatorily once in N cycles). What cannot wait is reported at once, at most every ``urgent_gap_ns``: a
-participant appeared or left, a broker became saturated, a limit changed by much, somebody asks for a
-complete report.
+participant appeared or left, a broker became saturated, a limit changed by much, quota was given,
+somebody asks for a complete report.
 """
 
 from __future__ import annotations
 
+from coordinator.core.ledgers import Ledgers
 from coordinator.core.meters import Key, Meters
 from coordinator.core.model import (
     DIMENSIONS_OF,
     GroupUsage,
+    LedgerStatement,
     MonitoringClass,
     Rates,
     ResourceGroup,
@@ -26,8 +28,9 @@ from coordinator.core.settings import CoreSettings
 class Reporter:
     """Builds this broker's reports and remembers what the others were told."""
 
-    def __init__(self, settings: CoreSettings) -> None:
+    def __init__(self, settings: CoreSettings, ledgers: Ledgers) -> None:
         self._settings = settings
+        self._ledgers = ledgers
         self._sequence = 0
         self._told: dict[Key, Usage] = {}
         self._urgent: set[Key] = set()
@@ -86,7 +89,8 @@ class Reporter:
 
     def due(self, now_ns: int) -> bool:
         """Whether something must be said now."""
-        if not self._urgent and not self._complete_due and not self._round_due:
+        waiting = self._urgent or self._complete_due or self._round_due or self._ledgers.due()
+        if not waiting:
             return False
         last_ns = self._last_report_ns
         return last_ns is None or now_ns - last_ns >= self._settings.urgent_gap_ns
@@ -121,6 +125,7 @@ class Reporter:
                 for name, by_class in usages.items()
             ),
             elapsed_ns,
+            ledgers=self._ledgers.statements(complete=complete),
             complete=complete,
             learning=learning,
             asks=asks,
@@ -142,6 +147,7 @@ class Reporter:
         entries: tuple[GroupUsage, ...],
         elapsed_ns: int,
         *,
+        ledgers: tuple[LedgerStatement, ...] = (),
         complete: bool = False,
         learning: bool = False,
         leaving: bool = False,
@@ -158,6 +164,7 @@ class Reporter:
             learning=learning,
             leaving=leaving,
             asks=asks,
+            ledgers=ledgers,
         )
 
     def _changed(self, told: Usage | None, usage: Usage) -> bool:

@@ -11,9 +11,10 @@ Every call has the same five steps, so nothing depends on which event happened t
    trouble.py); changed ones become SetLocalLimits;
 5. what must be told the others becomes one PublishUsageReport.
 
-Limits come before reports: a report announces what is in force, so a limit is lowered before anybody
-is told that there is room. A higher limit waits ``raise_delay_ns`` from when it was first wanted, so
-that brokers that start together see each other before they raise.
+Limits come before everything else that is told: a report announces what is in force and grants what
+was given away, so a limit is lowered before anybody is told that there is room. A higher limit waits
+``raise_delay_ns`` from when it was first wanted, so that brokers that start together see each other
+before they raise; under the policy ``strict`` it waits for what the others give (escrow.py).
 
 The state never looks at a clock and never fails half-way: an event that the table does not allow raises
 before anything changed.
@@ -32,6 +33,7 @@ from coordinator.core.events import (
     DrainRequested,
     Event,
     GroupsChanged,
+    LedgersChanged,
     MembersChanged,
     MembershipJoined,
     ParticipantsChanged,
@@ -44,10 +46,13 @@ from coordinator.core.instructions import (
     JoinMembership,
     LeaveMembership,
     PublishUsageReport,
+    RemoveLedger,
     RemoveLocalLimits,
     SetLocalLimits,
+    WriteLedger,
 )
-from coordinator.core.lifecycle import Lifecycle, Trigger, next_state
+from coordinator.core.ledgers import Ledgers
+from coordinator.core.lifecycle import Lifecycle, Trigger, Trouble, next_state
 from coordinator.core.meters import Meters
 from coordinator.core.model import Dimension, Member, Rates, ResourceGroup, UsageReport
 from coordinator.core.reporting import Reporter, moved
@@ -75,8 +80,9 @@ class CoordinatorState:
         self.round = 0
         #: Reports not taken, by reason.
         self.reports_dropped: dict[Verdict, int] = {}
-        self.decider = Decider(settings)
-        self._reporter = Reporter(settings)
+        self.ledgers = Ledgers(settings)
+        self.decider = Decider(settings, self.ledgers)
+        self._reporter = Reporter(settings, self.ledgers)
         self._round_started_ns: int | None = None
         self._counted_ns: int | None = None
         self._sampled_elapsed_ns = settings.round_ns
@@ -99,9 +105,8 @@ class CoordinatorState:
         if isinstance(event, TrafficCounted):
             self._close_round(now_ns)
         instructions += self._follow_lifecycle(now_ns)
-        instructions += self._decide(now_ns)
-        instructions += self._report(now_ns)
-        return instructions
+        limits = self._decide(now_ns)
+        return [*limits, *instructions, *self._write_ledgers(now_ns), *self._report(now_ns)]
 
     def limits(self) -> dict[str, Rates]:
         """The local limits in force, by group."""
@@ -140,8 +145,10 @@ class CoordinatorState:
                 self._handle_members_changed(event, now_ns)
             case GroupsChanged():
                 return self._handle_groups_changed(event)
+            case LedgersChanged():
+                self.decider.mark(self.ledgers.set_records(event.records, now_ns))
             case MembershipJoined():
-                return self._handle_membership_joined(event)
+                return self._handle_membership_joined(event, now_ns)
             case ConnectionChanged():
                 self._handle_connection_changed(event, now_ns)
             case BrokerAvailabilityChanged():
@@ -166,6 +173,8 @@ class CoordinatorState:
     def _handle_usage_report_received(self, report: UsageReport, now_ns: int) -> None:
         if report.broker == self.settings.broker:
             return  # the own reports were taken in when they were sent
+        # Before the rest, since a grant counts in whatever order the reports arrive.
+        self.decider.mark(self.ledgers.take(report, now_ns))
         taken = self.usage.take(report, now_ns)
         if taken.verdict is not Verdict.TAKEN:
             if taken.verdict is not Verdict.COPY:
@@ -180,6 +189,7 @@ class CoordinatorState:
         before = self.members
         self.members = {member.broker: member for member in event.members}
         self.usage.set_members(self.members)
+        self.ledgers.set_members(self.members, now_ns)
         self.troubles.members_changed(self.members, now_ns)
         own = self.members.get(self.settings.broker)
         if own is not None and own.incarnation == self.incarnation:
@@ -202,7 +212,7 @@ class CoordinatorState:
         self.decider.mark(name for name, group in self.groups.items() if before.get(name) != group)
         return instructions
 
-    def _handle_membership_joined(self, event: MembershipJoined) -> list[Instruction]:
+    def _handle_membership_joined(self, event: MembershipJoined, now_ns: int) -> list[Instruction]:
         if self.lifecycle is Lifecycle.DRAINING:
             return [LeaveMembership()]  # asked for before the drain, answered after it
         self.lifecycle = next_state(self.lifecycle, Trigger.JOINED)
@@ -211,6 +221,7 @@ class CoordinatorState:
         own = self.members.get(self.settings.broker)
         self._seen_as_member = own is not None and own.incarnation == event.incarnation
         self._reporter.restart()
+        self.ledgers.open_accounts(event.incarnation, now_ns)
         self.decider.mark_all()
         return []
 
@@ -245,6 +256,8 @@ class CoordinatorState:
         self.incarnation = None
         self._seen_as_member = False
         self._join_requested_round = None
+        self.ledgers.close_accounts()
+        self.decider.mark_all()
 
     # Step 2: rounds.
 
@@ -257,6 +270,7 @@ class CoordinatorState:
         self._sampled_elapsed_ns = elapsed_ns
         self.round += 1
         self.meters.close_round(elapsed_ns, self.limits())
+        self.ledgers.close_round()
         self._reporter.close_round(self.meters, self.limits(), self.groups or {})
         self.usage.forget_strangers(now_ns - self.settings.silence_rounds * self.settings.round_ns)
         self.troubles.listen(self.usage, now_ns)
@@ -310,6 +324,17 @@ class CoordinatorState:
                     if key[0] == name:
                         self._reporter.require(key)
         return [SetLocalLimits(name, self.decider.in_force[name]) for name in changed]
+
+    def _write_ledgers(self, now_ns: int) -> list[Instruction]:
+        trusted = self.lifecycle in (Lifecycle.ACTIVE, Lifecycle.DEGRADED)
+        cut_off = Trouble.ZOOKEEPER_SUSPENDED in self.troubles or (
+            Trouble.ZOOKEEPER_LOST in self.troubles
+        )
+        if not trusted or cut_off or self.groups is None:
+            return []
+        records = self.ledgers.writes(self.groups, self.usage, now_ns)
+        leftovers = self.ledgers.leftovers(self.groups)
+        return [*map(WriteLedger, records), *map(RemoveLedger, leftovers)]
 
     def _report(self, now_ns: int) -> list[Instruction]:
         if self.incarnation is None or self.lifecycle in (Lifecycle.DRAINING, Lifecycle.STOPPED):

@@ -26,8 +26,10 @@ from coordinator.core.instructions import (
     JoinMembership,
     LeaveMembership,
     PublishUsageReport,
+    RemoveLedger,
     RemoveLocalLimits,
     SetLocalLimits,
+    WriteLedger,
 )
 from coordinator.core.model import MonitoringClass, Traffic, UsageReport
 from coordinator.core.settings import CoreSettings
@@ -218,6 +220,10 @@ class Host:
                 self._zookeeper.join(self.session)
             case LeaveMembership():
                 self._zookeeper.leave(self.session)
+            case WriteLedger(record):
+                self._zookeeper.write_ledger(self.session, record)
+            case RemoveLedger(record):
+                self._zookeeper.remove_ledger(self.session, record)
             case DrainGate():
                 self._schedule.after(_DRAIN_NS, self._drained)
             case _:

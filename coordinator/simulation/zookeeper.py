@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from coordinator.core.events import (
@@ -22,10 +22,11 @@ from coordinator.core.events import (
     ConnectionState,
     Event,
     GroupsChanged,
+    LedgersChanged,
     MembersChanged,
     MembershipJoined,
 )
-from coordinator.core.model import Member, ResourceGroup
+from coordinator.core.model import LedgerRecord, Member, ResourceGroup
 from coordinator.simulation.schedule import Schedule
 
 _LATENCY_NS = (1_000_000, 5_000_000)
@@ -58,6 +59,7 @@ class ZooKeeper:
         self._sessions: list[Session] = []
         self._members: dict[str, Member] = {}
         self._groups: dict[str, ResourceGroup] = {}
+        self._ledgers: dict[str, LedgerRecord] = {}
         self._zxid = 0
         self._quorum = True
 
@@ -142,6 +144,33 @@ class ZooKeeper:
         self._notify(self._read_groups)
         return written
 
+    def write_ledger(self, session: Session, record: LedgerRecord) -> None:
+        """Write a strict group's record over the version that it names; somebody else may be first."""
+        self._later(partial(self._write_ledger, session, record))
+
+    def remove_ledger(self, session: Session, record: LedgerRecord) -> None:
+        """Remove the record of a group that is gone."""
+        self._later(partial(self._remove_ledger, session, record))
+
+    def _write_ledger(self, session: Session, record: LedgerRecord) -> None:
+        known = self._ledgers.get(record.group)
+        version = -1 if known is None else known.version
+        if not session.reachable or record.group not in self._groups or record.version != version:
+            return
+        self._zxid += 1
+        generation = self._zxid if known is None else known.generation
+        self._ledgers[record.group] = replace(record, generation=generation, version=version + 1)
+        self._notify(self._read_ledgers)
+
+    def _remove_ledger(self, session: Session, record: LedgerRecord) -> None:
+        known = self._ledgers.get(record.group)
+        if session.reachable and known is not None and known.version == record.version:
+            del self._ledgers[record.group]
+            self._notify(self._read_ledgers)
+
+    def _read_ledgers(self) -> Event:
+        return LedgersChanged(tuple(record for _, record in sorted(self._ledgers.items())))
+
     def _read_groups(self) -> Event:
         return GroupsChanged(tuple(group for _, group in sorted(self._groups.items())))
 
@@ -186,7 +215,7 @@ class ZooKeeper:
 
     def _welcome(self, session: Session) -> None:
         self._tell(session, ConnectionChanged(ConnectionState.CONNECTED))
-        for read in (self._read_members, self._read_groups):
+        for read in (self._read_ledgers, self._read_members, self._read_groups):
             self._later(partial(self._read, session, read))
 
     def _notify(self, read: Callable[[], Event]) -> None:

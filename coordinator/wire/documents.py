@@ -1,4 +1,4 @@
-"""The JSON documents that the store holds: groups, attachments and members.
+"""The JSON documents that the store holds: groups, attachments, ledgers and members.
 
 Every document is one JSON object with ``"schema": 1``. A reader takes what it knows and ignores other
 fields, so fields can be added without a new schema; a schema number above its own means that the
@@ -20,8 +20,16 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from coordinator.core.escrow import NOTHING, TOTAL, total
 from coordinator.core.laws import LAWS
-from coordinator.core.model import Dimension, Rates, ResourceGroup
+from coordinator.core.model import (
+    Account,
+    Dimension,
+    LedgerRecord,
+    Parts,
+    Rates,
+    ResourceGroup,
+)
 from coordinator.core.policies import PARTITION_POLICIES, POLICIES
 
 SCHEMA = 1
@@ -107,6 +115,44 @@ def decode_attachment(data: bytes) -> str:
     return _name(_text(decode_fields(data), "group"))
 
 
+def encode_ledger(record: LedgerRecord) -> bytes:
+    """The document of a strict group's ledger; generation and version are the node's.
+
+    Raises:
+        ValueError: the record could not be read back, so it must not be written.
+    """
+    data = encode_fields(
+        {
+            "bases": {_account_text(account): base for account, base in record.bases.items()},
+            "claimed": sorted(map(_account_text, record.claimed)),
+        }
+    )
+    decode_ledger(validate_name(record.group), data, record.generation, record.version)
+    return data
+
+
+def decode_ledger(group: str, data: bytes, generation: int, version: int) -> LedgerRecord:
+    """Read the document of a strict group's ledger.
+
+    Raises:
+        DocumentError: the document is broken, newer than this code, or its bases do not add up.
+    """
+    fields = decode_fields(data)
+    bases, claimed = fields.get("bases"), fields.get("claimed")
+    if not isinstance(bases, dict) or not isinstance(claimed, list):
+        raise DocumentError("a ledger has an object of bases and a list of claimed accounts")
+    record = LedgerRecord(
+        group,
+        generation,
+        version,
+        {_account(text): _parts(parts) for text, parts in bases.items()},
+        frozenset(map(_account, claimed)),
+    )
+    if (sum_ := total(record.bases.values())) != (TOTAL,) * len(NOTHING):
+        raise DocumentError(f"the bases of a ledger must add up to {TOTAL} each, found {sum_}")
+    return record
+
+
 def encode_member(api_address: str, version: str) -> bytes:
     """The document of a registered sidecar: where its admin API listens, which release it is."""
     return encode_fields({"apiAddress": api_address, "version": version})
@@ -145,6 +191,25 @@ def decode_fields(data: bytes) -> dict[str, Any]:
     if schema > SCHEMA:
         raise DocumentError(f"schema {schema} is newer than {SCHEMA}, the newest known here")
     return document
+
+
+def _account_text(account: Account) -> str:
+    return f"{account.broker}@{account.incarnation}"
+
+
+def _account(text: object) -> Account:
+    broker, _, incarnation = text.rpartition("@") if isinstance(text, str) else ("", "", "")
+    if not re.fullmatch(r"[0-9]{1,19}", incarnation):
+        raise DocumentError(f"an account must look like broker@incarnation, found {text!r:.80}")
+    return Account(_name(broker), int(incarnation))
+
+
+def _parts(values: object) -> Parts:
+    if not isinstance(values, list) or len(values) != len(NOTHING):
+        raise DocumentError(f"a base must have {len(NOTHING)} numbers, found {values!r:.80}")
+    if any(type(value) is not int or abs(value) > MAX_RATE for value in values):
+        raise DocumentError(f"a base must have integers up to {MAX_RATE}, found {values!r:.80}")
+    return (values[0], values[1], values[2], values[3])
 
 
 def _rate(fields: dict[str, Any], key: str) -> int | None:

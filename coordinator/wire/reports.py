@@ -7,11 +7,22 @@ sidecars send and answers everything else with ``BadReport``, which names the fi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from google.protobuf.message import DecodeError
 
-from coordinator.core.model import GroupUsage, MonitoringClass, Usage, UsageReport
+from coordinator.core.model import (
+    Account,
+    Closure,
+    Dimension,
+    GroupUsage,
+    LedgerStatement,
+    MonitoringClass,
+    Parts,
+    Usage,
+    UsageReport,
+)
 from coordinator.wire import resource_usage_pb2 as pb
 
 MAX_NAME_LENGTH = 255
@@ -44,6 +55,8 @@ def encode(report: UsageReport) -> bytes:
         for monitoring_class, usage in entry.usages.items():
             target = row.publish if monitoring_class is MonitoringClass.PUBLISH else row.dispatch
             _encode_usage(usage, target)
+    for statement in report.ledgers:
+        _encode_statement(statement, message.ledgers.add())
     return message.SerializeToString()
 
 
@@ -71,6 +84,7 @@ def decode(payload: bytes) -> UsageReport:
         learning=message.learning,
         leaving=message.leaving,
         asks=tuple(_name("asks", broker) for broker in message.asks),
+        ledgers=tuple(_decode_statement(statement) for statement in message.ledgers),
     )
 
 
@@ -93,6 +107,56 @@ def _encode_usage(usage: Usage, target: pb.NetworkUsage) -> None:
         target.participants = usage.participants
     if usage.topics:
         target.topics = usage.topics
+
+
+def _encode_statement(statement: LedgerStatement, target: pb.LedgerStatement) -> None:
+    target.group = statement.group
+    target.generation = statement.generation
+    target.version = statement.version
+    target.holding.extend(statement.holding)
+    for account, issued in statement.grants.items():
+        target.grants.add(broker=account.broker, incarnation=account.incarnation, issued=issued)
+    for account, closure in statement.closures.items():
+        target.closures.add(
+            broker=account.broker,
+            incarnation=account.incarnation,
+            received=closure.received,
+            issued=closure.issued,
+        )
+
+
+def _decode_statement(statement: pb.LedgerStatement) -> LedgerStatement:
+    return LedgerStatement(
+        group=_name("ledgers.group", statement.group),
+        generation=_count("ledgers.generation", statement.generation),
+        version=_count("ledgers.version", statement.version),
+        holding=_parts("ledgers.holding", statement.holding),
+        grants={
+            _account("ledgers.grants", grant): _parts("ledgers.grants.issued", grant.issued)
+            for grant in statement.grants
+        },
+        closures={
+            _account("ledgers.closures", closure): Closure(
+                _parts("ledgers.closures.received", closure.received),
+                _parts("ledgers.closures.issued", closure.issued),
+            )
+            for closure in statement.closures
+        },
+    )
+
+
+def _account(where: str, message: pb.Grant | pb.Closure) -> Account:
+    return Account(
+        _name(f"{where}.broker", message.broker),
+        _count(f"{where}.incarnation", message.incarnation),
+    )
+
+
+def _parts(field: str, values: Sequence[int]) -> Parts:
+    if len(values) != len(Dimension):
+        raise BadReport(f"{field} has {len(values)} numbers, one per dimension is {len(Dimension)}")
+    amounts = [_count(field, value) for value in values]
+    return (amounts[0], amounts[1], amounts[2], amounts[3])
 
 
 def _decode_group(row: pb.ResourceUsage) -> GroupUsage:

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ResourceUsageInfo(_message.Message):
-    __slots__ = ("broker", "usageMap", "incarnation", "sequence", "elapsedNanos", "complete", "learning", "leaving", "asks")
+    __slots__ = ("broker", "usageMap", "incarnation", "sequence", "elapsedNanos", "complete", "learning", "leaving", "asks", "ledgers")
     BROKER_FIELD_NUMBER: _ClassVar[int]
     USAGEMAP_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -17,6 +17,7 @@ class ResourceUsageInfo(_message.Message):
     LEARNING_FIELD_NUMBER: _ClassVar[int]
     LEAVING_FIELD_NUMBER: _ClassVar[int]
     ASKS_FIELD_NUMBER: _ClassVar[int]
+    LEDGERS_FIELD_NUMBER: _ClassVar[int]
     broker: str
     usageMap: _containers.RepeatedCompositeFieldContainer[ResourceUsage]
     incarnation: int
@@ -26,7 +27,46 @@ class ResourceUsageInfo(_message.Message):
     learning: bool
     leaving: bool
     asks: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, broker: _Optional[str] = ..., usageMap: _Optional[_Iterable[_Union[ResourceUsage, _Mapping]]] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., elapsedNanos: _Optional[int] = ..., complete: _Optional[bool] = ..., learning: _Optional[bool] = ..., leaving: _Optional[bool] = ..., asks: _Optional[_Iterable[str]] = ...) -> None: ...
+    ledgers: _containers.RepeatedCompositeFieldContainer[LedgerStatement]
+    def __init__(self, broker: _Optional[str] = ..., usageMap: _Optional[_Iterable[_Union[ResourceUsage, _Mapping]]] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., elapsedNanos: _Optional[int] = ..., complete: _Optional[bool] = ..., learning: _Optional[bool] = ..., leaving: _Optional[bool] = ..., asks: _Optional[_Iterable[str]] = ..., ledgers: _Optional[_Iterable[_Union[LedgerStatement, _Mapping]]] = ...) -> None: ...
+
+class LedgerStatement(_message.Message):
+    __slots__ = ("group", "generation", "version", "holding", "grants", "closures")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    HOLDING_FIELD_NUMBER: _ClassVar[int]
+    GRANTS_FIELD_NUMBER: _ClassVar[int]
+    CLOSURES_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    generation: int
+    version: int
+    holding: _containers.RepeatedScalarFieldContainer[int]
+    grants: _containers.RepeatedCompositeFieldContainer[Grant]
+    closures: _containers.RepeatedCompositeFieldContainer[Closure]
+    def __init__(self, group: _Optional[str] = ..., generation: _Optional[int] = ..., version: _Optional[int] = ..., holding: _Optional[_Iterable[int]] = ..., grants: _Optional[_Iterable[_Union[Grant, _Mapping]]] = ..., closures: _Optional[_Iterable[_Union[Closure, _Mapping]]] = ...) -> None: ...
+
+class Grant(_message.Message):
+    __slots__ = ("broker", "incarnation", "issued")
+    BROKER_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    ISSUED_FIELD_NUMBER: _ClassVar[int]
+    broker: str
+    incarnation: int
+    issued: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, broker: _Optional[str] = ..., incarnation: _Optional[int] = ..., issued: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Closure(_message.Message):
+    __slots__ = ("broker", "incarnation", "received", "issued")
+    BROKER_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    ISSUED_FIELD_NUMBER: _ClassVar[int]
+    broker: str
+    incarnation: int
+    received: _containers.RepeatedScalarFieldContainer[int]
+    issued: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, broker: _Optional[str] = ..., incarnation: _Optional[int] = ..., received: _Optional[_Iterable[int]] = ..., issued: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ResourceUsage(_message.Message):
     __slots__ = ("owner", "publish", "dispatch", "storage", "configurationVersion")

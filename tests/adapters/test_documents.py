@@ -17,6 +17,7 @@ from coordinator.wire.documents import (
     DocumentError,
     decode_attachment,
     decode_group,
+    decode_ledger,
     decode_member,
     encode_attachment,
     encode_group,
@@ -107,3 +108,24 @@ def test_names_that_cannot_be_names(name: str) -> None:
     """Neither in a path of ZooKeeper nor in one of the admin REST."""
     with pytest.raises(ValueError, match="is not a name"):
         validate_name(name)
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        (b'{"schema":1}', "an object of bases"),
+        (b'{"schema":1,"bases":[],"claimed":[]}', "an object of bases"),
+        (b'{"schema":1,"bases":{},"claimed":[]}', "must add up"),
+        (b'{"schema":1,"bases":{"b1":[0,0,0,0]},"claimed":[]}', "broker@incarnation"),
+        (b'{"schema":1,"bases":{"b1@x":[0,0,0,0]},"claimed":[]}', "broker@incarnation"),
+        (b'{"schema":1,"bases":{"a/b@1":[0,0,0,0]},"claimed":[]}', "is not a name"),
+        (b'{"schema":1,"bases":{"b1@1":[0,0,0]},"claimed":[]}', "must have 4 numbers"),
+        (b'{"schema":1,"bases":{"b1@1":[0,0,0,1.5]},"claimed":[]}', "integers"),
+        (b'{"schema":1,"bases":{},"claimed":[7]}', "broker@incarnation"),
+        (b'{"schema":2,"bases":{},"claimed":[]}', "newer"),
+    ],
+)
+def test_a_ledger_that_cannot_be_is_refused(document: bytes, reason: str) -> None:
+    """Nobody follows a record that somebody has spoilt."""
+    with pytest.raises(DocumentError, match=reason):
+        decode_ledger("orders", document, 1, 0)

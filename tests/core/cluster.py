@@ -1,12 +1,14 @@
 """Several real cores joined by a fake bus and a fake gate: each event is seen on every side.
 
-The bus delivers a report to everybody at once, the gate admits what the local limit allows of a fixed
-demand, and time passes in steps of 50 ms. No clock, no loss, no randomness: those are the simulator's.
+The bus delivers a report to everybody at once, or loses it for one of them when the test's dice say so;
+the gate admits what the local limit allows of a fixed demand, and time passes in steps of 50 ms. There
+is no clock and no other randomness: those are the simulator's.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from coordinator.core.events import (
     BrokerAvailabilityChanged,
@@ -14,6 +16,7 @@ from coordinator.core.events import (
     ConnectionState,
     Event,
     GroupsChanged,
+    LedgersChanged,
     MembersChanged,
     MembershipJoined,
     ParticipantsChanged,
@@ -25,8 +28,10 @@ from coordinator.core.instructions import (
     JoinMembership,
     LeaveMembership,
     PublishUsageReport,
+    WriteLedger,
 )
 from coordinator.core.model import (
+    LedgerRecord,
     Member,
     MonitoringClass,
     Rates,
@@ -55,9 +60,14 @@ class Cluster:
     small_report_entries: int = 16
     #: Brokers whose bus is cut.
     deaf: set[str] = field(default_factory=set)
+    #: Whether a report gets lost on its way to one receiver.
+    loses: Callable[[], bool] = lambda: False
     admitted: list[dict[str, float]] = field(default_factory=list)
     reports: list[UsageReport] = field(default_factory=list)
     _members: dict[str, Member] = field(default_factory=dict)
+    ledger: LedgerRecord | None = None
+    #: How often the ledger was written.
+    ledger_writes: int = 0
     _incarnations: int = 0
 
     def start(self, broker: str, demand: int = 0) -> CoordinatorState:
@@ -67,6 +77,7 @@ class Cluster:
         )
         self.states[broker] = state
         self.send(broker, ConnectionChanged(ConnectionState.CONNECTED))
+        self.send(broker, self.ledgers())
         self.send(broker, GroupsChanged((self.group(),)))
         self.send(broker, BrokerAvailabilityChanged(answering=True))
         self.want(broker, demand)
@@ -80,6 +91,20 @@ class Cluster:
             overshoot_policy=self.policy,
             partition_policy=self.partition_policy,
         )
+
+    def ledgers(self) -> LedgersChanged:
+        """The records as they stand."""
+        return LedgersChanged(() if self.ledger is None else (self.ledger,))
+
+    def write_ledger(self, record: LedgerRecord) -> None:
+        """Compare-and-set; tell every core if it succeeds."""
+        version = -1 if self.ledger is None else self.ledger.version
+        if record.version != version:
+            return
+        self.ledger = replace(record, generation=1, version=version + 1)
+        self.ledger_writes += 1
+        for broker in list(self.states):
+            self.send(broker, self.ledgers())
 
     def want(self, broker: str, demand: int) -> None:
         """Change a broker's demand; a producer connects with the first and leaves with the last."""
@@ -151,13 +176,15 @@ class Cluster:
                     if broker in self.deaf:
                         continue
                     for other in list(self.states):
-                        if other not in self.deaf:
+                        if other not in self.deaf and (other == broker or not self.loses()):
                             self.send(other, UsageReportReceived(report))
                 case JoinMembership():
                     self._incarnations += 1
                     self._members[broker] = Member(broker, self._incarnations)
                     self.send(broker, MembershipJoined(self._incarnations))
                     self.tell_members()
+                case WriteLedger(record):
+                    self.write_ledger(record)
                 case LeaveMembership():
                     self._members.pop(broker, None)
                     self.tell_members()

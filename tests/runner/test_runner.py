@@ -18,6 +18,7 @@ from coordinator.adapters.memory import (
     MemoryMembership,
     MemoryTopic,
 )
+from coordinator.adapters.memory_ledgers import MemoryLedgers
 from coordinator.adapters.memory_store import MemoryStore
 from coordinator.core.decisions import Decision
 from coordinator.core.events import Event
@@ -25,6 +26,7 @@ from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import (
     Attachments,
     Dimension,
+    LedgerRecord,
     MonitoringClass,
     Rates,
     ResourceGroup,
@@ -71,8 +73,12 @@ class World:
     """What several sidecars share."""
 
     store: MemoryStore = field(default_factory=MemoryStore)
+    ledgers: MemoryLedgers = field(init=False)
     ensemble: MemoryEnsemble = field(default_factory=MemoryEnsemble)
     topic: MemoryTopic = field(default_factory=MemoryTopic)
+
+    def __post_init__(self) -> None:
+        self.ledgers = MemoryLedgers(self.store)
 
     @asynccontextmanager
     async def sidecar(
@@ -92,7 +98,7 @@ class World:
             api_address="127.0.0.1:1",
             drain_timeout_s=3.0,
         )
-        runner.start(gate, recorder)
+        runner.start(gate, self.ledgers, recorder)
         membership.connect()
         try:
             yield Sidecar(runner, gate, membership, admin)
@@ -147,6 +153,26 @@ async def test_sidecars_find_each_other_and_share_a_limit() -> None:
         two.saturate()
         await eventually(lambda: (one.limit, two.limit) == (1500, 1500), "equal shares")
         await eventually(lambda: shares(one.runner) == {"b1": 1500, "b2": 1500}, "b2's announced")
+
+
+async def test_a_strict_group_is_shared_by_its_ledger() -> None:
+    """The ledger is founded through the port, half is granted over the bus, and the heir inherits."""
+    world = World()
+    await world.store.create_group(
+        ResourceGroup("orders", Rates(publish_messages=3000), overshoot_policy="strict")
+    )
+    records: list[tuple[LedgerRecord, ...]] = []
+    world.ledgers.watch(records.append)
+    async with world.sidecar("b1") as one:
+        async with world.sidecar("b2") as two:
+            await eventually(lambda: (one.limit or 0) > 2000, "founded")
+            one.saturate()
+            two.saturate()
+            await eventually(lambda: (one.limit, two.limit) == (1500, 1500), "equal shares")
+            await two.runner.drain()
+        await eventually(lambda: one.limit == 3000, "inherited after a farewell")
+        await world.store.delete_group("orders")
+        await eventually(lambda: records[-1] == (), "the ledger removed")
 
 
 async def test_limits_are_set_before_attachments() -> None:

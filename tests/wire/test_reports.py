@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.core.model import GroupUsage, MonitoringClass, Usage, UsageReport
+from coordinator.core.model import (
+    Account,
+    Closure,
+    GroupUsage,
+    LedgerStatement,
+    MonitoringClass,
+    Usage,
+    UsageReport,
+)
 from coordinator.wire import resource_usage_pb2 as pb
 from coordinator.wire.reports import MAX_COUNT, BadReport, decode, encode
 
@@ -30,6 +38,17 @@ usages = st.builds(
 groups = st.builds(
     GroupUsage, names, counts, st.dictionaries(st.sampled_from(MonitoringClass), usages)
 )
+parts = st.tuples(counts, counts, counts, counts)
+accounts = st.builds(Account, names, counts)
+statements = st.builds(
+    LedgerStatement,
+    names,
+    counts,
+    counts,
+    parts,
+    st.dictionaries(accounts, parts, max_size=3),
+    st.dictionaries(accounts, st.builds(Closure, parts, parts), max_size=3),
+)
 reports = st.builds(
     UsageReport,
     names,
@@ -41,6 +60,7 @@ reports = st.builds(
     learning=st.booleans(),
     leaving=st.booleans(),
     asks=st.lists(names, max_size=3).map(tuple),
+    ledgers=st.lists(statements, max_size=3).map(tuple),
 )
 
 
@@ -87,6 +107,27 @@ def test_a_field_out_of_bounds_is_named() -> None:
     info.usageMap[0].publish.messagesThrottledPermille = 1001
     with pytest.raises(BadReport, match="publish was throttled for 1001 thousandths"):
         decode(info.SerializeToString())
+
+
+def test_a_statement_with_too_few_numbers_is_named() -> None:
+    """Amounts have one number for every dimension, or nobody knows which."""
+    info = message()
+    info.ledgers.add(group="orders", generation=1, version=0, holding=[1, 2, 3])
+    with pytest.raises(BadReport, match=r"ledgers.holding has 3 numbers, one per dimension is 4"):
+        decode(info.SerializeToString())
+    info.ledgers[0].holding.append(4)
+    info.ledgers[0].grants.add(broker="", incarnation=1, issued=[0, 0, 0, 0])
+    with pytest.raises(BadReport, match=r"ledgers.grants.broker has 0 characters"):
+        decode(info.SerializeToString())
+
+
+def test_a_settled_strict_group_costs_few_bytes_more() -> None:
+    """A statement without news costs 40 bytes, and a group that is not strict costs none."""
+    statement = LedgerStatement("resource-group-1", 2**32, 7, (360_360_000,) * 4)
+    empty = UsageReport("b1", 1, 1, 1_000_000_000, ())
+    one = UsageReport("b1", 1, 1, 1_000_000_000, (), ledgers=(statement,))
+
+    assert len(encode(one)) - len(encode(empty)) <= 56
 
 
 def test_a_group_costs_few_bytes() -> None:

@@ -1,0 +1,248 @@
+"""Escrow: the books of the policy ``strict``, under which limits never add up to more than there is.
+
+A group's quota is TOTAL *parts* in each dimension; a broker's local limit is its part of the group's
+limit, ``holding * limit // TOTAL``, so a changed limit rescales everybody without a word. An *account* is
+one incarnation of a broker. Its books are monotone totals (Balegas et al. 2015, bounded counters)::
+
+    holding = base + sum of received[k] - sum of issued[k]          over all other accounts k
+
+To give, an account raises ``issued[k]``, which lowers itself at once, and then says so; the receiver
+takes the largest total it ever heard. Loss, delay, duplicates and reordering can only make a receiver
+know less than was issued, so nothing comes into being: the holdings add up to TOTAL, less what is
+under way. A restarted broker is a new account, with nothing.
+
+The *record* in the store says the bases; together they are TOTAL. It changes only when somebody died:
+
+1. *Close.* Whoever learns that an account is dead closes it: a promise, never to be taken back, to give
+   it nothing and to take nothing more from it. So ``received`` and ``issued`` of it are final, and they
+   are told to everybody, who then close it too.
+2. *Claim.* The heir (the lowest broker) waits for the closures of all dead accounts D from all members,
+   made under the present version of the record, and for the fence. What passed within D cancels, so
+   what D held, grants under way included, is known exactly::
+
+       estate = sum of bases of D + sum over members k of (issued[k -> D] - received[k <- D])
+
+   The heir writes a record without D, in which each member's base takes up what passed between it and
+   D, and the heir's base the estate too. That moves no holding but the heir's, and the bases add up to
+   TOTAL again. The write is a compare-and-set: whoever loses the race reads again.
+3. *Follow.* Whoever sees the new record forgets its books on D, in the same step in which its base
+   changes. A claim needs closures of the present version from every member, so no member ever misses
+   a version, and nothing is inherited twice.
+
+*Fence.* An account stops by itself, its limits at 0, when ZooKeeper has not answered it for the session
+timeout T after the connection was found broken. That is found within 2/3 T of the last contact, so it
+stops at most 5/3 T after it. ZooKeeper drops a session at the earliest T after the last contact, and the
+heir lets T more pass from when it learns of a death: 2 T. Who said farewell has stopped already and
+needs no fence. Assumed: all sidecars have the same T, clocks run equally fast to a sixth, views of the
+membership lag by less than T, and a process that is paused for longer than T lets nothing through
+between waking up and hearing that its session is over.
+
+What is guaranteed: from when every sidecar knows that its group is strict and follows its record, the
+limits in force of all running sidecars, cut off or not, never add up to more than the group's limit;
+while a changed limit is not known to all, than the larger one. While a group becomes strict the
+guarantee is that of ``balanced``, since the founder starts from the limits that are announced.
+
+Prices: a dead broker's share comes back 2 T and a round after its last contact (T sooner after a
+farewell); while ZooKeeper is away for longer than T nothing passes; rounding to whole parts and rates
+leaves at most one per second and broker unused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from coordinator.core.laws import apportion
+from coordinator.core.model import Account, Closure, Dimension, LedgerRecord, Parts
+
+TOTAL = 720_720 * 1_500
+"""All parts of a dimension: divisible by 1 to 16 and by 1,000, so that common shares are whole; small
+enough for 64-bit totals to last for years of giving everything away many times a second."""
+
+NOTHING: Parts = (0, 0, 0, 0)
+
+_INDEX = {dimension: index for index, dimension in enumerate(Dimension)}
+
+
+class BooksBroken(Exception):
+    """What was asked for, or what others say, breaks the rules of escrow."""
+
+
+def add(one: Parts, other: Parts) -> Parts:
+    """The sum, dimension by dimension."""
+    return (one[0] + other[0], one[1] + other[1], one[2] + other[2], one[3] + other[3])
+
+
+def negative(parts: Parts) -> Parts:
+    """The same amount owed."""
+    return (-parts[0], -parts[1], -parts[2], -parts[3])
+
+
+def total(amounts: Iterable[Parts]) -> Parts:
+    """The sum of many."""
+    result = NOTHING
+    for parts in amounts:
+        result = add(result, parts)
+    return result
+
+
+def in_dimension(dimension: Dimension, parts: int) -> Parts:
+    """An amount of one dimension, and nothing of the others."""
+    amounts = [0, 0, 0, 0]
+    amounts[_INDEX[dimension]] = parts
+    return (amounts[0], amounts[1], amounts[2], amounts[3])
+
+
+def of_dimension(dimension: Dimension, parts: Parts) -> int:
+    """What an amount is in one dimension."""
+    return parts[_INDEX[dimension]]
+
+
+def limit_of(parts: int, limit: int) -> int:
+    """The local limit that so many parts of a group's limit are, per second."""
+    return parts * limit // TOTAL
+
+
+def parts_for(rate: int, limit: int) -> int:
+    """The fewest parts of a group's limit (> 0) that are a local limit of this rate."""
+    return -(-rate * TOTAL // limit)
+
+
+def gifts(
+    limit: int, broker: str, targets: Mapping[str, int], holdings: Mapping[str, int]
+) -> dict[str, int]:
+    """What a broker gives to whom: of its surplus over its target, to those that are below theirs.
+
+    Everybody with a surplus gives the same part of it, so that all gifts together are what is needed.
+    Whoever has the rate that he is due needs no more, even if it is a few parts less.
+
+    Args:
+        limit: the group's limit, per second.
+        broker: who gives.
+        targets: the law's target of every member, per second.
+        holdings: the parts of those members whose holding is known, the giver's included.
+    """
+    if limit == 0:
+        return {}
+    over = {name: held - parts_for(targets[name], limit) for name, held in holdings.items()}
+    if over[broker] <= 0:
+        return {}
+    surplus = sum(parts for parts in over.values() if parts > 0)
+    needs = {
+        name: -over[name]
+        for name, held in holdings.items()
+        if limit_of(held, limit) < targets[name]
+    }
+    given = min(over[broker], over[broker] * sum(needs.values()) // surplus)
+    return {name: parts for name, parts in apportion(given, needs).items() if parts > 0}
+
+
+def _bounded(parts: int) -> int:
+    return min(max(parts, 0), TOTAL)
+
+
+class Ledger:
+    """The books of one account on one group. See the module's head."""
+
+    def __init__(self, account: Account, record: LedgerRecord) -> None:
+        self.account = account
+        self.record = record
+        #: Every account that was closed since the record was written.
+        self.closed: set[Account] = set()
+        self._received: dict[Account, Parts] = {}
+        self._issued: dict[Account, Parts] = {}
+
+    def holding(self) -> Parts:
+        """What the account has and may use; at most everything, whatever others claim to give."""
+        base = self.record.bases.get(self.account, NOTHING)
+        received, issued = total(self._received.values()), total(self._issued.values())
+        held = add(add(base, received), negative(issued))
+        return (_bounded(held[0]), _bounded(held[1]), _bounded(held[2]), _bounded(held[3]))
+
+    def issued(self) -> Mapping[Account, Parts]:
+        """All that was ever given, by receiver."""
+        return self._issued
+
+    def issue(self, receiver: Account, parts: Parts) -> None:
+        """Give; the holding is lower at once, the receiver's higher when it hears of the new total.
+
+        Raises:
+            BooksBroken: the receiver is closed or this account itself, or so much is not held.
+        """
+        held = self.holding()
+        if receiver in self.closed or receiver == self.account:
+            raise BooksBroken(f"{self.account} must not give to {receiver}")
+        if any(amount < 0 or amount > have for amount, have in zip(parts, held, strict=True)):
+            raise BooksBroken(f"{self.account} must not give {parts} of {held}")
+        self._issued[receiver] = add(self._issued.get(receiver, NOTHING), parts)
+
+    def receive(self, giver: Account, issued: Parts) -> bool:
+        """Take in the totals that another account says it has given; tell whether that is news."""
+        known = self._received.get(giver, NOTHING)
+        newest = self._newest(known, issued)
+        shut = giver in self.closed or giver in self.record.claimed or giver == self.account
+        if shut or newest == known:
+            return False
+        self._received[giver] = newest
+        return True
+
+    def close(self, account: Account) -> bool:
+        """Deal with a dead account no more, ever; tell whether that is news."""
+        if account in self.closed or account == self.account or account in self.record.claimed:
+            return False
+        self.closed.add(account)
+        return True
+
+    def closures(self) -> dict[Account, Closure]:
+        """What passed between this account and every closed one."""
+        return {
+            account: Closure(
+                self._received.get(account, NOTHING), self._issued.get(account, NOTHING)
+            )
+            for account in sorted(self.closed)
+        }
+
+    def follow(self, record: LedgerRecord) -> None:
+        """Take over a newer record of the same generation: the books on the claimed are settled."""
+        self.record = record
+        for account in record.claimed:
+            self.closed.discard(account)
+            self._received.pop(account, None)
+            self._issued.pop(account, None)
+
+    @staticmethod
+    def _newest(one: Parts, other: Parts) -> Parts:
+        return (
+            max(one[0], other[0]),
+            max(one[1], other[1]),
+            max(one[2], other[2]),
+            max(one[3], other[3]),
+        )
+
+
+def claim(
+    record: LedgerRecord, heir: Account, closures: Mapping[Account, Mapping[Account, Closure]]
+) -> LedgerRecord:
+    """The record after the heir has inherited from all dead accounts.
+
+    Args:
+        record: the present one; the new one is to replace exactly this version.
+        heir: who takes the estate.
+        closures: of every member, the heir included: all of the same dead accounts.
+
+    Raises:
+        BooksBroken: the members do not close the same accounts, or what they say cannot be.
+    """
+    dead = frozenset(closures[heir])
+    if any(said.keys() != dead for said in closures.values()) or dead & closures.keys():
+        raise BooksBroken(f"{record.group}: the members have not closed the same accounts")
+    bases = {account: base for account, base in record.bases.items() if account not in dead}
+    estate = total(base for account, base in record.bases.items() if account in dead)
+    for member, said in closures.items():
+        passed = total(add(with_.received, negative(with_.issued)) for with_ in said.values())
+        bases[member] = add(bases.get(member, NOTHING), passed)
+        estate = add(estate, negative(passed))
+    if min(estate) < 0:
+        raise BooksBroken(f"{record.group}: the dead would have held {estate}")
+    bases[heir] = add(bases[heir], estate)
+    kept = {account: base for account, base in bases.items() if base != NOTHING}
+    return LedgerRecord(record.group, record.generation, record.version, kept, claimed=dead)

@@ -1,0 +1,171 @@
+"""LedgerStore: what every store of ledgers promises, over memory and ZooKeeper."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from coordinator.adapters.memory_ledgers import MemoryLedgers
+from coordinator.adapters.memory_store import MemoryStore
+from coordinator.adapters.zookeeper_ledgers import ZooKeeperLedgers
+from coordinator.adapters.zookeeper_session import ZooKeeperSession
+from coordinator.adapters.zookeeper_store import ZooKeeperStore
+from coordinator.core.escrow import TOTAL
+from coordinator.core.model import Account, LedgerRecord, Rates, ResourceGroup
+from coordinator.ports import (
+    AlreadyExists,
+    GroupStore,
+    InUse,
+    LedgerStore,
+    NotFound,
+    VersionConflict,
+)
+from tests.contract.listening import Heard
+
+Open = Callable[[], Awaitable[tuple[GroupStore, LedgerStore]]]
+Records = tuple[LedgerRecord, ...]
+
+GOLD = ResourceGroup("gold", Rates(publish_messages=100), overshoot_policy="strict")
+B1, B2 = Account("b-1.eu:8080", 4_294_967_297), Account("b2", 2)
+FOUNDED = LedgerRecord("gold", 0, -1, {B1: (TOTAL,) * 4})
+
+
+@pytest.fixture(params=["memory", pytest.param("zookeeper", marks=pytest.mark.cluster)])
+async def open_stores(request: pytest.FixtureRequest) -> AsyncIterator[Open]:
+    """A function that opens the same, at first empty, stores as one more sidecar."""
+    if request.param == "memory":
+        groups = MemoryStore()
+        shared = MemoryLedgers(groups)
+
+        async def share() -> tuple[GroupStore, LedgerStore]:
+            return groups, shared
+
+        yield share
+        return
+    hosts = request.getfixturevalue("zookeeper_hosts")
+    root = f"/contract-{uuid.uuid4().hex}"
+    opened: list[tuple[ZooKeeperSession, ZooKeeperStore, ZooKeeperLedgers]] = []
+
+    async def connect() -> tuple[GroupStore, LedgerStore]:
+        session = ZooKeeperSession(hosts, root=root)
+        store, ledgers = ZooKeeperStore(session), ZooKeeperLedgers(session)
+        opened.append((session, store, ledgers))
+        await session.start()
+        await store.start()
+        await ledgers.start()
+        return store, ledgers
+
+    yield connect
+    for session, store, ledgers in opened:
+        await ledgers.stop()
+        await store.stop()
+        await session.stop()
+
+
+@pytest.fixture
+async def ledgers(open_stores: Open) -> LedgerStore:
+    """One sidecar's ledgers, in a store that has the group gold."""
+    groups, ledgers = await open_stores()
+    await groups.create_group(GOLD)
+    return ledgers
+
+
+async def test_a_founded_ledger_is_heard_as_it_was_written(ledgers: LedgerStore) -> None:
+    """Only generation and version are the store's."""
+    heard: Heard[Records] = Heard()
+    ledgers.watch(heard)
+    assert await heard.until(lambda _: True) == ()
+    written = await ledgers.write(FOUNDED)
+
+    assert await heard.until(lambda records: records != ()) == (written,)
+    assert written == replace(FOUNDED, generation=written.generation, version=0)
+
+
+async def test_a_ledger_is_founded_once(ledgers: LedgerStore) -> None:
+    """The second founder hears that there is one; nothing was changed."""
+    first = await ledgers.write(FOUNDED)
+    with pytest.raises(AlreadyExists):
+        await ledgers.write(replace(FOUNDED, bases={B2: (TOTAL,) * 4}))
+    heard: Heard[Records] = Heard()
+    ledgers.watch(heard)
+
+    assert await heard.until(lambda records: records != ()) == (first,)
+
+
+async def test_an_inheritance_replaces_exactly_the_version_it_was_made_from(
+    ledgers: LedgerStore,
+) -> None:
+    """Bases may be negative; who comes second with the same version has lost."""
+    first = await ledgers.write(FOUNDED)
+    bases = {B1: (TOTAL + 5, TOTAL, 0, 0), B2: (-5, 0, TOTAL, TOTAL)}
+    second = await ledgers.write(replace(first, bases=bases, claimed=frozenset({Account("b9", 1)})))
+    with pytest.raises(VersionConflict):
+        await ledgers.write(replace(first, bases={B2: (TOTAL,) * 4}))
+
+    assert second == replace(first, version=1, bases=bases, claimed=frozenset({Account("b9", 1)}))
+    heard: Heard[Records] = Heard()
+    ledgers.watch(heard)
+    assert await heard.until(lambda records: records != ()) == (second,)
+
+
+async def test_a_group_that_is_not_there_has_no_ledger(ledgers: LedgerStore) -> None:
+    """Founding and replacing say so alike."""
+    with pytest.raises(NotFound):
+        await ledgers.write(replace(FOUNDED, group="silver"))
+    with pytest.raises(NotFound):
+        await ledgers.write(replace(FOUNDED, version=0))
+    with pytest.raises(NotFound):
+        await ledgers.remove(replace(FOUNDED, version=0))
+
+
+async def test_only_the_ledger_of_a_group_that_is_gone_is_removed(open_stores: Open) -> None:
+    """Founded again it has a higher generation; the group's name is as free as before."""
+    groups, ledgers = await open_stores()
+    await groups.create_group(GOLD)
+    first = await ledgers.write(FOUNDED)
+    with pytest.raises(InUse):
+        await ledgers.remove(first)
+    await groups.delete_group("gold")
+    with pytest.raises(VersionConflict):
+        await ledgers.remove(replace(first, version=7))
+    await ledgers.remove(first)
+    heard: Heard[Records] = Heard()
+    ledgers.watch(heard)
+    await heard.until(lambda records: records == ())
+    with pytest.raises(NotFound):
+        await groups.read_group("gold")
+    await groups.create_group(GOLD)
+    second = await ledgers.write(FOUNDED)
+
+    assert second.generation > first.generation
+
+
+async def test_bases_that_do_not_add_up_are_not_written(ledgers: LedgerStore) -> None:
+    """It would be a ledger that nobody follows."""
+    with pytest.raises(ValueError, match="add up"):
+        await ledgers.write(replace(FOUNDED, bases={B1: (TOTAL, TOTAL, TOTAL, TOTAL - 1)}))
+    with pytest.raises(ValueError, match="is not a name"):
+        await ledgers.write(replace(FOUNDED, group="a/b"))
+
+
+async def test_every_sidecar_hears_of_every_others_writes(open_stores: Open) -> None:
+    """Of three that found at once one wins, and all hear the same."""
+    opened = [await open_stores() for _ in range(3)]
+    await opened[0][0].create_group(GOLD)
+    heard: list[Heard[Records]] = []
+    for _, ledgers in opened:
+        heard.append(Heard())
+        ledgers.watch(heard[-1])
+    outcomes = await asyncio.gather(
+        *(ledgers.write(FOUNDED) for _, ledgers in opened), return_exceptions=True
+    )
+    won = [outcome for outcome in outcomes if isinstance(outcome, LedgerRecord)]
+
+    assert len(won) == 1
+    assert sum(isinstance(outcome, AlreadyExists) for outcome in outcomes) == 2
+    for listener in heard:
+        assert await listener.until(lambda records: records != ()) == (won[0],)

@@ -1,0 +1,190 @@
+"""The policy strict in a hostile world: whatever happens, no more is in force than there is.
+
+The same machine must catch planted mistakes: a donor that does not lower itself, a receiver that adds
+what it hears instead of taking the largest, an heir that does not wait.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from types import ModuleType
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+
+from coordinator.core import escrow, ledgers, state
+from coordinator.core.model import Account, Closure, LedgerRecord, Parts
+from coordinator.core.state import CoordinatorState
+from tests.core.strict_world import StrictWorld
+
+BROKERS = ("b1", "b2", "b3", "b4")
+brokers = st.sampled_from(BROKERS)
+demands = st.sampled_from([0, 10, 300, 5000])
+indices = st.integers(0, 400)
+
+
+class HostileWorld(RuleBasedStateMachine):
+    """Everything that can go wrong, in any order; time passes between."""
+
+    make_state = staticmethod(CoordinatorState)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = StrictWorld(make_state=self.make_state)
+
+    @initialize(count=st.integers(2, 4), demand=demands)
+    def begin(self, count: int, demand: int) -> None:
+        """Two to four sidecars that have found each other."""
+        for broker in BROKERS[:count]:
+            self.world.start(broker, demand)
+        self.world.calm(20)
+
+    @rule(broker=brokers, demand=demands)
+    def start_or_want(self, broker: str, demand: int) -> None:
+        if broker in self.world.processes:
+            self.world.processes[broker].demand = demand
+        else:
+            self.world.start(broker, demand)
+
+    @rule(broker=brokers)
+    def crash(self, broker: str) -> None:
+        if broker in self.world.processes:
+            self.world.crash(broker)
+
+    @rule(broker=brokers, demand=demands)
+    def crash_and_restart(self, broker: str, demand: int) -> None:
+        if broker in self.world.processes:
+            self.world.crash(broker)
+            self.world.start(broker, demand)
+
+    @rule(broker=brokers)
+    def cut_off_or_reconnect(self, broker: str) -> None:
+        process = self.world.processes.get(broker)
+        if process is not None and process.cut_off_ns is None:
+            self.world.cut_off(broker)
+        elif process is not None:
+            self.world.reconnect(broker)
+
+    @rule(broker=brokers)
+    def leave_and_return(self, broker: str) -> None:
+        if broker in self.world.processes and self.world.processes[broker].cut_off_ns is None:
+            self.world.leave(broker)
+
+    @rule(limit=st.sampled_from([0, 1, 7, 500, 1000, 2000]))
+    def change_the_limit(self, limit: int) -> None:
+        self.world.set_limit(limit)
+
+    @rule(broker=brokers)
+    def see(self, broker: str) -> None:
+        if broker in self.world.processes:
+            self.world.see(broker)
+
+    @rule(index=indices, keep=st.booleans())
+    def deliver(self, index: int, keep: bool) -> None:
+        self.world.deliver(index, keep=keep)
+
+    @rule(index=indices)
+    def drop(self, index: int) -> None:
+        self.world.drop(index)
+
+    @rule(steps=st.integers(1, 12), delivered=st.lists(indices, max_size=12))
+    def time_passes(self, steps: int, delivered: list[int]) -> None:
+        for _ in range(steps):
+            self.world.step()
+            self.world.check()
+            for index in delivered:
+                self.world.deliver(index, keep=index % 7 == 0)
+                self.world.check()
+
+    @rule(steps=st.sampled_from([5, 15, 60]))
+    def calm(self, steps: int) -> None:
+        self.world.calm(steps)
+
+    @invariant()
+    def no_more_is_in_force_than_there_is(self) -> None:
+        self.world.check()
+
+
+def play(machine: type[HostileWorld], examples: int, *, brief: bool = False) -> None:
+    """Look for a story that breaks the invariant; brief: any will do, not the shortest."""
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=40,
+            deadline=None,
+            phases=[Phase.explicit, Phase.generate] if brief else list(Phase),
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_no_story_puts_more_in_force_than_there_is() -> None:
+    """Loss, delay, duplicates, reordering, crashes, restarts, partitions, changes, in any order."""
+    play(HostileWorld, examples=60)
+
+
+class Adding(escrow.Ledger):
+    """A receiver that adds what it hears: a report that comes twice counts twice."""
+
+    def receive(self, giver: Account, issued: Parts) -> bool:
+        known = self._received.get(giver, escrow.NOTHING)
+        self._received[giver] = escrow.add(known, issued)
+        return True
+
+
+class Keeping(escrow.Ledger):
+    """A donor that says that it gives, and keeps what it has."""
+
+    def holding(self) -> Parts:
+        return escrow.add(super().holding(), escrow.total(self._issued.values()))
+
+
+class Hasty(ledgers.Ledgers):
+    """An heir that does not wait until the dead have certainly stopped."""
+
+    def _claim(self, books: ledgers._Books, now_ns: int) -> LedgerRecord | None:
+        books.fence_ns = 0
+        return super()._claim(books, now_ns)
+
+
+def claim_without_settling(
+    record: LedgerRecord, heir: Account, closures: Mapping[Account, Mapping[Account, Closure]]
+) -> LedgerRecord:
+    """An heir that takes the estate, and leaves what passed between the others and the dead open."""
+    settled = escrow.claim(record, heir, closures)
+    return dataclasses.replace(
+        settled,
+        bases={
+            account: parts if account == heir else record.bases.get(account, escrow.NOTHING)
+            for account, parts in settled.bases.items()
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "mistake"),
+    [
+        (ledgers, "Ledger", Adding),
+        (ledgers, "Ledger", Keeping),
+        (state, "Ledgers", Hasty),
+        (ledgers, "claim", claim_without_settling),
+    ],
+    ids=["adds", "keeps", "does not wait", "does not settle"],
+)
+def test_a_planted_mistake_is_found(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, mistake: object
+) -> None:
+    """The machine that finds nothing in the real books finds each of these."""
+    monkeypatch.setattr(module, name, mistake)
+    with pytest.raises(AssertionError, match=r"\} of \d+"):
+        play(HostileWorld, examples=300, brief=True)

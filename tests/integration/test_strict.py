@@ -1,0 +1,65 @@
+"""A strict group on the real cluster: settled, held, and inherited after a sidecar's death."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.integration.world import World, eventually
+
+pytestmark = pytest.mark.cluster
+
+LIMIT = 900
+
+
+def strict(world: World) -> None:
+    """Create the test's group, strictly held, and attach its namespace."""
+    body = {"publishRateInMsgs": LIMIT, "overshootPolicy": "strict"}
+    world.put(f"/admin/v2/resourcegroups/{world.group}", body, at="broker-1")
+    world.limit(publishRateInMsgs=LIMIT)
+
+
+def shares(world: World) -> list[int]:
+    """The local limits of the three brokers, greatest first."""
+    limits = [row["publishRateInMsgs"] for row in world.local_limits().values()]
+    return sorted(limits, reverse=True)
+
+
+@contextmanager
+def watched(world: World) -> Iterator[list[float]]:
+    """Collect what the brokers took in, second by second."""
+    seconds: list[float] = []
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.is_set():
+            seconds.append(sum(world.measure(1).values()))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield seconds
+    finally:
+        done.set()
+        watcher.join()
+
+
+def test_a_strict_group_settles_and_survives_the_death_of_a_sidecar(world: World) -> None:
+    """Halves, then thirds; a killed sidecar's share comes back; never more than the limit."""
+    strict(world)
+    with watched(world) as seconds, world.load({"broker-1": 3000, "broker-2": 2000}):
+        eventually(lambda: sum(shares(world)[:2]) >= LIMIT - 3, "all of it with the two")
+        eventually(lambda: abs(shares(world)[0] - shares(world)[1]) <= 2, "half for each")
+        rates = world.measure(5)
+        assert sum(rates.values()) == pytest.approx(LIMIT, rel=0.03)
+        assert rates["broker-1"] == pytest.approx(rates["broker-2"], rel=0.05)
+        with world.load({"broker-3": 3000}):
+            eventually(lambda: min(shares(world)) >= LIMIT // 3 - 2, "a third for each")
+            assert sum(world.measure(5).values()) == pytest.approx(LIMIT, rel=0.03)
+            world.sidecars.end("broker-3", signal.SIGKILL)
+            world.sidecars.start("broker-3")
+            eventually(lambda: min(shares(world)) >= LIMIT // 3 - 2, "a third for each again")
+            eventually(lambda: world.measure(2)["broker-3"] > LIMIT // 3 - 40, "traffic again")
+    assert max(seconds) <= LIMIT * 1.07  # bursts and the clocks of a busy machine
