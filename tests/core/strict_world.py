@@ -147,9 +147,12 @@ class StrictWorld:
         process = self.processes[broker]
         if process.cut_off_ns is None and process.unseen:
             event = process.unseen.pop(0)
-            self._handle(broker, event)
+            seen = self.known_limits[broker]
             if isinstance(event, GroupsChanged):
-                self.known_limits[broker] = event.groups[0].limits.publish_messages or 0
+                seen = event.groups[0].limits.publish_messages or 0
+                self.known_limits[broker] = max(self.known_limits[broker], seen)
+            self._handle(broker, event)
+            self.known_limits[broker] = seen
 
     def deliver(self, index: int, *, keep: bool) -> None:
         """One report that is under way arrives; kept, it may arrive again."""
