@@ -2,13 +2,13 @@
 
 The bus keeps every report and delivers, drops, repeats and reorders them as it is told. ZooKeeper keeps
 its promises and nothing more: a session ends no earlier than its timeout after the last contact, a
-client notices a broken connection within two thirds of it, views arrive late, writes are compare-and-set
-and their answers may get lost. Sidecars crash, restart under new registrations, and are cut off.
+client notices a broken connection within two thirds of it, views arrive late, and writes are
+compare-and-set. Sidecars crash, restart under new registrations, and are cut off. After every event
+that a sidecar handles, all limits in force are added up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from coordinator.core.events import (
@@ -50,8 +50,6 @@ TIMEOUT_NS = CoreSettings("any").session_timeout_ns
 NOTICE_NS = TIMEOUT_NS * 2 // 3
 MAX_UNDER_WAY = 300
 
-MakeState = Callable[[CoreSettings], CoordinatorState]
-
 
 @dataclass
 class Process:
@@ -72,7 +70,6 @@ class StrictWorld:
     """Sidecars b1 to bN, the bus between them, and the store."""
 
     limit: int = 1000
-    make_state: MakeState = CoordinatorState
     now_ns: int = 0
     processes: dict[str, Process] = field(default_factory=dict)
     members: dict[str, Member] = field(default_factory=dict)
@@ -88,7 +85,7 @@ class StrictWorld:
 
     def start(self, broker: str, demand: int) -> None:
         """A new process beside a broker; nothing is left of an earlier one."""
-        state = self.make_state(CoreSettings(broker))
+        state = CoordinatorState(CoreSettings(broker))
         self.processes[broker] = Process(state, demand)
         self.known_limits[broker] = self.limit
         for event in (
@@ -130,10 +127,10 @@ class StrictWorld:
             process.registration = None
             self._handle(broker, ConnectionChanged(ConnectionState.LOST))
         self._handle(broker, ConnectionChanged(ConnectionState.CONNECTED))
-        self.known_limits[broker] = self.limit
         process.unseen.clear()
         for event in (self._ledgers(), self._groups(), self._membership()):
             self._handle(broker, event)
+        self.known_limits[broker] = self.limit
 
     def leave(self, broker: str) -> None:
         """The own broker of a sidecar ceases to answer, and answers again."""
@@ -150,9 +147,12 @@ class StrictWorld:
         process = self.processes[broker]
         if process.cut_off_ns is None and process.unseen:
             event = process.unseen.pop(0)
+            seen = self.known_limits[broker]
             if isinstance(event, GroupsChanged):
-                self.known_limits[broker] = event.groups[0].limits.publish_messages or 0
+                seen = event.groups[0].limits.publish_messages or 0
+                self.known_limits[broker] = max(self.known_limits[broker], seen)
             self._handle(broker, event)
+            self.known_limits[broker] = seen
 
     def deliver(self, index: int, *, keep: bool) -> None:
         """One report that is under way arrives; kept, it may arrive again."""
@@ -236,6 +236,7 @@ class StrictWorld:
     def _handle(self, broker: str, event: Event) -> None:
         for instruction in self.processes[broker].state.handle(event, self.now_ns):
             self._carry_out(broker, instruction)
+        self.check()
 
     def _carry_out(self, broker: str, instruction: Instruction) -> None:
         process = self.processes[broker]
