@@ -22,7 +22,7 @@ from deploy.local.state import Broker
 
 _POLL_S = 0.1
 #: With twelve bundles or more, so many names that miss a broker mean that it owns nothing.
-_MOST_CANDIDATES = 200
+_MOST_CANDIDATES = 60
 _CONFLICT = 409
 
 
@@ -86,10 +86,11 @@ class Topics:
         """Create topics until every broker serves one, and return broker names to topics.
 
         Names are prefix-0, prefix-1 and so on, persistent; the first that falls to a broker is
-        taken, and those that are not needed are not created.
+        taken, and those that are not needed are not created. A broker that owns nothing of the
+        namespace, as one that has just come back may, is given a bundle of its own.
 
         Raises:
-            LocalClusterError: some broker owns no bundle of this namespace.
+            LocalClusterError: the namespace has fewer bundles than there are brokers.
         """
         found: dict[str, str] = {}
         for number in range(_MOST_CANDIDATES):
@@ -98,8 +99,22 @@ class Topics:
                 self.create_topic(topic)
             if len(found) == len(self._brokers):
                 return dict(sorted(found.items()))
-        missing = sorted({broker.name for broker in self._brokers} - found.keys())
-        raise LocalClusterError(f"{', '.join(missing)} owns no bundle of {namespace}.")
+        taken = {self.bundle(topic) for topic in found.values()}
+        for broker in self._brokers:
+            if broker.name not in found:
+                topic = self._in_another_bundle(namespace, prefix, taken)
+                self.create_topic(topic)
+                self.move(topic, broker)
+                found[broker.name] = topic
+                taken.add(self.bundle(topic))
+        return dict(sorted(found.items()))
+
+    def _in_another_bundle(self, namespace: str, prefix: str, taken: set[str]) -> str:
+        for number in range(_MOST_CANDIDATES):
+            topic = f"persistent://{namespace}/{prefix}-{number}"
+            if self.bundle(topic) not in taken:
+                return topic
+        raise LocalClusterError(f"{namespace} has fewer bundles than there are brokers.")
 
     def counters(self, topic: str) -> TopicCounters:
         """Return what the topic's owner has counted; any broker passes the question on to it."""
