@@ -11,10 +11,11 @@ from coordinator.core.events import (
     ConnectionState,
     Event,
     GroupsChanged,
+    LedgersChanged,
     MembersChanged,
     MembershipJoined,
 )
-from coordinator.core.model import Rates, ResourceGroup
+from coordinator.core.model import LedgerRecord, Rates, ResourceGroup
 from coordinator.simulation.schedule import Schedule
 from coordinator.simulation.zookeeper import Session, ZooKeeper
 
@@ -63,13 +64,14 @@ def ensemble() -> Ensemble:
 
 
 def test_a_client_is_told_everything_when_it_connects() -> None:
-    """Connected, then members and groups, then its registration and itself among the members."""
+    """Connected, then members, groups and ledgers, then its registration and itself as a member."""
     ensemble = Ensemble()
     ensemble.zookeeper.define(ResourceGroup("orders", Rates(publish_messages=5)))
     ensemble.open("a")
 
     kinds = {type(event) for event in ensemble.told["a"]}
-    assert kinds == {ConnectionChanged, MembersChanged, GroupsChanged, MembershipJoined}
+    told_at_first = {MembersChanged, GroupsChanged, LedgersChanged}
+    assert kinds == told_at_first | {ConnectionChanged, MembershipJoined}
     assert ensemble.told["a"][0] == ConnectionChanged(ConnectionState.CONNECTED)
     assert ensemble.members() == ["a"]
 
@@ -160,7 +162,8 @@ def test_who_is_cut_off_reads_the_definitions_when_it_is_back(ensemble: Ensemble
     ensemble.wait(1.0)
 
     assert new.configuration_version > old.configuration_version
-    assert ensemble.told["c"][-1] == GroupsChanged((new,))
+    definitions = [event for event in ensemble.told["c"] if isinstance(event, GroupsChanged)]
+    assert definitions[-1] == GroupsChanged((new,))
 
 
 def test_leaving_is_at_once(ensemble: Ensemble) -> None:
@@ -170,3 +173,19 @@ def test_leaving_is_at_once(ensemble: Ensemble) -> None:
     ensemble.wait(0.1)
 
     assert ensemble.members() == ["a", "b"]
+
+
+def test_a_ledger_is_written_over_the_version_that_was_read_or_not_at_all(
+    ensemble: Ensemble,
+) -> None:
+    """Two write over the same version: the first wins, and everybody is told what stands."""
+    ensemble.zookeeper.define(ResourceGroup("orders", Rates(), overshoot_policy="strict"))
+    session = ensemble.open("c")
+    record = LedgerRecord("orders", generation=0, version=-1, bases={})
+    ensemble.zookeeper.write_ledger(session, record)
+    ensemble.wait(0.1)
+    ensemble.zookeeper.write_ledger(session, record)
+    ensemble.wait(0.1)
+
+    told = [event for event in ensemble.told["a"] if isinstance(event, LedgersChanged)]
+    assert [[known.version for known in event.records] for event in told] == [[], [0]]
