@@ -129,7 +129,8 @@ def group_seconds(brokers: DataFrame, gap_seconds: DataFrame) -> DataFrame:
         gap_seconds: resource_group, second: in which a broker of the group was not recorded.
     """
     distance = F.abs(F.col("admitted") - F.col("fair"))
-    part = F.col("limit") / F.col("brokers")
+    # Null in a second in which nobody takes part: then nobody can be off.
+    part = F.try_divide(F.col("limit"), F.col("brokers"))
     together = brokers.groupBy(*_GROUP, "second").agg(
         F.max("limit").alias("limit"),
         F.sum("admitted").alias("admitted"),

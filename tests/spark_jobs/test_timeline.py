@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.tables import SCHEMAS
-from spark_jobs.timeline import broker_seconds, limits_over_time
+from spark_jobs.timeline import broker_seconds, group_seconds, limits_over_time
 from tests.spark_jobs.plain import max_min
 
 MESSAGES = "publishRateInMsgs"
@@ -103,3 +103,17 @@ def test_demand_is_what_was_held(spark: SparkSession) -> None:
 
     found = broker_seconds(frame, limits).orderBy("second").collect()
     assert [row["demand"] for row in found] == pytest.approx([demand for *_, demand in cases])
+
+
+def test_nobody_is_off_in_a_second_in_which_nobody_takes_part(spark: SparkSession) -> None:
+    """Limits are recorded before the first producer connects: such a second has no C/N."""
+    columns = (
+        "resource_group string, dimension string, second bigint, broker string, limit bigint, "
+        "admitted bigint, demand double, fair double, local_limit bigint, brokers bigint, "
+        "known boolean"
+    )
+    rows = [("g", MESSAGES, 7, "b1", 3000, 0, 0.0, 0.0, 15, 0, True)]
+    gaps = spark.createDataFrame([], "resource_group string, second bigint")
+    (found,) = group_seconds(spark.createDataFrame(rows, columns), gaps).collect()
+
+    assert (found["worst"], found["off"], found["known"]) == (None, False, True)
