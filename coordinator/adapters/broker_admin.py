@@ -20,6 +20,8 @@ from coordinator.wire.documents import validate_name
 
 _READY_TIMEOUT_S = 1.5
 _REQUEST_TIMEOUT_S = 5.0
+_CREATE_ATTEMPTS = 10
+_CREATE_PAUSE_S = 0.1
 
 #: Pulsar lists this pseudo cluster among the others in old releases; no tenant can be allowed on it.
 _GLOBAL_CLUSTER = "global"
@@ -114,16 +116,20 @@ class HttpBrokerAdmin:
         raise StoreUnreachable(_unexpected(answer))
 
     async def _create(self, path: str, body: dict[str, Any] | None) -> None:
-        answer = await self._request("PUT", path, body)
-        if answer.is_success or answer.status_code == httpx.codes.CONFLICT:
-            return
         # Pulsar 4.2 answers 500 (BadVersionException) to all but one of several that create the
-        # same tenant at the same moment, as sidecars that start together do.
-        if answer.is_server_error and await self._exists(path):
-            return
-        if answer.is_client_error:
-            raise Refused(_unexpected(answer))
-        raise StoreUnreachable(_unexpected(answer))
+        # same tenant at the same moment, as sidecars that start together do, and what the one
+        # created is not always seen at once: look, and ask again.
+        for attempt in range(1, _CREATE_ATTEMPTS + 1):
+            answer = await self._request("PUT", path, body)
+            if answer.is_success or answer.status_code == httpx.codes.CONFLICT:
+                return
+            if answer.is_client_error:
+                raise Refused(_unexpected(answer))
+            if answer.is_server_error and await self._exists(path):
+                return
+            if attempt == _CREATE_ATTEMPTS:
+                raise StoreUnreachable(_unexpected(answer))
+            await asyncio.sleep(_CREATE_PAUSE_S)
 
     async def _request(
         self, method: str, path: str, body: dict[str, Any] | None = None

@@ -170,3 +170,26 @@ async def test_losing_the_race_to_create_a_tenant_is_success() -> None:
     async with HttpBrokerAdmin("http://broker", transport=httpx.MockTransport(answer)) as admin:
         await admin.ensure_bus_namespace("acme", "orders")
     assert created == ["/admin/v2/tenants/acme", "/admin/v2/namespaces/acme/orders"]
+
+
+async def test_a_tenant_that_is_not_seen_at_once_is_created_again() -> None:
+    """The one that another sidecar created may be in none of the broker's caches yet."""
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        path = request.url.path
+        if path.endswith("clusters"):
+            return httpx.Response(200, json=["local"])
+        if request.method == "PUT":
+            asked.append(path)
+            first = asked.count(path) == 1
+            return httpx.Response(500, json={"reason": "BadVersion"}) if first else _conflict()
+        return _missing()
+
+    async with HttpBrokerAdmin("http://broker", transport=httpx.MockTransport(answer)) as admin:
+        await admin.ensure_bus_namespace("acme", "orders")
+    assert asked == ["/admin/v2/tenants/acme"] * 2 + ["/admin/v2/namespaces/acme/orders"] * 2
+
+
+def _conflict() -> httpx.Response:
+    return httpx.Response(409, json={"reason": "exists already"})
