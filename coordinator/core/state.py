@@ -283,7 +283,10 @@ class CoordinatorState:
         if self.lifecycle in (Lifecycle.DRAINING, Lifecycle.STOPPED):
             return []
         before = self.lifecycle
+        troubles = self.troubles.all()
         self.troubles.look(now_ns, answering=self._answering)
+        if self.troubles.all() != troubles:
+            self.decider.mark_all()  # a session that is over must not wait for the end of the round
         cut_off = self.troubles or self.incarnation is None
         if cut_off and before in (Lifecycle.LEARNING, Lifecycle.ACTIVE):
             self.lifecycle = next_state(before, Trigger.TROUBLED)
