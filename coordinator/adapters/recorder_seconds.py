@@ -13,12 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass, Traffic
+from coordinator.core.model import NANOS_PER_SECOND, Key, Traffic
 
 SPREAD_MAX_NS = 10 * NANOS_PER_SECOND
 """The longest time that a count is spread over."""
-
-Key = tuple[str, MonitoringClass]
 
 
 @dataclass(slots=True)

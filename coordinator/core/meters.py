@@ -18,14 +18,13 @@ from coordinator.core.demand import DemandEstimate
 from coordinator.core.model import (
     DIMENSIONS_OF,
     NANOS_PER_SECOND,
+    Key,
     MonitoringClass,
     Rates,
     Traffic,
     Usage,
 )
 from coordinator.core.settings import CoreSettings
-
-Key = tuple[str, MonitoringClass]
 
 _RECENT_COUNTS = 2
 """So many counts in a row must show saturation before it is believed."""

@@ -26,6 +26,10 @@ class MonitoringClass(Enum):
     DISPATCH = "Dispatch"
 
 
+Key = tuple[str, MonitoringClass]
+"""A group's name and a class: what traffic is counted and reported under."""
+
+
 class Unit(Enum):
     """What a rate counts."""
 

@@ -11,10 +11,11 @@ somebody asks for a complete report.
 from __future__ import annotations
 
 from coordinator.core.ledgers import Ledgers
-from coordinator.core.meters import Key, Meters
+from coordinator.core.meters import Meters
 from coordinator.core.model import (
     DIMENSIONS_OF,
     GroupUsage,
+    Key,
     LedgerStatement,
     MonitoringClass,
     Rates,

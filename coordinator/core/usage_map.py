@@ -27,6 +27,7 @@ from enum import Enum
 from coordinator.core.model import (
     NANOS_PER_SECOND,
     Dimension,
+    Key,
     Member,
     MonitoringClass,
     Usage,
@@ -35,8 +36,6 @@ from coordinator.core.model import (
 
 MAX_STRANGERS = 256
 STALE_ROUNDS = 3
-
-Key = tuple[str, MonitoringClass]
 
 
 class Verdict(Enum):
