@@ -22,6 +22,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from admin_api.errors import ApiError, sentence_of
+from coordinator.core.allocation import WEIGHTS
 from coordinator.core.laws import LAWS
 from coordinator.core.model import Attachments, Rates, ResourceGroup
 from coordinator.core.policies import PARTITION_POLICIES, POLICIES
@@ -110,6 +111,9 @@ class GroupPatch(CamelModel):
     dispatch_rate_in_msgs: MessageRate = Field(None, description="messages/s; -1 = not limited")
     dispatch_rate_in_bytes: ByteRate = Field(None, description="bytes/s; -1 = not limited")
     law: Annotated[str | None, _one_of(LAWS)] = Field(None, description="how a limit is shared")
+    weights: Annotated[str | None, _one_of(WEIGHTS)] = Field(
+        None, description="how many times a broker counts: once, or once per active topic"
+    )
     overshoot_policy: Annotated[str | None, _one_of(POLICIES)] = Field(
         None, description="how a new share becomes a limit"
     )
@@ -141,6 +145,7 @@ class GroupPatch(CamelModel):
                 dispatch_bytes=_changed(limits.dispatch_bytes, self.dispatch_rate_in_bytes),
             ),
             law=self.law or group.law,
+            weights=self.weights or group.weights,
             overshoot_policy=self.overshoot_policy or group.overshoot_policy,
             partition_policy=self.partition_policy or group.partition_policy,
         )
@@ -187,6 +192,7 @@ class PulsarGroup(RatesBody):
     """
 
     law: str | None = None
+    weights: str | None = None
     overshoot_policy: str | None = None
     partition_policy: str | None = None
 
@@ -197,6 +203,7 @@ class PulsarGroup(RatesBody):
         return cls(
             **rates.model_dump(),
             law=_unless_default(group.law, _DEFAULTS.law),
+            weights=_unless_default(group.weights, _DEFAULTS.weights),
             overshoot_policy=_unless_default(group.overshoot_policy, _DEFAULTS.overshoot_policy),
             partition_policy=_unless_default(group.partition_policy, _DEFAULTS.partition_policy),
         )
@@ -230,6 +237,7 @@ class Definition(RatesBody):
 
     name: str
     law: str
+    weights: str
     overshoot_policy: str
     partition_policy: str
     configuration_version: int
@@ -243,6 +251,7 @@ class Definition(RatesBody):
             **RatesBody.limits(group.limits).model_dump(),
             name=group.name,
             law=group.law,
+            weights=group.weights,
             overshoot_policy=group.overshoot_policy,
             partition_policy=group.partition_policy,
             configuration_version=group.configuration_version,

@@ -15,6 +15,7 @@ class DefinitionState(RatesBody):
     """A definition as it was."""
 
     law: str
+    weights: str
     overshoot_policy: str
     partition_policy: str
 
@@ -54,6 +55,7 @@ def _state(state: ResourceGroup | str | None) -> DefinitionState | str | None:
     return DefinitionState(
         **RatesBody.limits(state.limits).model_dump(),
         law=state.law,
+        weights=state.weights,
         overshoot_policy=state.overshoot_policy,
         partition_policy=state.partition_policy,
     )

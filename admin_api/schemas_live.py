@@ -174,6 +174,7 @@ class Want(CamelModel):
     wants: int | None = Field(
         description="per second; null = more than can be known, it is throttled"
     )
+    weight: int = Field(description="how many times it counts")
     admitted: int = Field(description="per second")
     limit: int = Field(description="local limit in force, per second; -1 = not limited")
     throttled_share: float = Field(description="part of its last round in which a client waited")
@@ -185,6 +186,7 @@ class Want(CamelModel):
         return cls(
             broker=view.broker,
             wants=view.wants,
+            weight=view.weight,
             admitted=view.admitted,
             limit=to_wire(view.limit),
             throttled_share=view.throttled_permille / 1000,
@@ -205,7 +207,8 @@ class ExplanationBody(CamelModel):
         description="unlimited, level, demand, reserve, gate, hold-down or degraded"
     )
     water_level: int | None = Field(
-        description="rate at which brokers that want more are cut; null = all get what they want"
+        description="rate per unit of weight at which brokers that want more are cut; "
+        "null = all get what they want"
     )
     decided_age_millis: int
     round: int

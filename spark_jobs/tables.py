@@ -42,7 +42,7 @@ SCHEMAS: Mapping[str, str] = {
     "configuration": f"""{_COMMON},
         resource_group string, configuration_version bigint, publish_messages bigint,
         publish_bytes bigint, dispatch_messages bigint, dispatch_bytes bigint, law string,
-        overshoot_policy string, partition_policy string""",
+        overshoot_policy string, partition_policy string, weights string""",
     "lifecycle": f"""{_COMMON},
         cause string, second timestamp, observed_us bigint, state string, troubles array<string>,
         rows_dropped bigint""",

@@ -145,9 +145,10 @@ def group_rows(
             group.law,
             group.overshoot_policy,
             group.partition_policy,
+            group.weights,
         )
         for group in after.values()
         if before.get(group.name) != group
     ]
-    changed += [(name, *(None,) * 8) for name in before if name not in after]
+    changed += [(name, *(None,) * 9) for name in before if name not in after]
     return changed

@@ -127,6 +127,7 @@ SCHEMAS: Mapping[Table, pa.Schema] = {
         law=pa.string(),
         overshoot_policy=pa.string(),
         partition_policy=pa.string(),
+        weights=pa.string(),
     ),
     # One row per change of state (`cause` "state") and one per second ("alive", with the second and how
     # much of it was observed): a second without such a row was not recorded.

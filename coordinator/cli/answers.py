@@ -34,6 +34,7 @@ class Definition(TypedDict):
     dispatchRateInMsgs: int
     dispatchRateInBytes: int
     law: str
+    weights: str
     overshootPolicy: str
     partitionPolicy: str
     configurationVersion: int
@@ -107,6 +108,7 @@ class Want(TypedDict):
 
     broker: str
     wants: int | None
+    weight: int
     admitted: int
     limit: int
     throttledShare: float

@@ -44,7 +44,7 @@ def explain(
     if session.as_json:
         print_json(explanation)
         return
-    shown = table(["From", ">wants", ">limit", ">admitted", ">throttled", ">report age"])
+    shown = table(["From", ">wants", ">limit", ">admitted", ">throttled", ">report age", ">weight"])
     for want in explanation["wants"]:
         mine = " (me)" if want["broker"] == explanation["broker"] else ""
         shown.add_row(
@@ -54,6 +54,7 @@ def explain(
             f"{want['admitted']:,}",
             percent(want["throttledShare"]),
             seconds(want["reportAgeMillis"]),
+            f"{want['weight']:,}",
         )
     out = console()
     out.print(_headline(explanation))

@@ -1,9 +1,9 @@
 """What ``top`` shows at one moment, apart from how it is drawn.
 
 A frame holds the busiest groups, each with a row per broker. *Fair* is a broker's max-min share: what it
-wants, cut at the water level; a throttled broker wants more than anybody can know, so its fair share
-is the level itself. Only the answering sidecar's own state is known; of the others it is known when
-they were last heard.
+wants, cut at the water level times its weight; a throttled broker wants more than anybody can know, so
+its fair share is that level. Only the answering sidecar's own state is known; of the others it is known
+when they were last heard.
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ def _unlimited_want(row: BrokerUsage, dimension: str) -> Want:
     return Want(
         broker=row["broker"],
         wants=row["admitted"][dimension],
+        weight=1,
         admitted=row["admitted"][dimension],
         limit=row["limits"][dimension],
         throttledShare=row["throttledShare"][dimension],
@@ -98,7 +99,8 @@ def fair_share(want: Want, water_level: int | None) -> int | None:
     """What a broker would get of a fair division; None when nothing says how much that is."""
     if water_level is None:
         return want["wants"]
-    return water_level if want["wants"] is None else min(want["wants"], water_level)
+    level = water_level * want["weight"]
+    return level if want["wants"] is None else min(want["wants"], level)
 
 
 def state_of(broker: str, health: Health) -> str:

@@ -37,6 +37,9 @@ ByteDispatchRate = Annotated[
     typer.Option("--byte-dispatch-rate", "-bd", help="Dispatch, bytes/s; -1 = not limited."),
 ]
 Law = Annotated[str | None, typer.Option(help="How the limit is shared, such as max-min.")]
+Weights = Annotated[
+    str | None, typer.Option(help="How many times a broker counts: equal, or topics (active ones).")
+]
 OvershootPolicy = Annotated[
     str | None, typer.Option(help="How a share becomes a limit: balanced, eager or strict.")
 ]
@@ -75,6 +78,7 @@ def get_group(context: typer.Context, name: Name) -> None:
     for label, value in zip(DIMENSION_NAMES.values(), _rates(found), strict=True):
         shown.add_row(f"{label}/s", value)
     shown.add_row("law", found["law"])
+    shown.add_row("weights", found["weights"])
     shown.add_row("overshoot policy", found["overshootPolicy"])
     shown.add_row("partition policy", found["partitionPolicy"])
     shown.add_row("attached", ", ".join(_owners(found["attachments"])) or "nothing")
@@ -91,12 +95,13 @@ def create_group(  # noqa: PLR0913, PLR0917 - a flag is a parameter
     msg_dispatch_rate: MsgDispatchRate = None,
     byte_dispatch_rate: ByteDispatchRate = None,
     law: Law = None,
+    weights: Weights = None,
     overshoot_policy: OvershootPolicy = None,
     partition_policy: PartitionPolicy = None,
 ) -> None:
     """Create a resource group; what is not given is not limited."""
     rates = (msg_publish_rate, byte_publish_rate, msg_dispatch_rate, byte_dispatch_rate)
-    fields = _fields(rates, (law, overshoot_policy, partition_policy))
+    fields = _fields(rates, (law, weights, overshoot_policy, partition_policy))
     with session_of(context).connect() as client:
         if _exists(client, name):
             raise CommandFailed(
@@ -115,12 +120,13 @@ def update_group(  # noqa: PLR0913, PLR0917 - a flag is a parameter
     msg_dispatch_rate: MsgDispatchRate = None,
     byte_dispatch_rate: ByteDispatchRate = None,
     law: Law = None,
+    weights: Weights = None,
     overshoot_policy: OvershootPolicy = None,
     partition_policy: PartitionPolicy = None,
 ) -> None:
     """Change a resource group; what is not given stays as it is, and -1 lifts a limit."""
     rates = (msg_publish_rate, byte_publish_rate, msg_dispatch_rate, byte_dispatch_rate)
-    fields = _fields(rates, (law, overshoot_policy, partition_policy))
+    fields = _fields(rates, (law, weights, overshoot_policy, partition_policy))
     if not fields:
         raise WrongUse("Nothing to change: give at least one rate or setting (see --help).")
     with session_of(context).connect() as client:
@@ -197,7 +203,7 @@ def _answer(context: typer.Context, client: AdminClient, name: str, done: str) -
 def _fields(
     rates: tuple[int | None, ...], settings: tuple[str | None, ...]
 ) -> dict[str, int | str]:
-    names = (*DIMENSION_NAMES, "law", "overshootPolicy", "partitionPolicy")
+    names = (*DIMENSION_NAMES, "law", "weights", "overshootPolicy", "partitionPolicy")
     given = zip(names, (*rates, *settings), strict=True)
     return {name: value for name, value in given if value is not None}
 

@@ -27,6 +27,7 @@ import yaml
 
 from coordinator.cli.answers import DIMENSION_NAMES, UNLIMITED, Definition
 from coordinator.cli.failures import WrongUse
+from coordinator.core.allocation import WEIGHTS
 from coordinator.core.laws import LAWS
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.core.policies import PARTITION_POLICIES, POLICIES
@@ -35,12 +36,14 @@ from coordinator.wire.documents import validate_name
 _MAX_RATES = dict(zip(DIMENSION_NAMES, (2**31 - 1, 2**63 - 1) * 2, strict=True))
 _CHOICES = {
     "law": tuple(LAWS),
+    "weights": tuple(WEIGHTS),
     "overshootPolicy": tuple(POLICIES),
     "partitionPolicy": tuple(PARTITION_POLICIES),
 }
 _DEFAULT_GROUP = ResourceGroup("defaults", Rates())
 DEFAULTS: dict[str, int | str] = dict.fromkeys(DIMENSION_NAMES, UNLIMITED) | {
     "law": _DEFAULT_GROUP.law,
+    "weights": _DEFAULT_GROUP.weights,
     "overshootPolicy": _DEFAULT_GROUP.overshoot_policy,
     "partitionPolicy": _DEFAULT_GROUP.partition_policy,
 }

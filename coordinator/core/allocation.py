@@ -1,7 +1,8 @@
 """From the usage map to this broker's local limit of one group and dimension.
 
 1. *Claims*: every participant (a member with at least one producer or consumer of the group) claims its
-   demand, as it estimates it itself (demand.py); a saturated broker's demand is unbounded.
+   demand, as it estimates it itself (demand.py); a saturated broker's demand is unbounded. It counts as
+   many times as the group's ``weights`` say: once, or once per topic that somebody is connected to.
 2. *Reserve*: a small part of the limit, ``arrival_reserve_permille`` for all members together, is the
    least that a broker claims and all that a broker gets that takes no part. It lets a first producer
    through before the others have made room, and it is what a new incarnation starts from. So a broker
@@ -14,14 +15,20 @@ Everything here is computed from the same facts on every sidecar, so equal views
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from coordinator.core.laws import ALL_LAWS, Claim
-from coordinator.core.model import Dimension, ResourceGroup
+from coordinator.core.model import Dimension, ResourceGroup, Usage
 from coordinator.core.settings import CoreSettings
 from coordinator.core.usage_map import UsageMap, UsageRow
+
+WEIGHTS: Mapping[str, Callable[[Usage], int]] = {
+    "equal": lambda usage: 1,  # noqa: ARG005  # every rule has the same signature
+    "topics": lambda usage: max(1, usage.topics),
+}
+"""How many times a participant counts, by the name that a group's ``weights`` setting uses."""
 
 
 class Binding(Enum):
@@ -103,7 +110,10 @@ def split(
         raise ValueError(f"{group.name} does not limit {dimension.value}")
     reserve = reserve_of(limit, len(members), settings)
     rows = usage.rows(group.name, dimension.monitoring_class)
-    claims = {name: _claim(row, dimension, reserve) for name, row in rows.items()}
+    weight_of = WEIGHTS[group.weights]
+    claims = {
+        name: _claim(row, dimension, reserve, weight_of(row.usage)) for name, row in rows.items()
+    }
     in_force = {name: _in_force(row, dimension, limit) for name, row in rows.items()}
     idle = len(members) - len(claims)
     if not claims:
@@ -112,10 +122,10 @@ def split(
     return Split(limit, reserve, idle, claims, answer.targets, in_force, answer.water_level)
 
 
-def _claim(row: UsageRow, dimension: Dimension, reserve: int) -> Claim:
+def _claim(row: UsageRow, dimension: Dimension, reserve: int, weight: int) -> Claim:
     demand = row.usage.demand_of(dimension.unit)
     wants = None if demand is None else max(reserve, demand)
-    return Claim(wants, used=row.rate_of(dimension))
+    return Claim(wants, weight, used=row.rate_of(dimension))
 
 
 def _in_force(row: UsageRow, dimension: Dimension, limit: int) -> int:

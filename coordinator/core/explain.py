@@ -136,6 +136,7 @@ def _wants(
             WantView(
                 broker=broker,
                 wants=claim.wants,
+                weight=claim.weight,
                 admitted=row.rate_of(dimension) if row is not None else 0,
                 limit=_limit_in_force(state, name, broker, dimension),
                 throttled_permille=(
@@ -210,8 +211,9 @@ def _sentence(
         case Binding.LEVEL:
             unit = "messages" if dimension.unit is Unit.MESSAGES else "bytes"
             sentence = (
-                f"{_cut(answer)} more {unit} than there are, so each is cut at the same level: "
-                f"{subject} gets {local:,}/s of the {answer.limit:,}/s."
+                f"{_cut(answer)} more {unit} than there are, so each is cut at the same level"
+                f"{_by_weight(answer, subject)}: {subject} gets {local:,}/s of the "
+                f"{answer.limit:,}/s."
             )
         case Binding.DEMAND:
             sentence = (
@@ -246,6 +248,15 @@ def _reserve_sentence(
         f"{subject} has no {who} of {name}: it holds the arrival reserve of {local:,}/s, which "
         "serves the first one until the others have made room."
     )
+
+
+def _by_weight(answer: Split, subject: str) -> str:
+    """How a weighted level is counted; nothing when everybody counts once."""
+    weights = {broker: claim.weight for broker, claim in answer.claims.items()}
+    whole = sum(weights.values())
+    if whole == len(weights):
+        return ""
+    return f" per active topic, of which {subject} has {weights[subject]:,} of {whole:,}"
 
 
 def _cut(answer: Split) -> str:

@@ -112,6 +112,7 @@ class ResourceGroup:
     name: str
     limits: Rates
     law: str = "max-min"
+    weights: str = "equal"
     overshoot_policy: str = "balanced"
     partition_policy: str = "hold"
     configuration_version: int = 0

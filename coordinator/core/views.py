@@ -76,10 +76,14 @@ class HealthView:
 
 @dataclass(frozen=True, slots=True)
 class WantView:
-    """What one broker is taken to want of a dimension; ``wants`` is None when its demand is unbounded."""
+    """What one broker is taken to want of a dimension; ``wants`` is None when its demand is unbounded.
+
+    ``weight`` is how many times it counts.
+    """
 
     broker: str
     wants: int | None
+    weight: int
     admitted: int
     limit: int | None
     throttled_permille: int
@@ -91,8 +95,8 @@ class Explanation:
     """Why a local limit is what it is.
 
     ``binding`` is one of unlimited, level, demand, reserve, gate, hold-down, degraded. ``water_level``
-    is the rate at which brokers that want more are cut, None when everybody gets what it wants.
-    ``sentence`` says the same in words.
+    is the rate per unit of weight at which brokers that want more are cut, None when everybody gets
+    what it wants. ``sentence`` says the same in words.
     """
 
     group: str

@@ -132,14 +132,7 @@ class ZooKeeper:
     def define(self, group: ResourceGroup) -> ResourceGroup:
         """Write a definition; its configuration version is the number of the write."""
         self._zxid += 1
-        written = ResourceGroup(
-            group.name,
-            group.limits,
-            law=group.law,
-            overshoot_policy=group.overshoot_policy,
-            partition_policy=group.partition_policy,
-            configuration_version=self._zxid,
-        )
+        written = replace(group, configuration_version=self._zxid)
         self._groups[group.name] = written
         self._notify(self._read_groups)
         return written

@@ -20,6 +20,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from coordinator.core.allocation import WEIGHTS
 from coordinator.core.escrow import NOTHING, TOTAL, total
 from coordinator.core.laws import LAWS
 from coordinator.core.model import (
@@ -71,6 +72,7 @@ def encode_group(group: ResourceGroup) -> bytes:
         rates
         | {
             "law": group.law,
+            "weights": group.weights,
             "overshootPolicy": group.overshoot_policy,
             "partitionPolicy": group.partition_policy,
         }
@@ -91,6 +93,7 @@ def decode_group(name: str, data: bytes, configuration_version: int) -> Resource
         name=name,
         limits=Rates.from_mapping({d: _rate(fields, d.value) for d in Dimension}),
         law=_choice(fields, "law", defaults.law, tuple(LAWS)),
+        weights=_choice(fields, "weights", defaults.weights, tuple(WEIGHTS)),
         overshoot_policy=_choice(
             fields, "overshootPolicy", defaults.overshoot_policy, tuple(POLICIES)
         ),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coordinator.core.allocation import WEIGHTS
 from coordinator.core.laws import LAWS
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.core.policies import PARTITION_POLICIES, POLICIES
@@ -31,6 +32,7 @@ groups = st.builds(
     name=st.from_regex(r"\A[A-Za-z0-9_:=-]{1,255}\Z"),
     limits=st.builds(Rates, rates, rates, rates, rates),
     law=st.sampled_from(sorted(LAWS)),
+    weights=st.sampled_from(sorted(WEIGHTS)),
     overshoot_policy=st.sampled_from(sorted(POLICIES)),
     partition_policy=st.sampled_from(PARTITION_POLICIES),
     configuration_version=st.integers(0, MAX_RATE),
@@ -50,7 +52,7 @@ def test_a_group_is_written_in_pulsars_words() -> None:
     assert encode_group(group) == (
         b'{"dispatchRateInBytes":0,"dispatchRateInMsgs":-1,"law":"max-min",'
         b'"overshootPolicy":"balanced","partitionPolicy":"hold",'
-        b'"publishRateInBytes":-1,"publishRateInMsgs":7,"schema":1}'
+        b'"publishRateInBytes":-1,"publishRateInMsgs":7,"schema":1,"weights":"equal"}'
     )
 
 

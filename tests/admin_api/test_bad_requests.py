@@ -43,13 +43,15 @@ async def test_bytes_are_a_java_long(client: httpx.AsyncClient) -> None:
 
 async def test_every_bad_field_is_named(client: httpx.AsyncClient) -> None:
     """Who sends two mistakes is told of both, in one answer."""
-    body = {"publishRateInMsgs": -5, "law": "mine", "overshootPolicy": 3, "partitionPolicy": "x"}
+    body = {"publishRateInMsgs": -5, "law": "mine", "weights": [], "overshootPolicy": 3}
+    body |= {"partitionPolicy": "x"}
 
     refused = await client.put(f"{GROUPS}/rg1", json=body)
 
     reasons = refused.json()["reason"].split("; ")
     assert [reason.split(":")[0] for reason in reasons] == list(body)
-    assert reasons[3] == 'partitionPolicy: must be one of hold, safe, stop, but is "x"'
+    assert reasons[2] == "weights: must be one of equal, topics, but is []"
+    assert reasons[4] == 'partitionPolicy: must be one of hold, safe, stop, but is "x"'
     assert (await client.get(f"{GROUPS}/rg1")).status_code == 404
 
 

@@ -149,16 +149,19 @@ async def test_body_needs_no_content_type(client: httpx.AsyncClient) -> None:
 
 
 async def test_own_settings_are_stored(client: httpx.AsyncClient, world: World) -> None:
-    """law, overshootPolicy and partitionPolicy are part of the definition."""
-    settings = {"law": "max-min", "overshootPolicy": "eager", "partitionPolicy": "stop"}
+    """law, weights, overshootPolicy and partitionPolicy are part of the definition."""
+    settings = {
+        "law": "max-min",
+        "weights": "topics",
+        "overshootPolicy": "eager",
+        "partitionPolicy": "stop",
+    }
 
     await client.put(f"{GROUPS}/rg1", json=settings)
 
     found = (await world.store.read_group("rg1")).group
-    assert (found.law, found.overshoot_policy, found.partition_policy) == (
-        "max-min",
-        "eager",
-        "stop",
+    assert (found.law, found.weights, found.overshoot_policy, found.partition_policy) == tuple(
+        settings.values()
     )
 
 

@@ -33,6 +33,7 @@ async def test_definition_in_full(client: httpx.AsyncClient, orders: str) -> Non
     assert found.json() == ORDERS | {
         "name": "orders",
         "law": "max-min",
+        "weights": "equal",
         "overshootPolicy": "balanced",
         "partitionPolicy": "hold",
         "configurationVersion": 1,
@@ -107,6 +108,7 @@ async def test_explain(client: httpx.AsyncClient, world: World, orders: str) -> 
     assert found["wants"][1] == {
         "broker": "broker-2",
         "wants": None,
+        "weight": 1,
         "admitted": 1_990,
         "limit": 2_000,
         "throttledShare": 0.61,

@@ -160,6 +160,7 @@ def test_who_was_faster_is_not_overwritten(run: Run, world: World, file: Path) -
         ("groups: {a: {publishRateInMsgs: 2147483648}}", "from 0 to 2147483647"),
         ("groups: {a: {law: jungle}}", "groups.a.law: write one of max-min"),
         ("groups: {a: {law: [x]}}", "groups.a.law: write one of max-min"),
+        ("groups: {a: {weights: 2}}", "groups.a.weights: write one of equal, topics, not 2"),
         ("groups: {a: {tenants: shop}}", "groups.a.tenants: write a list"),
         ("groups: {a: {tenants: [shop/x]}}", "groups.a.tenants: write names of tenants"),
         ("groups: {a: {namespaces: [shop]}}", "groups.a.namespaces: write tenant/namespace"),

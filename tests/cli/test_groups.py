@@ -32,14 +32,14 @@ def test_update_changes_what_is_given(run: Run, flags: tuple[str, str]) -> None:
 
 
 def test_own_settings(run: Run) -> None:
-    """The law and both policies are flags, too."""
-    settings = ("--law", "max-min", "--overshoot-policy", "eager", "--partition-policy", "safe")
+    """The law, the weights and both policies are flags, too."""
+    shares = ("--law", "max-min", "--weights", "topics")
+    policies = ("--overshoot-policy", "eager", "--partition-policy", "safe")
 
-    created = json.loads(run(*CREATE, *settings, "--json").stdout)
+    created = json.loads(run(*CREATE, *shares, *policies, "--json").stdout)
 
-    assert (created["law"], created["overshootPolicy"], created["partitionPolicy"]) == settings[
-        1::2
-    ]
+    names = ("law", "weights", "overshootPolicy", "partitionPolicy")
+    assert tuple(created[name] for name in names) == ("max-min", "topics", "eager", "safe")
 
 
 def test_list_is_a_table(run: Run) -> None:
@@ -113,6 +113,7 @@ def test_what_fails_is_1(run: Run, words: tuple[str, ...], reason: str) -> None:
         ("update", "orders", "-mp", "abc"),
         ("update", "orders", "-mp", "1.5"),
         ("update", "orders", "--law", "mine"),
+        ("update", "orders", "--weights", "heavy"),
         ("create", "a/b"),
         ("create", ""),
         ("get", ".."),

@@ -65,7 +65,7 @@ def test_explain(run: Run) -> None:
     )
     assert sentence == "  broker-2 has what it has."
     assert level.startswith("  Water level 2,000: brokers that want more are cut there.")
-    row = "broker-2 (me) > 2,000 2,000 1,990 61 % 0.21 s"
+    row = "broker-2 (me) > 2,000 2,000 1,990 61 % 0.21 s 1"
     assert cells(shown, "broker-2") == row.split()
 
 
@@ -170,13 +170,27 @@ def test_top_shows_brokers_of_a_group_without_limits(world: World, transport: In
 
 
 @pytest.mark.parametrize(
-    ("wants", "level", "fair"),
-    [(100, 50, 50), (10, 50, 10), (None, 50, 50), (10, None, 10), (None, None, None)],
+    ("wants", "weight", "level", "fair"),
+    [
+        (100, 1, 50, 50),
+        (10, 1, 50, 10),
+        (None, 1, 50, 50),
+        (10, 1, None, 10),
+        (None, 1, None, None),
+        (100, 3, 50, 100),
+        (None, 3, 50, 150),
+    ],
 )
-def test_fair_share(wants: int | None, level: int | None, fair: int | None) -> None:
-    """What a broker wants, cut at the water level."""
+def test_fair_share(wants: int | None, weight: int, level: int | None, fair: int | None) -> None:
+    """What a broker wants, cut at the water level for as many times as it counts."""
     want = Want(
-        broker="b", wants=wants, admitted=0, limit=-1, throttledShare=0.0, reportAgeMillis=0
+        broker="b",
+        wants=wants,
+        weight=weight,
+        admitted=0,
+        limit=-1,
+        throttledShare=0.0,
+        reportAgeMillis=0,
     )
 
     assert fair_share(want, level) == fair

@@ -76,6 +76,7 @@ async def test_a_created_group_reads_back_as_it_was_written(store: GroupStore) -
         "gold.eu-1:a=b",
         Rates(publish_messages=1, publish_bytes=2**62, dispatch_messages=0, dispatch_bytes=None),
         law="max-min",
+        weights="topics",
         overshoot_policy="eager",
         partition_policy="stop",
     )
@@ -372,6 +373,7 @@ async def test_a_name_that_is_none_is_refused_before_anything_happens(
         {"limits": Rates(publish_messages=-2)},
         {"limits": Rates(publish_bytes=2**63)},
         {"law": "of the jungle"},
+        {"weights": "whatever"},
         {"overshoot_policy": "whatever"},
         {"partition_policy": "whatever"},
     ],

@@ -53,9 +53,12 @@ class Cluster:
 
     limit: int
     demand: dict[str, int] = field(default_factory=dict)
+    #: On how many topics a broker's producers are; one unless said otherwise.
+    topics: dict[str, int] = field(default_factory=dict)
     states: dict[str, CoordinatorState] = field(default_factory=dict)
     now_ns: int = 0
     policy: str = "balanced"
+    weights: str = "equal"
     partition_policy: str = "hold"
     small_report_entries: int = 16
     #: Brokers whose bus is cut.
@@ -88,6 +91,7 @@ class Cluster:
         return ResourceGroup(
             GROUP,
             Rates(publish_messages=self.limit),
+            weights=self.weights,
             overshoot_policy=self.policy,
             partition_policy=self.partition_policy,
         )
@@ -118,6 +122,14 @@ class Cluster:
     def set_limit(self, limit: int) -> None:
         """Change the group's limit at every sidecar at once."""
         self.limit = limit
+        self._tell_group()
+
+    def set_weights(self, weights: str) -> None:
+        """Change how brokers count at every sidecar at once."""
+        self.weights = weights
+        self._tell_group()
+
+    def _tell_group(self) -> None:
         for broker in self.states:
             self.send(broker, GroupsChanged((self.group(),)))
 
@@ -164,6 +176,7 @@ class Cluster:
                 messages=min(demand, limit) * STEP_NS // SECOND_NS,
                 messages_held_ns=STEP_NS if throttled else 0,
                 participants=1 if demand else 0,
+                topics=self.topics.get(broker, 1) if demand else 0,
             )
             self.send(broker, TrafficCounted((traffic,) if demand else ()))
         self.admitted.append(admitted)
