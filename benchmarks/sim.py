@@ -18,9 +18,9 @@ from typing import Final
 from benchmarks.figures import Figure, Measurement
 from coordinator.core.laws import ALL_LAWS
 from coordinator.core.policies import POLICIES
-from coordinator.simulation.experiment import Summary, run_many
 from coordinator.simulation.scenarios import SCENARIOS
 from coordinator.simulation.stage import Parameters
+from coordinator.simulation.trials import Summary, run_many
 
 OURS: Final = "max-min"
 DEFAULT_POLICY: Final = "balanced"

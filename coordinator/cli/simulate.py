@@ -1,58 +1,92 @@
-"""``pulsar-quota simulate``: what a law and a policy do in a scenario, with no cluster at all."""
+"""``pulsar-quota simulate``: what laws and policies do in scenarios, with no cluster at all.
+
+Figures fill two tables: how well the limit was kept; how it was shared, and at what price.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import track
 
 from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.output import console, print_json, table
 from coordinator.cli.session import session_of
-from coordinator.core.laws import LAWS
+from coordinator.core.laws import ALL_LAWS
 from coordinator.core.policies import POLICIES
-from coordinator.simulation.experiment import Summary, perform, run_many
+from coordinator.simulation.experiment import perform
 from coordinator.simulation.invariants import PromiseBroken
 from coordinator.simulation.plot import Picture, page
 from coordinator.simulation.scenarios import SCENARIOS
 from coordinator.simulation.stage import Parameters
+from coordinator.simulation.trials import Summary, Trial, run_all
 
 _ALL = "all"
 _MOST_BROKERS = 1024
 _MOST_SEEDS = 10_000
+_MOST_JOBS = 256
 _MOST_DELAY_ROUNDS = 60
+_MOST_PICTURES = 100
 
-_COLUMNS = (
-    "scenario", "what", "law", "policy", ">brokers", ">loss", ">delay", ">settle median", ">max",
-    ">peak over", ">sum of limits", ">utilisation", ">Jain", ">min share", ">time > 1.05",
-)  # fmt: skip
+_Column = tuple[str, Callable[[Summary], str]]
+
+_WHAT: Sequence[_Column] = (
+    ("scenario", lambda row: row.scenario),
+    ("what", lambda row: SCENARIOS[row.scenario].title),
+    ("law", lambda row: row.law),
+    ("policy", lambda row: row.policy),
+)
+_LIMIT: Sequence[_Column] = (
+    (">brokers", lambda row: str(row.brokers)),
+    (">loss", lambda row: f"{row.loss:.0%}"),
+    (">delay", lambda row: f"{row.delay:g}"),
+    (">settle median", lambda row: _settled(row, "median")),
+    (">max", lambda row: _settled(row, "max")),
+    (">peak over", lambda row: f"{row.peak_overshoot:.2%}"),
+    (">of 10 s", lambda row: f"{row.peak_overshoot_10s:.2%}"),
+    (">time > 1.01", lambda row: f"{row.time_over_1_01:.2%}"),
+    (">> 1.05", lambda row: f"{row.time_over_1_05:.2%}"),
+    (">mean over", lambda row: f"{row.mean_when_over:.3f}"),
+    (">volume", lambda row: f"{row.overshoot_volume:.3f} s"),
+    (">sum of limits", lambda row: f"{row.max_sum_limits:.4f}"),
+)
+_SHARES: Sequence[_Column] = (
+    (">utilisation", lambda row: f"{row.utilisation:.4f}"),
+    (">regret", lambda row: f"{row.regret:.4f}"),
+    (">Jain", lambda row: f"{row.jain:.4f}"),
+    (">min share", lambda row: f"{row.min_share:.4f}"),
+    (">starved", lambda row: f"{row.starvation_seconds} s"),
+    (">reclaim", lambda row: _seconds(row.reclaim_seconds["max"])),
+    (">swing", lambda row: f"{row.oscillation:.2%}"),
+    (">changes/min", lambda row: f"{row.changes_per_minute:g}"),
+    (">B/s out", lambda row: f"{row.control_bytes_out:,.0f}"),
+    (">B/s in", lambda row: f"{row.control_bytes_in:,.0f}"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
     """What to run, checked."""
 
-    scenarios: tuple[str, ...]
-    parameters: Parameters
-    brokers: int | None
-    seeds: int
+    trials: Sequence[Trial]
+    processes: int
     plot: Path | None
-
-    def parameters_of(self, scenario: str) -> Parameters:
-        """The parameters of one scenario, which has its own number of brokers by default."""
-        chosen = self.parameters
-        brokers = SCENARIOS[scenario].brokers if self.brokers is None else self.brokers
-        return Parameters(brokers, chosen.law, chosen.policy, chosen.loss, chosen.delay_rounds)
 
 
 def simulate(  # noqa: PLR0913, PLR0917  # one parameter per option
     context: typer.Context,
     scenario: Annotated[str, typer.Option(help="S1 to S24, or all.", metavar="NAME")] = _ALL,
-    law: Annotated[str, typer.Option(help="Allocation law.", metavar="LAW")] = "max-min",
-    policy: Annotated[str, typer.Option(help="Overshoot policy.", metavar="POLICY")] = "balanced",
+    law: Annotated[str, typer.Option(help="Allocation law, or all.", metavar="LAW")] = "max-min",
+    policy: Annotated[
+        str, typer.Option(help="Overshoot policy, or all.", metavar="POLICY")
+    ] = "balanced",
     brokers: Annotated[
         int | None, typer.Option(help="Number of brokers; the scenario's own by default.")
     ] = None,
@@ -65,22 +99,21 @@ def simulate(  # noqa: PLR0913, PLR0917  # one parameter per option
         typer.Option(help="How many rounds late reports are; the scenario's own by default."),
     ] = None,
     seeds: Annotated[int, typer.Option(help="How often, each time with other dice.")] = 10,
+    jobs: Annotated[
+        int | None, typer.Option(help="How many runs at a time; one per processor by default.")
+    ] = None,
     plot: Annotated[
         Path | None,
         typer.Option(help="Draw the runs of the first seed into this HTML file.", metavar="FILE"),
     ] = None,
 ) -> None:
     """Run scenarios in a simulated cluster of real cores, and say how well the limit was kept."""
-    request = _checked(
-        scenario, Parameters(law=law, policy=policy, loss=loss, delay_rounds=delay),
-        brokers, seeds, plot,
-    )  # fmt: skip
+    chosen = Parameters(law=law, policy=policy, loss=loss, delay_rounds=delay)
+    request = _checked(scenario, chosen, brokers, seeds, jobs, plot)
     try:
-        summaries = [
-            run_many(name, request.parameters_of(name), request.seeds) for name in request.scenarios
-        ]
+        summaries = _run(request)
         if request.plot is not None:
-            _draw(request, request.plot)
+            _draw(request.trials, request.plot)
     except PromiseBroken as broken:
         raise CommandFailed(f"A promise was broken: {broken}") from broken
     if session_of(context).as_json:
@@ -90,25 +123,42 @@ def simulate(  # noqa: PLR0913, PLR0917  # one parameter per option
 
 
 def _checked(
-    scenario: str, parameters: Parameters, brokers: int | None, seeds: int, plot: Path | None
+    scenario: str,
+    chosen: Parameters,
+    brokers: int | None,
+    seeds: int,
+    jobs: int | None,
+    plot: Path | None,
 ) -> _Request:
-    _known("--scenario", scenario, [*SCENARIOS, _ALL])
-    _known("--law", parameters.law, list(LAWS))
-    _known("--policy", parameters.policy, list(POLICIES))
-    names = tuple(SCENARIOS) if scenario == _ALL else (scenario,)
-    least = max(SCENARIOS[name].least_brokers for name in names)
-    _within("--brokers", brokers, least, _MOST_BROKERS)
-    _within("--loss", parameters.loss, 0, 1)
-    _within("--delay", parameters.delay_rounds, 0, _MOST_DELAY_ROUNDS)
+    scenarios = _known("--scenario", scenario, SCENARIOS)
+    laws = _known("--law", chosen.law, ALL_LAWS)
+    policies = _known("--policy", chosen.policy, POLICIES)
+    _within("--brokers", brokers, max(SCENARIOS[n].least_brokers for n in scenarios), _MOST_BROKERS)
+    _within("--loss", chosen.loss, 0, 1)
+    _within("--delay", chosen.delay_rounds, 0, _MOST_DELAY_ROUNDS)
     _within("--seeds", seeds, 1, _MOST_SEEDS)
+    _within("--jobs", jobs, 1, _MOST_JOBS)
+    trials = [
+        Trial(
+            name,
+            replace(chosen, brokers=brokers or SCENARIOS[name].brokers, law=law, policy=policy),
+            seeds,
+        )
+        for name, law, policy in product(scenarios, laws, policies)
+    ]
     if plot is not None:
-        _check_plot(plot)
-    return _Request(names, parameters, brokers, seeds, plot)
+        _check_plot(plot, len(trials))
+    return _Request(trials, jobs or os.cpu_count() or 1, plot)
 
 
-def _known(option: str, value: str, valid: Sequence[str]) -> None:
-    if value not in valid:
-        raise WrongUse(f"{option} {value}: use one of {', '.join(valid)}.")
+def _known(option: str, value: str, valid: Iterable[str]) -> tuple[str, ...]:
+    """The names that are meant: one, or all of them."""
+    names = tuple(valid)
+    if value == _ALL:
+        return names
+    if value not in names:
+        raise WrongUse(f"{option} {value}: use one of {', '.join([*names, _ALL])}.")
+    return (value,)
 
 
 def _within(option: str, value: float | None, least: float, most: float) -> None:
@@ -116,22 +166,44 @@ def _within(option: str, value: float | None, least: float, most: float) -> None
         raise WrongUse(f"{option} {value:g}: use a number from {least:g} to {most:,}.")
 
 
-def _check_plot(plot: Path) -> None:
+def _check_plot(plot: Path, pictures: int) -> None:
     if plot.suffix.lower() not in (".html", ".htm"):
         raise WrongUse(f"--plot {plot}: drawings are HTML pages; name a file that ends in .html.")
     if not plot.absolute().parent.is_dir():
         raise WrongUse(
             f"--plot {plot}: {plot.absolute().parent} is not a directory; make it first."
         )
+    if pictures > _MOST_PICTURES:
+        raise WrongUse(
+            f"--plot {plot}: {pictures} runs are more than the {_MOST_PICTURES} that one drawing"
+            " holds; choose a scenario, a law or a policy."
+        )
 
 
-def _draw(request: _Request, plot: Path) -> None:
+def _run(request: _Request) -> list[Summary]:
+    """Run everything; a person at a terminal sees how far it is."""
+    terminal = Console(stderr=True)
+    return list(
+        track(
+            run_all(request.trials, request.processes),
+            total=len(request.trials),
+            description="simulating",
+            console=terminal,
+            transient=True,
+            disable=not terminal.is_terminal,
+        )
+    )
+
+
+def _draw(trials: Sequence[Trial], plot: Path) -> None:
     pictures = []
-    for name in request.scenarios:
-        stage, recording = perform(name, request.parameters_of(name))
+    for trial in trials:
+        scenario, parameters = SCENARIOS[trial.scenario], trial.parameters
+        stage, recording = perform(trial.scenario, parameters)
         group, record = next(iter(recording.groups.items()))
-        title = f"{name}: {SCENARIOS[name].title} ({stage.parameters.policy}, group {group})"
-        pictures.append(Picture(title, SCENARIOS[name].description, record, stage.events))
+        setting = f"{parameters.law}, {parameters.policy}, group {group}"
+        title = f"{trial.scenario}: {scenario.title} ({setting})"
+        pictures.append(Picture(title, scenario.description, record, stage.events))
     try:
         plot.write_text(page(pictures), encoding="utf-8")
     except OSError as error:
@@ -139,32 +211,20 @@ def _draw(request: _Request, plot: Path) -> None:
 
 
 def _show(summaries: Sequence[Summary]) -> None:
-    shown = table(_COLUMNS)
-    for row in summaries:
-        shown.add_row(
-            row.scenario,
-            SCENARIOS[row.scenario].title,
-            row.law,
-            row.policy,
-            str(row.brokers),
-            f"{row.loss:.0%}",
-            f"{row.delay:g}",
-            *_settled(row),
-            f"{row.peak_overshoot:.2%}",
-            f"{row.max_sum_limits:.4f}",
-            f"{row.utilisation:.4f}",
-            f"{row.jain:.4f}",
-            f"{row.min_share:.4f}",
-            f"{row.time_over_1_05:.2%}",
-        )
-    console().print(shown)
+    for title, columns in (("The limit", _LIMIT), ("The shares, and the price", _SHARES)):
+        shown = table([name for name, _ in (*_WHAT, *columns)])
+        for row in summaries:
+            shown.add_row(*(read(row) for _, read in (*_WHAT, *columns)))
+        console().print(title)
+        console().print(shown)
 
 
-def _settled(row: Summary) -> tuple[str, str]:
+def _settled(row: Summary, which: str) -> str:
     if not SCENARIOS[row.scenario].settles:
-        return "-", "-"
-    return _rounds(row.settle_rounds["median"]), _rounds(row.settle_rounds["max"])
+        return "-"
+    rounds = row.settle_rounds[which]
+    return "never" if rounds is None else f"{rounds:g}"
 
 
-def _rounds(value: float | None) -> str:
-    return "never" if value is None else f"{value:g}"
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f} s"

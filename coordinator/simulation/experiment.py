@@ -1,15 +1,9 @@
-"""A scenario, run once or for many seeds, boiled down to figures.
-
-``measure`` is one run's figures; ``run_many`` puts the seeds' together, always from the side that looks
-worse: the largest overshoot, the smallest share, the median and the largest settling time. Means would
-hide exactly the runs that matter. Only the utilisation is a mean.
-"""
+"""A scenario, run once and boiled down to figures; trials.py runs many."""
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.simulation import metrics
@@ -50,30 +44,6 @@ class Figures:
     bytes_in_per_second: float
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """A scenario over several seeds. Field names and order are those of ``simulate --json``.
-
-    ``settle_rounds`` are the median and the largest over all events of all seeds; None is "did not
-    settle", and both are None for a scenario without events.
-    """
-
-    scenario: str
-    law: str
-    policy: str
-    brokers: int
-    loss: float
-    delay: float
-    seeds: int
-    settle_rounds: dict[str, float | None]
-    peak_overshoot: float
-    max_sum_limits: float
-    utilisation: float
-    jain: float
-    min_share: float
-    time_over_1_05: float
-
-
 def perform(scenario: str, parameters: Parameters) -> tuple[Stage, Recording]:
     """Run a scenario once.
 
@@ -87,46 +57,6 @@ def perform(scenario: str, parameters: Parameters) -> tuple[Stage, Recording]:
 def measure(stage: Stage, recording: Recording) -> list[Figures]:
     """The figures of every group of a run."""
     return [_measure_group(stage, recording, group) for group in recording.groups.values()]
-
-
-def run_many(scenario: str, parameters: Parameters, seeds: int) -> Summary:
-    """Run a scenario with the seeds 0 to ``seeds - 1`` and put the figures together.
-
-    Raises:
-        PromiseBroken: something came about that must not; the message names the seed.
-    """
-    figures: list[Figures] = []
-    loss = delay = 0.0
-    for seed in range(seeds):
-        stage, recording = perform(scenario, replace(parameters, seed=seed))
-        loss, delay = stage.loss, stage.delay_rounds
-        figures += measure(stage, recording)
-    settles = [rounds for each in figures for rounds in each.settle_rounds]
-    return Summary(
-        scenario=scenario,
-        law=parameters.law,
-        policy=parameters.policy,
-        brokers=parameters.brokers,
-        loss=loss,
-        delay=delay,
-        seeds=seeds,
-        settle_rounds=settle_summary(settles),
-        peak_overshoot=round(max(each.peak_overshoot for each in figures), 4),
-        max_sum_limits=round(max(each.max_sum_limits for each in figures), 6),
-        utilisation=round(statistics.fmean(each.utilisation for each in figures), 4),
-        jain=round(min(each.jain for each in figures), 4),
-        min_share=round(min(each.min_share for each in figures), 4),
-        time_over_1_05=round(max(each.time_over_1_05 for each in figures), 4),
-    )
-
-
-def settle_summary(settles: Iterable[int | None]) -> dict[str, float | None]:
-    """Median and largest settling time; what did not settle is larger than everything."""
-    ordered = sorted(float("inf") if rounds is None else rounds for rounds in settles)
-    if not ordered:
-        return {"median": None, "max": None}
-    found = {"median": statistics.median_low(ordered), "max": ordered[-1]}
-    return {name: None if value == float("inf") else value for name, value in found.items()}
 
 
 def series_of(record: GroupRecord) -> metrics.Series:

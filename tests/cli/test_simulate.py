@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.core.laws import LAWS
+from coordinator.core.laws import ALL_LAWS
 from coordinator.core.policies import POLICIES
 from tests.cli.conftest import Run
 
@@ -18,6 +18,13 @@ FIELDS = [
 ]  # fmt: skip
 """As design.md, section 8, lists them."""
 
+MORE_FIELDS = [
+    "time_over_1_01", "peak_overshoot_10s", "overshoot_volume", "mean_when_over", "regret",
+    "oscillation", "changes_per_minute", "starvation_seconds", "reclaim_seconds",
+    "control_bytes_out", "control_bytes_in",
+]  # fmt: skip
+"""The other metrics of a run."""
+
 
 def test_json_has_exactly_the_documented_fields(run: Run) -> None:
     """One object per scenario, in the order of the document."""
@@ -25,7 +32,7 @@ def test_json_has_exactly_the_documented_fields(run: Run) -> None:
 
     (summary,) = json.loads(shown.stdout)
     assert shown.exit_code == 0
-    assert list(summary) == FIELDS
+    assert list(summary) == [*FIELDS, *MORE_FIELDS]
     assert list(summary["settle_rounds"]) == ["median", "max"]
     assert (summary["scenario"], summary["law"], summary["policy"]) == (
         "S11",
@@ -46,6 +53,35 @@ def test_chosen_parameters_are_run_and_said(run: Run) -> None:
     assert [summary[name] for name in FIELDS[1:7]] == ["static", "eager", 3, 0.1, 0.5, 1]
 
 
+def test_all_laws_and_policies_are_run(run: Run) -> None:
+    """Every law, those of other limiters too, with every policy, in the order of the tables."""
+    words = "--scenario S11 --law all --policy all --brokers 2 --seeds 1 --jobs 1 --json"
+
+    summaries = json.loads(run("simulate", *words.split()).stdout)
+
+    run_with = [(summary["law"], summary["policy"]) for summary in summaries]
+    assert run_with == [(law, policy) for law in ALL_LAWS for policy in POLICIES]
+
+
+def test_processes_change_no_figure(run: Run) -> None:
+    """Two runs at a time give what one after the other gives."""
+    words = ("simulate", "--scenario", "S5", "--loss", "0.3", "--seeds", "2", "--json", "--jobs")
+
+    assert run(*words, "2").stdout == run(*words, "1").stdout
+
+
+def test_a_crash_says_how_soon_the_part_was_back(run: Run) -> None:
+    """About the session's 4 s; a run without a crash has nothing to say."""
+    words = ("simulate", "--seeds", "1", "--json", "--scenario")
+
+    (crash,) = json.loads(run(*words, "S6").stdout)
+    (start,) = json.loads(run(*words, "S1").stdout)
+
+    assert 4 <= crash["reclaim_seconds"]["max"] <= 5
+    assert start["reclaim_seconds"] == {"median": None, "max": None}
+    assert start["control_bytes_in"] > start["control_bytes_out"] > 0
+
+
 def test_a_scenarios_own_loss_is_said(run: Run) -> None:
     """Who chooses none gets the scenario's, and sees which that is."""
     (summary,) = json.loads(run("simulate", "--scenario", "S14", "--seeds", "1", "--json").stdout)
@@ -61,12 +97,12 @@ def test_the_same_words_give_the_same_figures(run: Run) -> None:
 
 
 def test_people_get_a_table(run: Run) -> None:
-    """A line with the scenario's title; a demand that never rests has nothing to settle."""
+    """Two lines, each with the title; a demand that never rests has nothing to settle."""
     shown = run("simulate", "--scenario", "S9", "--seeds", "1", columns=240)
 
-    line = next(line for line in shown.stdout.splitlines() if line.strip().startswith("S9"))
-    assert "on-off and rotating bursts" in line
-    assert re.search(r" - +- ", line)
+    lines = [line for line in shown.stdout.splitlines() if line.strip().startswith("S9")]
+    assert ["on-off and rotating bursts" in line for line in lines] == [True, True]
+    assert re.search(r" - +- ", lines[0])
 
 
 def test_a_drawing_is_one_page_that_needs_nothing_else(run: Run, tmp_path: Path) -> None:
@@ -87,7 +123,7 @@ def test_a_drawing_is_one_page_that_needs_nothing_else(run: Run, tmp_path: Path)
     ("words", "valid"),
     [
         (("--scenario", "S99"), ["S1", "S24", "all"]),
-        (("--law", "fairest"), list(LAWS)),
+        (("--law", "fairest"), list(ALL_LAWS)),
         (("--policy", "hasty"), list(POLICIES)),
     ],
 )
@@ -113,6 +149,7 @@ def test_unknown_names_are_answered_with_the_valid_ones(
         ("--brokers", "5000"),
         ("--scenario", "S6", "--brokers", "1"),
         ("--seeds", "0"),
+        ("--jobs", "0"),
         ("--plot", "run.png"),
         ("--plot", "/no/such/directory/run.html"),
     ],
@@ -126,6 +163,16 @@ def test_impossible_parameters_are_refused_before_anything_runs(
     assert (wrong.exit_code, wrong.stdout) == (2, "")
     assert wrong.stderr.count("\n") == 1
     assert wrong.stderr.startswith(words[-2])
+
+
+def test_more_runs_than_a_drawing_holds_are_refused(run: Run, tmp_path: Path) -> None:
+    """Before anything runs; it says what to choose."""
+    plot = tmp_path / "run.html"
+
+    wrong = run("simulate", "--law", "all", "--plot", str(plot))
+
+    assert (wrong.exit_code, wrong.stdout, plot.exists()) == (2, "", False)
+    assert "288 runs" in wrong.stderr
 
 
 def test_a_broken_promise_is_a_failure(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,9 @@ from functools import cache
 
 import pytest
 
-from coordinator.simulation.experiment import Figures, measure, perform, settle_summary
+from coordinator.simulation.experiment import Figures, measure, perform
 from coordinator.simulation.stage import Parameters
+from coordinator.simulation.trials import settle_summary
 
 SEEDS = 3
 
