@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from coordinator.adapters.memory_store import MemoryStore
+from coordinator.adapters.zookeeper_session import ZooKeeperSession
+from coordinator.adapters.zookeeper_store import ZooKeeperStore
+from coordinator.ports import GroupStore
 from deploy.local.cluster import Cluster
 from deploy.local.state import Broker
 from tests.contract.own_zookeeper import OwnZooKeeper
+from tests.contract.stores import OpenStore
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +39,38 @@ def own_zookeeper(tmp_path: Path) -> Iterator[OwnZooKeeper]:
         yield server
     finally:
         server.kill()
+
+
+@pytest.fixture(params=["memory", pytest.param("zookeeper", marks=pytest.mark.cluster)])
+async def open_store(request: pytest.FixtureRequest) -> AsyncIterator[OpenStore]:
+    """A function that opens the same, at first empty, store as one more sidecar."""
+    if request.param == "memory":
+        shared = MemoryStore()
+
+        async def share() -> GroupStore:
+            return shared
+
+        yield share
+        return
+    hosts = request.getfixturevalue("zookeeper_hosts")
+    root = f"/contract-{uuid.uuid4().hex}"
+    opened: list[tuple[ZooKeeperSession, ZooKeeperStore]] = []
+
+    async def connect() -> GroupStore:
+        session = ZooKeeperSession(hosts, root=root)
+        store = ZooKeeperStore(session)
+        opened.append((session, store))
+        await session.start()
+        await store.start()
+        return store
+
+    yield connect
+    for session, store in opened:
+        await store.stop()
+        await session.stop()
+
+
+@pytest.fixture
+async def store(open_store: OpenStore) -> GroupStore:
+    """One sidecar's store."""
+    return await open_store()

@@ -1,0 +1,61 @@
+"""What the coordinator needs from the world, as protocols; adapters implement them.
+
+One module a port; everybody imports from here. Three rules hold for every port. A port *answers or
+raises*: "refused" and "unreachable" are never one value (coordinator.ports.errors). Listeners are called
+on the event loop's thread, in the order in which things happened, and must not block. Nothing of a
+library (no kazoo or pulsar type) passes through a port.
+"""
+
+from __future__ import annotations
+
+from coordinator.ports.audit import AUDIT_LENGTH, NOBODY, AuditEntry, Origin
+from coordinator.ports.broker import BrokerAdmin, BrokerRelay, RelayedAnswer, RelayedRequest
+from coordinator.ports.bus import BusHealth, ReportBus
+from coordinator.ports.clock import Clock
+from coordinator.ports.errors import (
+    AlreadyExists,
+    InUse,
+    NotFound,
+    PortError,
+    Refused,
+    StoreUnreachable,
+    Unreadable,
+    VersionConflict,
+)
+from coordinator.ports.gate import TrafficGate
+from coordinator.ports.ledgers import LedgerStore
+from coordinator.ports.membership import Membership
+from coordinator.ports.recorder import Recorder, RecorderHealth
+from coordinator.ports.store import ANYTHING, Anything, Catalogue, GroupStore, Versioned
+
+__all__ = [
+    "ANYTHING",
+    "AUDIT_LENGTH",
+    "NOBODY",
+    "AlreadyExists",
+    "Anything",
+    "AuditEntry",
+    "BrokerAdmin",
+    "BrokerRelay",
+    "BusHealth",
+    "Catalogue",
+    "Clock",
+    "GroupStore",
+    "InUse",
+    "LedgerStore",
+    "Membership",
+    "NotFound",
+    "Origin",
+    "PortError",
+    "Recorder",
+    "RecorderHealth",
+    "Refused",
+    "RelayedAnswer",
+    "RelayedRequest",
+    "ReportBus",
+    "StoreUnreachable",
+    "TrafficGate",
+    "Unreadable",
+    "VersionConflict",
+    "Versioned",
+]

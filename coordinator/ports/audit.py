@@ -1,0 +1,51 @@
+"""The trail of changes: who changed what, from what, to what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coordinator.core.model import ResourceGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a change comes from.
+
+    Args:
+        actor: the role of whoever made it.
+        address: the host it came from, if it came over the network.
+        undoes: the audit entry that it rolls back, if it does.
+    """
+
+    actor: str = "anonymous"
+    address: str = ""
+    undoes: int | None = None
+
+
+NOBODY = Origin()
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One change of a definition or an attachment.
+
+    Args:
+        id: grows with every change.
+        at_ms: when, in milliseconds since 1970, by the store's own clock.
+        origin: who made it.
+        subject: ``groups/G``, ``tenants/T`` or ``namespaces/T/N``.
+        before: what was there: a definition, or the name of the group that was attached to; None when
+            there was nothing, or nothing that could be read.
+        after: what is there since.
+    """
+
+    id: int
+    at_ms: int
+    origin: Origin
+    subject: str
+    before: ResourceGroup | str | None
+    after: ResourceGroup | str | None
+
+
+AUDIT_LENGTH = 1_000
+"""Entries that the store keeps; the oldest are dropped."""

@@ -1,0 +1,69 @@
+"""The own broker: what the coordinator asks of it, and what is handed on to it unchanged."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class BrokerAdmin(Protocol):
+    """The own broker's admin REST, as far as the coordinator needs it."""
+
+    async def is_answering(self) -> bool:
+        """Whether the broker answers that it is ready; never raises."""
+        ...
+
+    async def namespace_exists(self, tenant: str, namespace: str) -> bool:
+        """Whether the namespace exists. Raises StoreUnreachable when the broker does not say."""
+        ...
+
+    async def tenant_exists(self, tenant: str) -> bool:
+        """Whether the tenant exists. Raises StoreUnreachable when the broker does not say."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RelayedRequest:
+    """A request for the broker as it arrived.
+
+    Args:
+        method: the verb.
+        target: path and query as they were sent, still encoded.
+        headers: names and values in order.
+        body: its pieces as they arrive; None when there is no body.
+    """
+
+    method: str
+    target: bytes
+    headers: Sequence[tuple[bytes, bytes]]
+    body: AsyncIterator[bytes] | None
+
+
+@dataclass(frozen=True, slots=True)
+class RelayedAnswer:
+    """The broker's answer.
+
+    Args:
+        status: its code.
+        headers: names and values in order.
+        body: its pieces; StoreUnreachable when the broker goes away in the middle.
+        close: gives the connection back; to be called in any case.
+    """
+
+    status: int
+    headers: Sequence[tuple[bytes, bytes]]
+    body: AsyncIterator[bytes]
+    close: Callable[[], Awaitable[None]]
+
+
+class BrokerRelay(Protocol):
+    """Requests handed on to the own broker's web service, unchanged both ways."""
+
+    async def relay(self, request: RelayedRequest) -> RelayedAnswer:
+        """Send a request and return as soon as the head of the answer is there.
+
+        Raises:
+            StoreUnreachable: the broker cannot be reached, or did not answer.
+        """
+        ...

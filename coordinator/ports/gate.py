@@ -1,0 +1,34 @@
+"""The gate in front of the broker."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from coordinator.core.model import Attachments, Rates, Traffic
+
+
+class TrafficGate(Protocol):
+    """The gate in front of the broker: it counts, and enforces local limits.
+
+    It tells of participants that appear or leave through the listener it was built with.
+    """
+
+    def set_limits(self, group: str, limits: Rates) -> None:
+        """Enforce these local limits from now on; balances are kept."""
+        ...
+
+    def remove_limits(self, group: str) -> None:
+        """Enforce nothing for this group any more."""
+        ...
+
+    def set_attachments(self, attachments: Attachments) -> None:
+        """Count every topic against the groups of these attachments from now on."""
+        ...
+
+    def collect(self) -> tuple[Traffic, ...]:
+        """What was counted since the last call."""
+        ...
+
+    async def drain(self, timeout_s: float) -> None:
+        """Accept nothing new and return when what is under way is answered, or at the timeout."""
+        ...

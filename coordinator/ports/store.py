@@ -1,0 +1,168 @@
+"""The durable definitions of groups and attachments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from coordinator.core.model import Attachments, ResourceGroup
+from coordinator.ports.audit import NOBODY, AuditEntry, Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    """A group definition with the version that a compare-and-set write must name.
+
+    Versions are those of the whole store, so the version of a group that was deleted and created again
+    is another one.
+    """
+
+    group: ResourceGroup
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """Everything that the store holds, as one consistent-enough snapshot.
+
+    ``faults`` names entries that could not be read (path to reason); an unreadable group keeps the
+    last definition that could be read, so that a corrupt entry disturbs nothing else.
+    """
+
+    groups: Mapping[str, Versioned] = field(default_factory=dict)
+    attachments: Attachments = field(default_factory=Attachments)
+    faults: Mapping[str, str] = field(default_factory=dict)
+
+
+class Anything(Enum):
+    """Says of an expectation that there is none; None is taken: it means "not attached"."""
+
+    ANYTHING = "anything"
+
+
+ANYTHING = Anything.ANYTHING
+
+
+class GroupStore(Protocol):
+    """The durable definitions of groups and attachments, and the trail of their changes.
+
+    A change and its audit entry are written together: there is none without the other. A write that
+    changes nothing leaves no entry.
+    """
+
+    def watch(self, listener: Callable[[Catalogue], None]) -> None:
+        """Call the listener with the whole catalogue now and after every change."""
+        ...
+
+    async def read_group(self, name: str) -> Versioned:
+        """Read one group from the store itself, not from a cache.
+
+        Raises:
+            NotFound: there is no such group.
+            StoreUnreachable: the store did not answer.
+        """
+        ...
+
+    async def create_group(self, group: ResourceGroup, *, by: Origin = NOBODY) -> Versioned:
+        """Create a group.
+
+        Raises:
+            AlreadyExists: there is one of that name.
+            StoreUnreachable: the store did not answer.
+        """
+        ...
+
+    async def update_group(
+        self, group: ResourceGroup, version: int, *, by: Origin = NOBODY
+    ) -> Versioned:
+        """Replace a group's definition if it still has that version.
+
+        Raises:
+            NotFound: there is no such group.
+            VersionConflict: it has another version.
+            StoreUnreachable: the store did not answer.
+        """
+        ...
+
+    async def delete_group(
+        self, name: str, *, version: int | None = None, by: Origin = NOBODY
+    ) -> None:
+        """Delete a group, if a version is given only that one; atomic against an attachment.
+
+        Raises:
+            NotFound: there is no such group.
+            InUse: something is attached to it.
+            VersionConflict: it has another version.
+            StoreUnreachable: the store did not answer.
+        """
+        ...
+
+    async def attach_tenant(
+        self,
+        tenant: str,
+        group: str,
+        *,
+        expected: str | Anything | None = ANYTHING,
+        by: Origin = NOBODY,
+    ) -> None:
+        """Attach a tenant, replacing an earlier attachment, if one is expected only that one.
+
+        Raises:
+            NotFound: there is no such group.
+            VersionConflict: it was attached to something else than expected.
+            StoreUnreachable: the store did not answer.
+        """
+        ...
+
+    async def attach_namespace(
+        self,
+        tenant: str,
+        namespace: str,
+        group: str,
+        *,
+        expected: str | Anything | None = ANYTHING,
+        by: Origin = NOBODY,
+    ) -> None:
+        """Attach a namespace, replacing an earlier attachment; raises as attach_tenant."""
+        ...
+
+    async def detach_tenant(
+        self, tenant: str, *, expected: str | Anything | None = ANYTHING, by: Origin = NOBODY
+    ) -> None:
+        """Detach a tenant; not attached is fine, unless something else is expected.
+
+        Raises:
+            VersionConflict: it was attached to something else than expected.
+            StoreUnreachable: the store did not answer.
+        """
+        ...
+
+    async def detach_namespace(
+        self,
+        tenant: str,
+        namespace: str,
+        *,
+        expected: str | Anything | None = ANYTHING,
+        by: Origin = NOBODY,
+    ) -> None:
+        """Detach a namespace; raises as detach_tenant."""
+        ...
+
+    async def audit_entries(self, limit: int, before: int | None = None) -> tuple[AuditEntry, ...]:
+        """The newest entries, newest first; with ``before`` only those with a smaller id.
+
+        Raises:
+            StoreUnreachable: the store did not answer.
+        """
+        ...
+
+    async def audit_entry(self, entry_id: int) -> AuditEntry:
+        """One entry.
+
+        Raises:
+            NotFound: there is none of this id, or none any more.
+            StoreUnreachable: the store did not answer.
+        """
+        ...

@@ -1,0 +1,13 @@
+"""The groups that the contracts of the store speak of, and what opens a store."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from coordinator.core.model import Rates, ResourceGroup
+from coordinator.ports import GroupStore
+
+OpenStore = Callable[[], Awaitable[GroupStore]]
+
+GOLD = ResourceGroup("gold", Rates(publish_messages=100, dispatch_bytes=0))
+SILVER = ResourceGroup("silver", Rates())
