@@ -106,9 +106,23 @@ def _sidecar(health: HealthView) -> Iterator[Metric]:
         if member.report_age_ns is not None and member.broker != health.broker:
             ages.add_metric([member.broker], member.report_age_ns / _NANOS_PER_SECOND)
     yield ages
+    yield _disagreements(health)
     yield _labelled_counter(
         "reports_dropped", "Reports that were not believed.", "reason", health.reports_dropped
     )
+
+
+def _disagreements(health: HealthView) -> Metric:
+    family = GaugeMetricFamily(
+        "pulsar_quota_view_disagreement_seconds",
+        "For how long a member has gone by other definitions, members or usage than this sidecar; "
+        "no series while it agrees.",
+        labels=["peer", "matter"],
+        unit="seconds",
+    )
+    for found in health.disagreements:
+        family.add_metric([found.peer, found.matter.value], found.age_ns / _NANOS_PER_SECOND)
+    return family
 
 
 def _store(

@@ -15,6 +15,7 @@ from coordinator.core.lifecycle import Trouble
 from coordinator.core.model import Dimension
 from coordinator.core.views import (
     BrokerUsageView,
+    DisagreementView,
     Explanation,
     GroupView,
     HealthView,
@@ -133,6 +134,19 @@ class TroubleBody(CamelModel):
         return cls(name=trouble.name, reason=trouble.value)
 
 
+class DisagreementBody(CamelModel):
+    """Another sidecar goes by something else than the answering one."""
+
+    peer: str
+    matter: str = Field(description="definitions, members or usage")
+    age_millis: int = Field(description="for how long, in milliseconds")
+
+    @classmethod
+    def of(cls, view: DisagreementView) -> Self:
+        """Write one disagreement."""
+        return cls(peer=view.peer, matter=view.matter.value, age_millis=_millis(view.age_ns))
+
+
 class Health(CamelModel):
     """How the answering sidecar is."""
 
@@ -144,6 +158,9 @@ class Health(CamelModel):
     round: int
     members: list[MemberBody]
     reports_dropped: dict[str, int] = Field(description="reports not believed, by why")
+    disagreements: list[DisagreementBody] = Field(
+        description="sidecars whose view has differed from this one's for more than three rounds"
+    )
 
     @classmethod
     def of(cls, view: HealthView) -> Self:
@@ -157,6 +174,7 @@ class Health(CamelModel):
             round=view.round,
             members=[MemberBody.of(member) for member in view.members],
             reports_dropped=view.reports_dropped,
+            disagreements=[DisagreementBody.of(found) for found in view.disagreements],
         )
 
 

@@ -90,6 +90,14 @@ class Trouble(TypedDict):
     reason: str
 
 
+class Disagreement(TypedDict):
+    """Another sidecar goes by something else than the answering one."""
+
+    peer: str
+    matter: str
+    ageMillis: int
+
+
 class Health(TypedDict):
     """How the answering sidecar is."""
 
@@ -101,6 +109,7 @@ class Health(TypedDict):
     round: int
     members: list[Member]
     reportsDropped: dict[str, int]
+    disagreements: list[Disagreement]
 
 
 class Want(TypedDict):

@@ -23,6 +23,10 @@ def status(context: typer.Context) -> None:
     out.print(f"{health['broker']} is {health['state']} ({ready}), round {health['round']:,}")
     for trouble in health["troubles"]:
         out.print(f"  trouble: {trouble['reason']}")
+    for found in health["disagreements"]:
+        out.print(
+            f"  {found['peer']} has gone by other {found['matter']} for {seconds(found['ageMillis'])}"
+        )
     for why, number in health["reportsDropped"].items():
         out.print(f"  {counted(number, 'report')} dropped: {why}")
     shown = table(["member", "API", ">incarnation", ">last report"])

@@ -13,6 +13,7 @@ from coordinator.core.model import DIMENSIONS_OF, Dimension, MonitoringClass, Ra
 from coordinator.core.state import CoordinatorState
 from coordinator.core.views import (
     BrokerUsageView,
+    DisagreementView,
     Explanation,
     GroupView,
     HealthView,
@@ -48,6 +49,15 @@ def health(state: CoordinatorState, now_ns: int) -> HealthView:
         ),
         round=state.round,
         reports_dropped={verdict.value: count for verdict, count in state.reports_dropped.items()},
+        disagreements=_disagreements(state, now_ns),
+    )
+
+
+def _disagreements(state: CoordinatorState, now_ns: int) -> tuple[DisagreementView, ...]:
+    rounds_ns = {broker: state.usage.round_ns(broker) for broker in state.members}
+    return tuple(
+        DisagreementView(found.peer, found.matter, now_ns - found.since_ns)
+        for found in state.agreement.disagreements(rounds_ns, now_ns)
     )
 
 

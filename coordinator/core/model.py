@@ -277,6 +277,16 @@ class Usage:
         """The local limit in force at the sender, per second."""
         return self.messages_limit if unit is Unit.MESSAGES else self.bytes_limit
 
+    def decisive(self) -> tuple[int | None, ...]:
+        """What a split is made from: all but the counts themselves."""
+        return (
+            self.messages_demand,
+            self.bytes_demand,
+            self.messages_limit,
+            self.bytes_limit,
+            self.topics,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class GroupUsage:
@@ -285,6 +295,15 @@ class GroupUsage:
     group: str
     configuration_version: int
     usages: Mapping[MonitoringClass, Usage]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewDigest:
+    """What a sender goes by, as three hashes of 32 bits (agreement.py)."""
+
+    definitions: int
+    members: int
+    usage: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +321,7 @@ class UsageReport:
         asks: brokers of which the sender has missed a report; each answers with a complete one.
         groups: the entries.
         ledgers: the sender's books on strict groups, as far as there is news.
+        view: what the sender goes by; None from a sidecar that does not say.
     """
 
     broker: str
@@ -314,3 +334,4 @@ class UsageReport:
     leaving: bool = False
     asks: tuple[str, ...] = ()
     ledgers: tuple[LedgerStatement, ...] = ()
+    view: ViewDigest | None = None

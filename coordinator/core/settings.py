@@ -39,6 +39,9 @@ class CoreSettings:
             anybody can tell.
         silence_rounds: a member that was not heard for so many of its rounds is in trouble, or we are.
             With every third report lost, seven in a row are lost once in an hour.
+        disagreement_rounds: a view that differs from this one's for more rounds than this is told of. A
+            definition reaches all within milliseconds, the report that shows it within a round, and one
+            or two of those may get lost.
         hold_ns: how long the last limits are held when the bus is silent. The bus is silent for 12 s
             whenever the broker that owns its topic dies, so more than that.
         session_timeout_ns: the ZooKeeper session's timeout. kazoo says LOST only after it has
@@ -58,5 +61,6 @@ class CoreSettings:
     small_report_entries: int = 16
     repeat_rounds: int = 2
     silence_rounds: int = 7
+    disagreement_rounds: int = 3
     hold_ns: int = 30 * NANOS_PER_SECOND
     session_timeout_ns: int = 4 * NANOS_PER_SECOND

@@ -22,8 +22,10 @@ before anything changed.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import assert_never
 
+from coordinator.core.agreement import Agreement
 from coordinator.core.decisions import Decider
 from coordinator.core.events import (
     BrokerAvailabilityChanged,
@@ -69,6 +71,7 @@ class CoordinatorState:
         self.lifecycle = Lifecycle.STARTING
         self.troubles = Troubles(settings)
         self.usage = UsageMap(settings.repeat_rounds)
+        self.agreement = Agreement(settings)
         self.meters = Meters(settings)
         #: Everybody alive, this broker included once it has joined; the last known ones when cut off.
         self.members: dict[str, Member] = {}
@@ -181,6 +184,9 @@ class CoordinatorState:
                 count = self.reports_dropped.get(taken.verdict, 0)
                 self.reports_dropped[taken.verdict] = count + 1
             return
+        if report.view is not None and report.broker in self.members:
+            digest = self.usage.digest(report.broker)
+            self.agreement.heard(report.broker, report.view, digest, now_ns)
         if report.learning or self.settings.broker in report.asks:
             self._reporter.require_complete()
         self.decider.mark(taken.groups)
@@ -189,6 +195,7 @@ class CoordinatorState:
         before = self.members
         self.members = {member.broker: member for member in event.members}
         self.usage.set_members(self.members)
+        self.agreement.set_members(self.members)
         self.ledgers.set_members(self.members, now_ns)
         self.troubles.members_changed(self.members, now_ns)
         own = self.members.get(self.settings.broker)
@@ -203,6 +210,7 @@ class CoordinatorState:
     def _handle_groups_changed(self, event: GroupsChanged) -> list[Instruction]:
         before = self.groups or {}
         self.groups = {group.name: group for group in event.groups}
+        self.agreement.set_groups(before, self.groups)
         instructions: list[Instruction] = []
         for name in sorted(before.keys() - self.groups.keys()):
             self.decider.forget(name)
@@ -355,7 +363,8 @@ class CoordinatorState:
             asks=tuple(sorted(filter(self.usage.has_gap, self.members))),
         )
         self.decider.mark(self.usage.take(report, now_ns).groups)
-        return [PublishUsageReport(report)]
+        view = self.agreement.digest(self.usage.digest(self.settings.broker))
+        return [PublishUsageReport(replace(report, view=view))]
 
 
 def _moved_much(before: Rates | None, after: Rates, settings: CoreSettings) -> bool:

@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from coordinator.core.agreement import MODULUS, usage_digest
 from coordinator.core.model import (
     NANOS_PER_SECOND,
     Dimension,
@@ -87,6 +88,8 @@ class _Sender:
     gap: bool = False
     #: Where it has a row.
     keys: set[Key] = field(default_factory=set)
+    #: Of its rows (agreement.py).
+    digest: int = 0
 
 
 class UsageMap:
@@ -160,6 +163,11 @@ class UsageMap:
         sender = self._senders.get(broker)
         return sender.elapsed_ns if sender is not None else 0
 
+    def digest(self, broker: str) -> int:
+        """The digest of all rows that are kept for a broker (agreement.py)."""
+        sender = self._senders.get(broker)
+        return sender.digest if sender is not None else 0
+
     def is_complete(self, broker: str) -> bool:
         """Whether everything of a broker's present incarnation is known."""
         sender = self._senders.get(broker)
@@ -219,10 +227,16 @@ class UsageMap:
             sender.keys.discard(key)
             if not rows:
                 del self._rows[key]
-            return before is not None
-        rows[broker] = row
-        sender.keys.add(key)
-        return before is None or _decisive(before.usage) != _decisive(row.usage)
+        else:
+            rows[broker] = row
+            sender.keys.add(key)
+            if before is not None and before.usage.decisive() == row.usage.decisive():
+                return False
+            sender.digest += usage_digest(key, row.usage)
+        if before is not None:
+            sender.digest -= usage_digest(key, before.usage)
+        sender.digest %= MODULUS
+        return row is not None or before is not None
 
     def _forget(self, broker: str) -> set[str]:
         sender = self._senders.pop(broker, None)
@@ -232,14 +246,3 @@ class UsageMap:
         for key in keys:
             self._put(broker, sender, key, None)
         return {group for group, _ in keys}
-
-
-def _decisive(usage: Usage) -> tuple[int | None, ...]:
-    """What a split is made from: all but the counts themselves."""
-    return (
-        usage.messages_demand,
-        usage.bytes_demand,
-        usage.messages_limit,
-        usage.bytes_limit,
-        usage.topics,
-    )

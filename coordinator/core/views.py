@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from coordinator.core.agreement import Matter
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension, Rates
 
@@ -61,6 +62,15 @@ class MemberView:
 
 
 @dataclass(frozen=True, slots=True)
+class DisagreementView:
+    """Another sidecar goes by something else: definitions, members or usage (agreement.py)."""
+
+    peer: str
+    matter: Matter
+    age_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class HealthView:
     """How this sidecar is."""
 
@@ -72,6 +82,7 @@ class HealthView:
     members: tuple[MemberView, ...]
     round: int
     reports_dropped: dict[str, int]
+    disagreements: tuple[DisagreementView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

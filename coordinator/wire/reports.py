@@ -22,6 +22,7 @@ from coordinator.core.model import (
     Parts,
     Usage,
     UsageReport,
+    ViewDigest,
 )
 from coordinator.wire import resource_usage_pb2 as pb
 
@@ -48,6 +49,10 @@ def encode(report: UsageReport) -> bytes:
     if report.leaving:
         message.leaving = True
     message.asks.extend(report.asks)
+    if report.view is not None:
+        message.definitionsDigest = report.view.definitions
+        message.membersDigest = report.view.members
+        message.usageDigest = report.view.usage
     for entry in report.groups:
         row = message.usageMap.add(
             owner=entry.group, configurationVersion=entry.configuration_version
@@ -85,7 +90,14 @@ def decode(payload: bytes) -> UsageReport:
         leaving=message.leaving,
         asks=tuple(_name("asks", broker) for broker in message.asks),
         ledgers=tuple(_decode_statement(statement) for statement in message.ledgers),
+        view=_decode_view(message),
     )
+
+
+def _decode_view(message: pb.ResourceUsageInfo) -> ViewDigest | None:
+    if not message.HasField("definitionsDigest"):
+        return None  # another release, which does not say
+    return ViewDigest(message.definitionsDigest, message.membersDigest, message.usageDigest)
 
 
 def _encode_usage(usage: Usage, target: pb.NetworkUsage) -> None:

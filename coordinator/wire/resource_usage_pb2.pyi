@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ResourceUsageInfo(_message.Message):
-    __slots__ = ("broker", "usageMap", "incarnation", "sequence", "elapsedNanos", "complete", "learning", "leaving", "asks", "ledgers")
+    __slots__ = ("broker", "usageMap", "incarnation", "sequence", "elapsedNanos", "complete", "learning", "leaving", "asks", "ledgers", "definitionsDigest", "membersDigest", "usageDigest")
     BROKER_FIELD_NUMBER: _ClassVar[int]
     USAGEMAP_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -18,6 +18,9 @@ class ResourceUsageInfo(_message.Message):
     LEAVING_FIELD_NUMBER: _ClassVar[int]
     ASKS_FIELD_NUMBER: _ClassVar[int]
     LEDGERS_FIELD_NUMBER: _ClassVar[int]
+    DEFINITIONSDIGEST_FIELD_NUMBER: _ClassVar[int]
+    MEMBERSDIGEST_FIELD_NUMBER: _ClassVar[int]
+    USAGEDIGEST_FIELD_NUMBER: _ClassVar[int]
     broker: str
     usageMap: _containers.RepeatedCompositeFieldContainer[ResourceUsage]
     incarnation: int
@@ -28,7 +31,10 @@ class ResourceUsageInfo(_message.Message):
     leaving: bool
     asks: _containers.RepeatedScalarFieldContainer[str]
     ledgers: _containers.RepeatedCompositeFieldContainer[LedgerStatement]
-    def __init__(self, broker: _Optional[str] = ..., usageMap: _Optional[_Iterable[_Union[ResourceUsage, _Mapping]]] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., elapsedNanos: _Optional[int] = ..., complete: _Optional[bool] = ..., learning: _Optional[bool] = ..., leaving: _Optional[bool] = ..., asks: _Optional[_Iterable[str]] = ..., ledgers: _Optional[_Iterable[_Union[LedgerStatement, _Mapping]]] = ...) -> None: ...
+    definitionsDigest: int
+    membersDigest: int
+    usageDigest: int
+    def __init__(self, broker: _Optional[str] = ..., usageMap: _Optional[_Iterable[_Union[ResourceUsage, _Mapping]]] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., elapsedNanos: _Optional[int] = ..., complete: _Optional[bool] = ..., learning: _Optional[bool] = ..., leaving: _Optional[bool] = ..., asks: _Optional[_Iterable[str]] = ..., ledgers: _Optional[_Iterable[_Union[LedgerStatement, _Mapping]]] = ..., definitionsDigest: _Optional[int] = ..., membersDigest: _Optional[int] = ..., usageDigest: _Optional[int] = ...) -> None: ...
 
 class LedgerStatement(_message.Message):
     __slots__ = ("group", "generation", "version", "holding", "grants", "closures")

@@ -12,8 +12,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from admin_api import metrics
+from coordinator.core.agreement import Matter
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import MonitoringClass, Traffic
+from coordinator.core.views import DisagreementView
 from tests.admin_api.world import World
 
 OPENMETRICS = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"}
@@ -118,6 +120,7 @@ async def test_the_sidecar_is_told_in_numbers(client: httpx.AsyncClient, world: 
         troubles=(Trouble.BUS_SILENT,),
         ready=False,
         reports_dropped={"old": 3},
+        disagreements=(DisagreementView("broker-2", Matter.MEMBERS, 4_500_000_000),),
     )
     families = await scrape(client)
 
@@ -131,6 +134,7 @@ async def test_the_sidecar_is_told_in_numbers(client: httpx.AsyncClient, world: 
     assert (told("ready"), told("members"), told("rounds")) == (0, 2, 812)
     assert told("report_age_seconds", peer="broker-2") == 0.21
     assert told("reports_dropped", reason="old") == 3
+    assert told("view_disagreement_seconds", peer="broker-2", matter="members") == 4.5
     assert told("zookeeper", pulsar_quota_zookeeper="CONNECTED") == 1
     assert told("bus_connected", topic="memory") == 1
     assert (told("gate_connections"), told("gate_held_bytes")) == (1, 6)

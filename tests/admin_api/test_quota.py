@@ -9,8 +9,9 @@ import httpx
 import pytest
 
 from admin_api.routes import quota
+from coordinator.core.agreement import Matter
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.views import MemberView
+from coordinator.core.views import DisagreementView, MemberView
 from tests.admin_api.world import HEALTHY, World
 
 UNLIMITED = {
@@ -163,6 +164,7 @@ async def test_health_of_a_well_sidecar(client: httpx.AsyncClient) -> None:
             },
         ],
         "reportsDropped": {},
+        "disagreements": [],
     }
     assert (await client.get("/quota/v1/members")).json() == health.json()["members"]
 
@@ -170,12 +172,18 @@ async def test_health_of_a_well_sidecar(client: httpx.AsyncClient) -> None:
 async def test_health_of_a_troubled_sidecar(client: httpx.AsyncClient, world: World) -> None:
     """Health is 200 whatever the state, because whoever reads it wants to know why."""
     trouble = Trouble.BUS_SILENT
-    world.views.turn(state=Lifecycle.DEGRADED, troubles=(trouble,), ready=False)
+    differs = DisagreementView("broker-2", Matter.USAGE, 4_200_000_000)
+    world.views.turn(
+        state=Lifecycle.DEGRADED, troubles=(trouble,), ready=False, disagreements=(differs,)
+    )
 
     health = await client.get("/quota/v1/health")
 
     assert health.status_code == 200
     assert health.json()["troubles"] == [{"name": "BUS_SILENT", "reason": trouble.value}]
+    assert health.json()["disagreements"] == [
+        {"peer": "broker-2", "matter": "usage", "ageMillis": 4200}
+    ]
 
 
 async def test_member_that_was_never_heard(client: httpx.AsyncClient, world: World) -> None:

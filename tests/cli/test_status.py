@@ -10,8 +10,10 @@ import pytest
 from coordinator.cli.answers import Want
 from coordinator.cli.frames import History, fair_share, read_frame, spark_line, state_of
 from coordinator.cli.session import Session
+from coordinator.core.agreement import Matter
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension
+from coordinator.core.views import DisagreementView
 from tests.admin_api.world import World, usage_row
 from tests.cli.conftest import InProcess, Run
 
@@ -38,6 +40,7 @@ def test_status_in_trouble(run: Run, world: World) -> None:
         troubles=(Trouble.BUS_SILENT,),
         ready=False,
         reports_dropped={"stale": 1, "forged": 2},
+        disagreements=(DisagreementView("broker-2", Matter.DEFINITIONS, 4_200_000_000),),
     )
 
     shown = run("status").stdout
@@ -46,6 +49,7 @@ def test_status_in_trouble(run: Run, world: World) -> None:
     assert f"trouble: {Trouble.BUS_SILENT.value}" in shown
     assert "1 report dropped: stale" in shown
     assert "2 reports dropped: forged" in shown
+    assert "broker-2 has gone by other definitions for 4.20 s" in shown
 
 
 def test_status_of_a_group_without_limits(run: Run) -> None:

@@ -94,9 +94,10 @@ def test_a_new_incarnation_learns_and_says_so(state: CoordinatorState) -> None:
     state.handle(GroupsChanged((ORDERS,)), 0)
     state.handle(BrokerAvailabilityChanged(answering=True), 0)
 
+    view = state.agreement.digest(usage=0)
     assert state.handle(MembershipJoined(7), 0) == [
         PublishUsageReport(
-            UsageReport("b1", 7, 1, SECOND_NS, (), complete=True, learning=True),
+            UsageReport("b1", 7, 1, SECOND_NS, (), complete=True, learning=True, view=view),
         )
     ]
     assert stands(state) is Lifecycle.LEARNING

@@ -1,6 +1,7 @@
 """Usage reports on the wire: what goes in comes out, and nothing else is taken for a report."""
 
 import contextlib
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from coordinator.core.model import (
     MonitoringClass,
     Usage,
     UsageReport,
+    ViewDigest,
 )
 from coordinator.wire import resource_usage_pb2 as pb
 from coordinator.wire.reports import MAX_COUNT, BadReport, decode, encode
@@ -21,6 +23,7 @@ from coordinator.wire.reports import MAX_COUNT, BadReport, decode, encode
 counts = st.integers(0, MAX_COUNT)
 permilles = st.integers(0, 1000)
 small = st.integers(0, 2**32 - 1)
+digests = small
 names = st.text("abcdefgh-.:/0123456789", min_size=1, max_size=40)
 usages = st.builds(
     Usage,
@@ -61,6 +64,7 @@ reports = st.builds(
     leaving=st.booleans(),
     asks=st.lists(names, max_size=3).map(tuple),
     ledgers=st.lists(statements, max_size=3).map(tuple),
+    view=st.none() | st.builds(ViewDigest, digests, digests, digests),
 )
 
 
@@ -119,6 +123,14 @@ def test_a_statement_with_too_few_numbers_is_named() -> None:
     info.ledgers[0].grants.add(broker="", incarnation=1, issued=[0, 0, 0, 0])
     with pytest.raises(BadReport, match=r"ledgers.grants.broker has 0 characters"):
         decode(info.SerializeToString())
+
+
+def test_the_digests_of_a_view_cost_18_bytes_a_report() -> None:
+    """However many groups there are."""
+    silent = UsageReport("b1", 1, 1, 1_000_000_000, ())
+    telling = replace(silent, view=ViewDigest(2**32 - 1, 2**31, 1))
+
+    assert len(encode(telling)) - len(encode(silent)) == 18
 
 
 def test_a_settled_strict_group_costs_few_bytes_more() -> None:
