@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -225,8 +225,13 @@ class Config:
         )
 
 
-def load(path: Path) -> Config:
+def load(path: Path, settings: Sequence[str] = ()) -> Config:
     """Read and check a configuration file.
+
+    Args:
+        path: of the file.
+        settings: ``KEY=VALUE``, in place of what the file says: for what only the place knows where the
+            sidecar runs, such as the name of a pod. A value is read as TOML if it is that, or as text.
 
     Raises:
         ConfigError: the file cannot be read, is not TOML, or says something unusable.
@@ -237,7 +242,7 @@ def load(path: Path) -> Config:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not a TOML file: {error}") from error
-    return from_mapping(document)
+    return from_mapping(document | dict(map(_setting, settings)))
 
 
 def from_mapping(document: Mapping[str, Any]) -> Config:
@@ -258,6 +263,16 @@ def from_mapping(document: Mapping[str, Any]) -> Config:
     config = Config(**{key: _typed(key, value, hints[key]) for key, value in document.items()})
     config.validate()
     return config
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.isidentifier():
+        raise ConfigError(f"{text!r}: write KEY=VALUE, for example broker_id=broker-1")
+    try:
+        return key, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, value
 
 
 def split_address(key: str, address: str) -> tuple[str, int]:

@@ -30,7 +30,7 @@ from coordinator.adapters.zookeeper_ledgers import ZooKeeperLedgers
 from coordinator.adapters.zookeeper_membership import ZooKeeperMembership
 from coordinator.adapters.zookeeper_session import ZooKeeperSession
 from coordinator.adapters.zookeeper_store import ZooKeeperStore
-from coordinator.config import Config, ConfigError, load, split_address
+from coordinator.config import Config, ConfigError, split_address
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.core.state import CoordinatorState
 from coordinator.gate.proxy import Gate
@@ -48,13 +48,12 @@ _RETRY_S = 1.0
 _SECONDS_PER_DAY = 86_400
 
 
-def run(path: Path) -> int:
+def run(config: Config) -> int:
     """Run a sidecar until it is told to stop; return its exit code.
 
     Raises:
-        ConfigError: the configuration cannot be used.
+        ConfigError: a file or place that the configuration names cannot be used.
     """
-    config = load(path)
     configure_logs(config.log_level)
     return uvloop.run(_run(config))
 

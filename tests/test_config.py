@@ -154,3 +154,31 @@ def test_tls_at_the_gate_needs_an_address_and_a_pair() -> None:
     assert config.gate_tls_listen == "0.0.0.0:6651"
     with pytest.raises(ConfigError, match="gate_tls_listen '6651': write host:port"):
         from_mapping(GOOD | tls | {"gate_tls_listen": "6651"})
+
+
+def test_a_setting_stands_in_place_of_what_the_file_says(tmp_path: Path) -> None:
+    """One file serves all pods: what only the pod knows is set when the sidecar starts."""
+    path = tmp_path / "sidecar.toml"
+    path.write_text("\n".join(f'{key} = "{value}"' for key, value in GOOD.items()))
+
+    config = load(path, ["broker_id=pulsar-broker-0", "report_interval_seconds=2"])
+
+    assert config.broker_id == "pulsar-broker-0"
+    assert config.report_interval_seconds == 2.0
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("broker_id", "KEY=VALUE"),
+        ("broker_idd=x", "broker_idd: unknown key"),
+        ("burst_seconds=fast", "burst_seconds: write a float"),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_name(tmp_path: Path, setting: str, said: str) -> None:
+    """As it would be in the file."""
+    path = tmp_path / "sidecar.toml"
+    path.write_text("\n".join(f'{key} = "{value}"' for key, value in GOOD.items()))
+
+    with pytest.raises(ConfigError, match=said):
+        load(path, [setting])

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from coordinator.cli import (
     audit,
+    configuration,
     doctor,
     explain,
     files,
@@ -100,6 +101,7 @@ app.add_typer(groups.app, name="groups")
 groups.app.command("apply")(files.apply)
 groups.app.command("export")(files.export)
 app.add_typer(audit.app, name="audit")
+app.add_typer(configuration.app, name="config")
 app.command("import")(files.import_groups)
 app.command("status")(status.status)
 app.command("top")(top.top)

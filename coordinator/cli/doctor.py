@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from coordinator.cli.configuration import Settings, load_or_refuse
 from coordinator.cli.doctor_api import examine_api
-from coordinator.cli.failures import CommandFailed, WrongUse
+from coordinator.cli.failures import CommandFailed
 from coordinator.cli.findings import Finding, Level
 from coordinator.cli.output import console, print_json
 from coordinator.cli.session import Session, session_of
-from coordinator.config import Config, ConfigError, load
 
 _STYLES = {Level.OK: "green", Level.NOTE: "yellow", Level.WRONG: "bold red"}
 _SUBJECT_WIDTH = 14
@@ -29,10 +29,11 @@ def doctor(
             show_default=False,
         ),
     ] = None,
+    settings: Settings = None,
 ) -> None:
     """Check everything that must work and say how to fix what does not."""
     session = session_of(context)
-    loaded = None if config is None else _load(config)
+    loaded = None if config is None else load_or_refuse(config, settings)
     with session.connect() as client:
         findings = list(examine_api(client))
     if loaded is not None:
@@ -48,13 +49,6 @@ def doctor(
             console().print(_as_text(finding))
     if any(finding.level is Level.WRONG for finding in findings):
         raise typer.Exit(1)
-
-
-def _load(path: Path) -> Config:
-    try:
-        return load(path)
-    except ConfigError as error:
-        raise WrongUse(str(error)) from error
 
 
 def _answering_broker(session: Session) -> str | None:

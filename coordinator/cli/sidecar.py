@@ -7,19 +7,22 @@ from typing import Annotated
 
 import typer
 
+from coordinator.cli.configuration import Settings, load_or_refuse
 from coordinator.cli.failures import WrongUse
 from coordinator.config import ConfigError
 
 
 def sidecar(
     config: Annotated[Path, typer.Option(help="The configuration, a TOML file.", metavar="FILE")],
+    settings: Settings = None,
 ) -> None:
     """Run a sidecar beside its broker."""
     # Only this command needs the adapters, and loading them takes longer than the others run.
     from coordinator.sidecar import run  # noqa: PLC0415
 
+    loaded = load_or_refuse(config, settings)
     try:
-        exit_code = run(config)
+        exit_code = run(loaded)
     except ConfigError as error:
         raise WrongUse(str(error)) from error
     raise typer.Exit(exit_code)

@@ -1,0 +1,57 @@
+"""``pulsar-quota config``: an example of a configuration, and a look at one before it is used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coordinator.cli.failures import WrongUse
+from coordinator.cli.output import print_json
+from coordinator.cli.session import session_of
+from coordinator.config import Config, ConfigError, load
+
+app = typer.Typer(help="Write and check the configuration of a sidecar.", no_args_is_help=True)
+
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="In place of what the file says; may be repeated.", metavar="KEY=VALUE"
+    ),
+]
+
+
+def load_or_refuse(path: Path, settings: list[str] | None) -> Config:
+    """Read a configuration.
+
+    Raises:
+        WrongUse: it cannot be used; the message names the key and the fix.
+    """
+    try:
+        return load(path, settings or ())
+    except ConfigError as error:
+        raise WrongUse(str(error)) from error
+
+
+@app.command()
+def example() -> None:
+    """Print a configuration file with every key, its unit, its default and the reason for it."""
+    # Only this command reads docstrings.
+    from coordinator.config_reference import example as text  # noqa: PLC0415
+
+    typer.echo(text(), nl=False)
+
+
+@app.command()
+def check(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="The configuration, a TOML file.", metavar="FILE")],
+    settings: Settings = None,
+) -> None:
+    """Check a configuration file without starting anything; exit with 2 when it is refused."""
+    config = load_or_refuse(file, settings)
+    if session_of(context).as_json:
+        print_json({"file": str(file), "broker": config.broker_id, "valid": True})
+    else:
+        typer.echo(f"{file}: complete and consistent, for {config.broker_id}")
