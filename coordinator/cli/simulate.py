@@ -20,6 +20,7 @@ from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.output import console, print_json, table
 from coordinator.cli.session import session_of
 from coordinator.core.laws import ALL_LAWS
+from coordinator.core.model import Dimension
 from coordinator.core.policies import POLICIES
 from coordinator.simulation.experiment import perform
 from coordinator.simulation.invariants import PromiseBroken
@@ -30,6 +31,7 @@ from coordinator.simulation.trials import Summary, Trial, run_all
 
 _ALL = "all"
 _MOST_BROKERS = 1024
+_MOST_GROUPS = 10_000
 _MOST_SEEDS = 10_000
 _MOST_JOBS = 256
 _MOST_DELAY_ROUNDS = 60
@@ -98,6 +100,10 @@ def simulate(  # noqa: PLR0913, PLR0917  # one parameter per option
         float | None,
         typer.Option(help="How many rounds late reports are; the scenario's own by default."),
     ] = None,
+    dimension: Annotated[
+        str, typer.Option(help="What the groups limit, as Pulsar calls it.", metavar="RATE")
+    ] = Dimension.PUBLISH_MESSAGES.value,
+    groups: Annotated[int | None, typer.Option(help="Number of groups; S20 only.")] = None,
     seeds: Annotated[int, typer.Option(help="How often, each time with other dice.")] = 10,
     jobs: Annotated[
         int | None, typer.Option(help="How many runs at a time; one per processor by default.")
@@ -108,7 +114,14 @@ def simulate(  # noqa: PLR0913, PLR0917  # one parameter per option
     ] = None,
 ) -> None:
     """Run scenarios in a simulated cluster of real cores, and say how well the limit was kept."""
-    chosen = Parameters(law=law, policy=policy, loss=loss, delay_rounds=delay)
+    chosen = Parameters(
+        law=law,
+        policy=policy,
+        loss=loss,
+        delay_rounds=delay,
+        dimension=_dimension(dimension),
+        groups=groups,
+    )
     request = _checked(scenario, chosen, brokers, seeds, jobs, plot)
     try:
         summaries = _run(request)
@@ -136,6 +149,7 @@ def _checked(
     _within("--brokers", brokers, max(SCENARIOS[n].least_brokers for n in scenarios), _MOST_BROKERS)
     _within("--loss", chosen.loss, 0, 1)
     _within("--delay", chosen.delay_rounds, 0, _MOST_DELAY_ROUNDS)
+    _within("--groups", chosen.groups, 1, _MOST_GROUPS)
     _within("--seeds", seeds, 1, _MOST_SEEDS)
     _within("--jobs", jobs, 1, _MOST_JOBS)
     trials = [
@@ -159,6 +173,14 @@ def _known(option: str, value: str, valid: Iterable[str]) -> tuple[str, ...]:
     if value not in names:
         raise WrongUse(f"{option} {value}: use one of {', '.join([*names, _ALL])}.")
     return (value,)
+
+
+def _dimension(value: str) -> Dimension:
+    try:
+        return Dimension(value)
+    except ValueError:
+        known = ", ".join(dimension.value for dimension in Dimension)
+        raise WrongUse(f"--dimension {value}: use one of {known}.") from None
 
 
 def _within(option: str, value: float | None, least: float, most: float) -> None:
@@ -200,8 +222,8 @@ def _draw(trials: Sequence[Trial], plot: Path) -> None:
     for trial in trials:
         scenario, parameters = SCENARIOS[trial.scenario], trial.parameters
         stage, recording = perform(trial.scenario, parameters)
-        group, record = next(iter(recording.groups.items()))
-        setting = f"{parameters.law}, {parameters.policy}, group {group}"
+        (group, dimension), record = next(iter(recording.records.items()))
+        setting = f"{parameters.law}, {parameters.policy}, {dimension.value} of {group}"
         title = f"{trial.scenario}: {scenario.title} ({setting})"
         pictures.append(Picture(title, scenario.description, record, stage.events))
     try:

@@ -6,11 +6,12 @@ default of five brokers and 1,000 per second they are those of the papers and pr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.simulation.stage import WARM_UP_S, Parameters, Stage
-from coordinator.simulation.traffic import OnOff, by_ratio, zipf
+from coordinator.simulation.traffic import OnOff, zipf
 
 
 def skewed_start(parameters: Parameters) -> Stage:
@@ -42,17 +43,18 @@ def step_change(parameters: Parameters) -> Stage:
 
 
 def skewed_demand(parameters: Parameters) -> Stage:
-    """S8: Zipf 1.0, Zipf 1.5, three against seven flows, and most servers idle every other 30 s."""
-    stage = Stage(parameters, seconds=170)
+    """S8: Zipf 1.0, Zipf 1.5, three against seven flows by topic, 10 -> 4 servers every 30 s."""
+    stage = Stage(parameters, seconds=230)
     twice, n = 2 * stage.limit, parameters.brokers
     few = -(-n * 4 // 10)
-    flows = [*by_ratio(twice, (3, 7)), *([0] * n)][:n]
     stage.start(stage.all_of_it())
     stage.event(WARM_UP_S, partial(stage.want_each, zipf(twice, n, 1.0)))
     stage.event(50, partial(stage.want_each, zipf(twice, n, 1.5)))
-    stage.event(80, partial(stage.want_each, flows))
-    stage.event(110, partial(stage.want_each, stage.all_of_it()))
-    stage.event(140, partial(stage.want_each, [stage.limit] * few + [0] * (n - few)))
+    stage.event(80, partial(_flows, stage, (3, 7)), partial(stage.define, weights="topics"))
+    stage.event(110, partial(stage.want_each, stage.all_of_it()), stage.define)
+    for second in (140, 200):
+        stage.event(second, partial(stage.want_each, [stage.limit] * few + [0] * (n - few)))
+    stage.event(170, partial(stage.want_each, stage.all_of_it()))
     return stage
 
 
@@ -120,3 +122,10 @@ def hidden_demand(parameters: Parameters) -> Stage:
     stage.event(50, partial(stage.want, stage.names[0], equal // 2))
     stage.event(80, partial(stage.want_each, stage.all_of_it()))
     return stage
+
+
+def _flows(stage: Stage, numbers: Sequence[int]) -> None:
+    """The first brokers serve so many flows, each a topic that wants the whole limit; the others none."""
+    stage.want_each([0] * len(stage.names))
+    for name, flows in zip(stage.names, numbers, strict=False):
+        stage.want(name, flows * stage.limit, topics=flows)

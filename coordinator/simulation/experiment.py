@@ -55,8 +55,8 @@ def perform(scenario: str, parameters: Parameters) -> tuple[Stage, Recording]:
 
 
 def measure(stage: Stage, recording: Recording) -> list[Figures]:
-    """The figures of every group of a run."""
-    return [_measure_group(stage, recording, group) for group in recording.groups.values()]
+    """The figures of every limited dimension of every group of a run."""
+    return [_measure_group(stage, recording, record) for record in recording.records.values()]
 
 
 def series_of(record: GroupRecord) -> metrics.Series:
@@ -68,6 +68,7 @@ def series_of(record: GroupRecord) -> metrics.Series:
         limits=[record.limit_at(middle) for middle in middles],
         admitted={broker: track.admitted for broker, track in record.tracks.items()},
         wanted={broker: track.wanted for broker, track in record.tracks.items()},
+        weights={broker: track.weights for broker, track in record.tracks.items()},
     )
 
 

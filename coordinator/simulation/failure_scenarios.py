@@ -11,6 +11,7 @@ from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.simulation.stage import WARM_UP_S, Parameters, Stage
 
 _DOWN_NS = 1 * NANOS_PER_SECOND
+_MOST_DELAY_ROUNDS = 5
 _MOST_RESTARTS = 10
 
 
@@ -35,12 +36,15 @@ def graceful_leave(parameters: Parameters) -> Stage:
 
 
 def crash_of_the_busiest(parameters: Parameters) -> Stage:
-    """S6: the broker with half of the limit is killed; the others want more than there is."""
+    """S6: the broker with half of the limit is killed just when the others come to want all of it."""
     stage = Stage(parameters, seconds=60)
-    others = parameters.brokers - 1
+    busiest, others = stage.names[0], parameters.brokers - 1
     stage.start([stage.limit // 2, *([stage.limit // 2 // others] * others)])
-    stage.at(WARM_UP_S - 1, partial(stage.want_each, [stage.limit, *([stage.limit] * others)]))
-    stage.event(WARM_UP_S, partial(stage.world.crash, stage.names[0]))
+    stage.event(
+        WARM_UP_S,
+        partial(stage.world.crash, busiest),
+        partial(stage.want_each, stage.all_of_it()),
+    )
     return stage
 
 
@@ -61,38 +65,52 @@ def dependencies_lost(parameters: Parameters) -> Stage:
 
 
 def limit_changes(parameters: Parameters) -> Stage:
-    """S13: the limit doubles, goes to half of what it was, to 0, and back."""
-    stage = Stage(parameters, seconds=110)
-    stage.start([2 * stage.limit] * parameters.brokers)
+    """S13: the limit doubles, goes to half of what it was, to 0, and back; then topics are counted."""
+    stage = Stage(parameters, seconds=130)
+    names, twice = stage.names, 2 * stage.limit
+    stage.start([twice] * parameters.brokers, topics=3)
+    stage.at(0.5, partial(stage.want, names[0], twice, topics=1))
     stage.event(WARM_UP_S, partial(stage.define, 2 * stage.limit))
     stage.event(40, partial(stage.define, stage.limit // 2))
     stage.event(60, partial(stage.define, 0))
     stage.event(80, partial(stage.define, stage.limit))
+    stage.event(100, partial(stage.define, stage.limit, weights="topics"))
     return stage
 
 
 def lost_reports(parameters: Parameters) -> Stage:
-    """S14: demand turns from skewed to saturated and back while reports are lost, then lost in fives."""
-    stage = Stage(parameters, seconds=110, loss=0.3)
+    """S14: demand turns round while 1, 10 and 30 % of the reports are lost, then 30 % in runs of five."""
+    stage = Stage(parameters, seconds=140, loss=0.3)
+    conditions = stage.world.network.conditions
+    rates = (0.01, 0.1, 0.3) if parameters.loss is None else (parameters.loss,) * 3
     stage.start(stage.skewed())
-    stage.event(WARM_UP_S, partial(stage.want_each, stage.all_of_it()))
-    stage.event(50, partial(stage.want_each, stage.skewed()))
-    stage.at(80, partial(setattr, stage.world.network.conditions, "burst", 5))
-    stage.event(80, partial(stage.want_each, stage.all_of_it()))
+    for place, rate in enumerate(rates):
+        demand = stage.skewed() if place % 2 else stage.all_of_it()
+        second = WARM_UP_S + 30 * place
+        stage.at(second, partial(setattr, conditions, "loss", rate))
+        stage.event(second, partial(stage.want_each, demand))
+    stage.at(110, partial(setattr, conditions, "burst", 5))
+    stage.event(110, partial(stage.want_each, stage.skewed()))
     return stage
 
 
 def late_reports(parameters: Parameters) -> Stage:
-    """S15: reports three rounds late; then a tenth doubled and reordered; then an old incarnation's."""
-    stage = Stage(parameters, seconds=170, delay_rounds=3)
+    """S15: reports 1, 3, 5 rounds late; a tenth doubled and reordered; then an old incarnation's."""
+    stage = Stage(parameters, seconds=240, delay_rounds=_MOST_DELAY_ROUNDS)
     conditions = stage.world.network.conditions
+    chosen = parameters.delay_rounds
+    delays = (1, 3, _MOST_DELAY_ROUNDS) if chosen is None else (chosen,) * 3
+    conditions.delay_ns = round(delays[0] * NANOS_PER_SECOND)
     stage.start(stage.skewed())
-    stage.event(WARM_UP_S, partial(stage.want_each, stage.all_of_it()))
-    stage.at(60, partial(setattr, conditions, "duplicate", 0.1))
-    stage.at(60, partial(setattr, conditions, "reorder", 0.1))
-    stage.event(60, partial(stage.want_each, stage.skewed()))
-    stage.event(90, partial(stage.want_each, stage.all_of_it()))
-    stage.event(120, partial(stage.world.restart, stage.names[-1], _DOWN_NS))
+    for place, rounds in enumerate(delays):
+        demand = stage.skewed() if place % 2 else stage.all_of_it()
+        second = WARM_UP_S + 40 * place
+        stage.at(second, partial(setattr, conditions, "delay_ns", round(rounds * NANOS_PER_SECOND)))
+        stage.event(second, partial(stage.want_each, demand))
+    stage.at(140, partial(setattr, conditions, "duplicate", 0.1))
+    stage.at(140, partial(setattr, conditions, "reorder", 0.1))
+    stage.event(140, partial(stage.want_each, stage.skewed()))
+    stage.event(180, partial(stage.world.restart, stage.names[-1], _DOWN_NS))
     return stage
 
 
@@ -141,9 +159,10 @@ def pause(parameters: Parameters) -> Stage:
 
 
 def rolling_restart(parameters: Parameters) -> Stage:
-    """S19: every peer restarts in turn, 10 s apart, in order and by SIGKILL alternately."""
+    """S19: every peer restarts in turn, 10 s apart, in order and by SIGKILL alternately; one flaps."""
     restarts = min(_MOST_RESTARTS, parameters.brokers)
-    stage = Stage(parameters, seconds=WARM_UP_S + 10 * restarts + 20)
+    flapping = WARM_UP_S + 10 * restarts + 10
+    stage = Stage(parameters, seconds=flapping + 40)
     stage.start(stage.all_of_it())
     for place, name in enumerate(stage.names[:restarts]):
         graceful = place % 2 == 0
@@ -151,6 +170,10 @@ def rolling_restart(parameters: Parameters) -> Stage:
             WARM_UP_S + 10 * place,
             partial(stage.world.restart, name, _DOWN_NS, graceful=graceful),
         )
+    flap = partial(stage.world.restart, stage.names[-1], _DOWN_NS)
+    for second in range(flapping, flapping + 9, 3):
+        stage.trouble(second, flap)
+    stage.event(flapping + 9, flap)
     return stage
 
 

@@ -23,7 +23,7 @@ def scale(parameters: Parameters) -> Stage:
     stage = Stage(parameters, seconds=20, measured_from=10)
     n = parameters.brokers
     sources: dict[str, dict[str, Source]] = {name: {} for name in stage.names}
-    for number in range(max(_LEAST_GROUPS, _GROUPS_PER_BROKER * n)):
+    for number in range(parameters.groups or max(_LEAST_GROUPS, _GROUPS_PER_BROKER * n)):
         group = f"group-{number:04}"
         stage.define(group=group)
         for place in range(min(_BROKERS_PER_GROUP, n)):
@@ -31,7 +31,7 @@ def scale(parameters: Parameters) -> Stage:
             name = stage.names[(number + place * 7) % n]
             sources[name][group] = Constant(stage.limit if place else stage.limit // 20)
     for name, of_groups in sources.items():
-        stage.world.start(name, of_groups)
+        stage.begin(name, of_groups)
     stage.event(10, partial(_everybody_wants_all, stage))
     return stage
 
@@ -62,8 +62,8 @@ def mixed_fleet(parameters: Parameters) -> Stage:
             peer.hear(sender, used)
 
     for name in old:
-        load = Load(Constant(stage.limit))
-        peers.append(Pip82Broker(stage.world, name, GROUP, load, tell))
+        load = Load(Constant(stage.limit), unit=parameters.dimension.unit)
+        peers.append(Pip82Broker(stage.world, name, (GROUP, parameters.dimension), load, tell))
     stage.event(WARM_UP_S)
     return stage
 
@@ -97,7 +97,9 @@ def _multiplied_group(entry: GroupUsage, factor: int) -> GroupUsage:
         monitoring_class: replace(
             usage,
             messages=usage.messages * factor,
+            bytes=usage.bytes * factor,
             messages_demand=usage.messages_demand and usage.messages_demand * factor,
+            bytes_demand=usage.bytes_demand and usage.bytes_demand * factor,
         )
         for monitoring_class, usage in entry.usages.items()
     }

@@ -31,16 +31,26 @@ from coordinator.core.instructions import (
     SetLocalLimits,
     WriteLedger,
 )
-from coordinator.core.model import MonitoringClass, Traffic, UsageReport
+from coordinator.core.model import (
+    DIMENSIONS_OF,
+    Dimension,
+    Key,
+    MonitoringClass,
+    Rates,
+    Traffic,
+    Unit,
+    UsageReport,
+)
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.simulation.schedule import Schedule
 from coordinator.simulation.traffic import Load
-from coordinator.simulation.valve import STEP_NS, Valve
+from coordinator.simulation.valve import STEP_NS, Limiter
 from coordinator.simulation.zookeeper import ZooKeeper
 
 _DRAIN_NS = 50_000_000
 _BROKER_CHECK_NS = 20_000_000
+_EVERY_UNIT = frozenset(Unit)
 
 
 class Surroundings(Protocol):
@@ -50,12 +60,14 @@ class Surroundings(Protocol):
         """Put a report on the bus."""
         ...
 
-    def limit_changed(self, host: Host, group: str, before: int, after: int) -> None:
+    def limit_changed(
+        self, host: Host, group: str, dimension: Dimension, before: int, after: int
+    ) -> None:
         """A local limit in force changed, per second; 0 is also "none yet" and "gone"."""
         ...
 
-    def passed(self, host: Host, group: str, admitted: int, offered: int, limit: int) -> None:
-        """A step of a group's traffic is over."""
+    def passed(self, host: Host, key: Key, load: Load, admitted: int) -> None:
+        """A step of a group's traffic is over; so many messages passed."""
         ...
 
     def handled(self, host: Host, event: Event) -> None:
@@ -72,7 +84,7 @@ class Host:
 
     Args:
         settings: the core's, with the broker's id.
-        loads: what its clients want, by group.
+        loads: what its clients want, by group and class.
         schedule: the world's.
         zookeeper: the world's.
         world: whom to tell.
@@ -82,7 +94,7 @@ class Host:
     def __init__(
         self,
         settings: CoreSettings,
-        loads: dict[str, Load],
+        loads: dict[Key, Load],
         schedule: Schedule,
         zookeeper: ZooKeeper,
         world: Surroundings,
@@ -98,8 +110,8 @@ class Host:
         self._zookeeper = zookeeper
         self._world = world
         self._clock_ns = clock_ns
-        self._valves: dict[str, Valve] = {}
-        self._connected: dict[str, bool] = {}
+        self._limiters: dict[Key, Limiter] = {}
+        self._connected: dict[Key, bool] = {}
         self._paused = False
         self._inbox: deque[Event] = deque()
         self._counted_ns = self.now_ns
@@ -114,10 +126,10 @@ class Host:
         """This host's own monotonic clock."""
         return self._schedule.now_ns + self._clock_ns
 
-    def limit_of(self, group: str) -> int:
-        """What is in force for a group, per second; 0 before anything is."""
-        valve = self._valves.get(group)
-        return 0 if valve is None else valve.rate
+    def limit_of(self, group: str, dimension: Dimension = Dimension.PUBLISH_MESSAGES) -> int:
+        """What is in force for a group, per second; 0 before anything is, and without a limit."""
+        limiter = self._limiters.get((group, dimension.monitoring_class))
+        return (limiter.rate_of(dimension.unit) or 0) if limiter is not None else 0
 
     def jump_clock(self, by_ns: int) -> None:
         """Move the clock forward at once, as a resumed virtual machine's does."""
@@ -165,7 +177,7 @@ class Host:
 
     def _stop(self) -> None:
         self.running = False
-        for group in list(self._valves):
+        for group in dict.fromkeys(group for group, _ in self._limiters):
             self._remove(group)
 
     def _step(self) -> None:
@@ -179,39 +191,43 @@ class Host:
         self._counted_ns = now_ns
         traffic = [
             counted
-            for group, load in self.loads.items()
-            if (counted := self._flow(group, load, elapsed_ns, now_ns)) is not None
+            for key, load in self.loads.items()
+            if (counted := self._flow(key, load, elapsed_ns, now_ns)) is not None
         ]
         self.receive(TrafficCounted(tuple(traffic)))
 
-    def _flow(self, group: str, load: Load, elapsed_ns: int, now_ns: int) -> Traffic | None:
+    def _flow(self, key: Key, load: Load, elapsed_ns: int, now_ns: int) -> Traffic | None:
         waited = load.waiting
         # A clock that jumped is no reason for clients to have sent more.
         connected = load.arrive(self._schedule.now_ns, min(elapsed_ns, STEP_NS))
-        if connected is not self._connected.get(group, False):
-            self._connected[group] = connected
-            self.receive(ParticipantsChanged(group, MonitoringClass.PUBLISH, int(connected)))
-        valve = self._valves.get(group)
-        admitted = valve.admit(load.waiting, now_ns) if valve is not None else 0
+        if connected is not self._connected.get(key, False):
+            self._connected[key] = connected
+            self.receive(ParticipantsChanged(*key, int(connected)))
+        limiter = self._limiters.get(key)
+        size = load.source.message_bytes
+        admitted = limiter.admit(load.waiting, size, now_ns) if limiter is not None else 0
         load.waiting -= admitted
-        limit = valve.rate if valve is not None else 0
-        self._world.passed(self, group, admitted, load.offered, limit)
+        self._world.passed(self, key, load, admitted)
         if not connected and not admitted:
             return None
         held_ns = _held_ns(waited, load, admitted, elapsed_ns)
+        held_by = limiter.held_by if limiter is not None else _EVERY_UNIT
+        group, monitoring_class = key
         return Traffic(
             group,
-            MonitoringClass.PUBLISH,
+            monitoring_class,
             messages=admitted,
-            messages_held_ns=held_ns,
+            bytes=admitted * size,
+            messages_held_ns=held_ns if Unit.MESSAGES in held_by else 0,
+            bytes_held_ns=held_ns if Unit.BYTES in held_by else 0,
             participants=int(connected),
-            topics=int(connected),
+            topics=load.source.topics if connected else 0,
         )
 
     def _carry_out(self, instruction: Instruction) -> None:
         match instruction:
             case SetLocalLimits(group, limits):
-                self._limit(group, limits.publish_messages)
+                self._limit(group, limits)
             case RemoveLocalLimits(group):
                 self._remove(group)
             case PublishUsageReport(report):
@@ -229,20 +245,26 @@ class Host:
             case _:
                 assert_never(instruction)
 
-    def _limit(self, group: str, rate: int | None) -> None:
-        assert rate is not None, "every group of a simulation limits published messages"
-        before = self.limit_of(group)
-        valve = self._valves.get(group)
-        if valve is None:
-            self._valves[group] = Valve(rate, self.now_ns)
-        else:
-            valve.set_rate(rate, self.now_ns)
-        self._world.limit_changed(self, group, before, rate)
+    def _limit(self, group: str, limits: Rates) -> None:
+        for dimension in Dimension:
+            before = self.limit_of(group, dimension)
+            key = (group, dimension.monitoring_class)
+            limiter = self._limiters.setdefault(key, Limiter())
+            limiter.set_rate(dimension.unit, limits.of(dimension), self.now_ns)
+            self._tell_limit(group, dimension, before)
 
     def _remove(self, group: str) -> None:
-        before = self.limit_of(group)
-        self._valves.pop(group, None)
-        self._world.limit_changed(self, group, before, 0)
+        for monitoring_class in MonitoringClass:
+            dimensions = DIMENSIONS_OF[monitoring_class]
+            before = {dimension: self.limit_of(group, dimension) for dimension in dimensions}
+            self._limiters.pop((group, monitoring_class), None)
+            for dimension in dimensions:
+                self._tell_limit(group, dimension, before[dimension])
+
+    def _tell_limit(self, group: str, dimension: Dimension, before: int) -> None:
+        after = self.limit_of(group, dimension)
+        if after != before:
+            self._world.limit_changed(self, group, dimension, before, after)
 
     def _drained(self) -> None:
         self.receive(DrainCompleted())

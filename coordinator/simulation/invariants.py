@@ -20,11 +20,8 @@ from dataclasses import dataclass
 
 from coordinator.core.decisions import Decision
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.core.model import Dimension
+from coordinator.core.model import Dimension, Rates
 from coordinator.simulation.host import Host
-
-DIMENSION = Dimension.PUBLISH_MESSAGES
-"""The dimension that simulated groups limit."""
 
 
 class PromiseBroken(Exception):
@@ -33,7 +30,7 @@ class PromiseBroken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """The limits of a group in force, added up, beside the group's limit; messages per second."""
+    """The limits of a group's dimension in force, added up, beside the group's limit; per second."""
 
     in_force: int
     limit: int
@@ -64,25 +61,23 @@ def check_core(host: Host) -> None:
     """
     host.state.validate()
     for name, rates in host.state.limits().items():
-        group = (host.state.groups or {})[name]
-        local, limit = rates.of(DIMENSION), group.limits.of(DIMENSION)
-        if local is not None and limit is not None and local > limit:
-            decision = host.state.decider.decisions[name, DIMENSION]
-            targets = decision.split.targets if decision.split is not None else {}
-            target = targets.get(host.name, limit)
-            assert local <= target, f"{name}: a local limit of {local:,} of {limit:,}"
+        limits = (host.state.groups or {})[name].limits
+        for dimension in Dimension:
+            _check_local_limit(host, name, dimension, rates, limits)
 
 
-def agreed_targets(hosts: Iterable[Host], group: str) -> Mapping[str, int] | None:
+def agreed_targets(
+    hosts: Iterable[Host], group: str, dimension: Dimension
+) -> Mapping[str, int] | None:
     """What the law hands out, if all sidecars are active and see the same; None when they do not.
 
     To see the same is to have computed the same targets and to know what is in force at the others.
     """
     first: Decision | None = None
     running = list(hosts)
-    in_force = {host.name: host.limit_of(group) for host in running}
+    in_force = {host.name: host.limit_of(group, dimension) for host in running}
     for host in running:
-        decision = host.state.decider.decisions.get((group, DIMENSION))
+        decision = host.state.decider.decisions.get((group, dimension))
         if host.state.lifecycle is not Lifecycle.ACTIVE or decision is None:
             return None
         if decision.split is None or decision.split.in_force.keys() != in_force.keys():
@@ -95,3 +90,15 @@ def agreed_targets(hosts: Iterable[Host], group: str) -> Mapping[str, int] | Non
         ):
             return None
     return None if first is None or first.split is None else first.split.targets
+
+
+def _check_local_limit(
+    host: Host, name: str, dimension: Dimension, rates: Rates, limits: Rates
+) -> None:
+    local, limit = rates.of(dimension), limits.of(dimension)
+    if local is None or limit is None or local <= limit:
+        return
+    decision = host.state.decider.decisions[name, dimension]
+    targets = decision.split.targets if decision.split is not None else {}
+    target = targets.get(host.name, limit)
+    assert local <= target, f"{name}: a local limit of {local:,} of {limit:,}"

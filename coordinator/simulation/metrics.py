@@ -1,7 +1,8 @@
 """What a run is worth, computed from its series and nothing else.
 
 Words: ``C`` the group's limit, ``u`` a broker's admitted rate, ``d`` what it wants, ``A`` and ``D`` their
-sums, ``a*`` the exact max-min share of ``d`` under ``C``, all per second (or per round of one second).
+sums, ``a*`` the exact weighted max-min share of ``d`` under ``C``, all per second (or per round of one
+second).
 
 =================  ===============================================================================
 peak overshoot     the largest ``A/C - 1`` over sliding windows of 1 s and 10 s, never below 0
@@ -15,14 +16,15 @@ Jain, min share    of ``x = u/a*`` over brokers with ``a* > 0``: ``(Σx)²/(n·�
                    say so), so it never stands alone.
 regret             ``Σ|A - A_central| / Σ A_central`` against an ideal central bucket
 oscillation        peak to peak of a broker's limit, in parts of C
-starvation         the longest time in seconds that a broker got less than half of min(d, C/N)
+starvation         the longest time in seconds that a broker got less than half of min(d, C/N), where
+                   C/N is its part of C by weight
 =================  ===============================================================================
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from coordinator.core.laws import Claim, max_min
 
@@ -37,11 +39,13 @@ class Series:
         limits: the group's limit.
         admitted: per broker.
         wanted: per broker.
+        weights: how many times each broker counts; once where nothing is said.
     """
 
     limits: Sequence[int]
     admitted: Mapping[str, Sequence[int]]
     wanted: Mapping[str, Sequence[int]]
+    weights: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     def total_admitted(self, second: int) -> int:
         """A, in one second."""
@@ -51,10 +55,27 @@ class Series:
         """D, in one second."""
         return sum(series[second] for series in self.wanted.values())
 
+    def wanted_at(self, second: int) -> dict[str, int]:
+        """What everybody wants in one second."""
+        return {broker: values[second] for broker, values in self.wanted.items()}
 
-def fair_shares(limit: int, wanted: Mapping[str, int]) -> dict[str, int]:
+    def weights_at(self, second: int) -> dict[str, int]:
+        """How many times everybody counts in one second."""
+        counted = {broker: values[second] for broker, values in self.weights.items()}
+        return {broker: counted.get(broker, 1) for broker in self.wanted}
+
+    def fair_shares_at(self, second: int) -> dict[str, int]:
+        """``a*`` in one second."""
+        return fair_shares(self.limits[second], self.wanted_at(second), self.weights_at(second))
+
+
+def fair_shares(
+    limit: int, wanted: Mapping[str, int], weights: Mapping[str, int]
+) -> dict[str, int]:
     """``a*``: the exact max-min share of everybody's demand; who wants nothing gets nothing."""
-    claims = {broker: Claim(wants=demand) for broker, demand in wanted.items() if demand > 0}
+    claims = {
+        broker: Claim(demand, weights[broker]) for broker, demand in wanted.items() if demand > 0
+    }
     targets = max_min(limit, claims).targets if claims else {}
     return {broker: min(targets.get(broker, 0), demand) for broker, demand in wanted.items()}
 
@@ -128,16 +149,13 @@ def settle(series: Series, event: int, end: int, *, round_seconds: int = 1) -> i
 
 def is_settled(series: Series, second: int) -> bool:
     """Whether nobody is further than 5 % of C/N from its share; N are those who want something."""
-    wanted = {broker: values[second] for broker, values in series.wanted.items()}
-    takers = sum(demand > 0 for demand in wanted.values())
+    takers = sum(demand > 0 for demand in series.wanted_at(second).values())
     if not takers:
         return True
-    limit = series.limits[second]
-    tolerance = _TOLERANCE * limit / takers
-    shares = fair_shares(limit, wanted)
+    tolerance = _TOLERANCE * series.limits[second] / takers
     return all(
         abs(series.admitted[broker][second] - share) <= tolerance
-        for broker, share in shares.items()
+        for broker, share in series.fair_shares_at(second).items()
     )
 
 
@@ -156,8 +174,7 @@ def shares(series: Series, seconds: range) -> dict[str, float]:
     got = dict.fromkeys(series.wanted, 0)
     due = dict.fromkeys(series.wanted, 0)
     for second in seconds:
-        wanted = {broker: values[second] for broker, values in series.wanted.items()}
-        for broker, share in fair_shares(series.limits[second], wanted).items():
+        for broker, share in series.fair_shares_at(second).items():
             got[broker] += series.admitted[broker][second]
             due[broker] += share
     return {broker: got[broker] / due[broker] for broker in due if due[broker]}
@@ -195,9 +212,11 @@ def starvation(series: Series, seconds: range) -> int:
     longest = 0
     running = dict.fromkeys(series.wanted, 0)
     for second in seconds:
-        takers = sum(values[second] > 0 for values in series.wanted.values())
-        for broker, values in series.wanted.items():
-            floor = min(values[second], series.limits[second] // takers) if takers else 0
+        wanted, weights = series.wanted_at(second), series.weights_at(second)
+        whole = sum(weights[broker] for broker, demand in wanted.items() if demand > 0)
+        for broker, demand in wanted.items():
+            equal = series.limits[second] * weights[broker] // whole if whole else 0
+            floor = min(demand, equal)
             starved = series.admitted[broker][second] * 2 < floor
             running[broker] = running[broker] + 1 if starved else 0
             longest = max(longest, running[broker])

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass, UsageReport
+from coordinator.core.model import NANOS_PER_SECOND, Dimension, Unit, UsageReport
 from coordinator.simulation.traffic import Load
-from coordinator.simulation.valve import STEP_NS, Valve
+from coordinator.simulation.valve import STEP_NS, Limiter
 from coordinator.simulation.world import World
 
 
@@ -38,22 +38,28 @@ class Pip82Broker:
     Args:
         world: where it lives.
         name: its broker id.
-        group: the one group.
+        subject: the one group, and what it limits.
         load: what its clients want.
         tell: tells the other PIP-82 brokers what this one admitted, per second.
     """
 
     def __init__(
-        self, world: World, name: str, group: str, load: Load, tell: Callable[[str, int], None]
+        self,
+        world: World,
+        name: str,
+        subject: tuple[str, Dimension],
+        load: Load,
+        tell: Callable[[str, int], None],
     ) -> None:
         self._world = world
         self._name = name
-        self._group = group
+        self._group, self._dimension = subject
         self._load = load
         self._tell = tell
         self._used: dict[str, int] = {}
         self._admitted = 0
-        self._valve = Valve(world.limit_of(group), world.schedule.now_ns)
+        self._limiter = Limiter()
+        self._set_rate(world.limit_of(*subject))
         world.listeners.append(self._hear_sidecar)
         world.schedule.after(STEP_NS, self._step)
         world.schedule.after(NANOS_PER_SECOND, self._round)
@@ -64,19 +70,26 @@ class Pip82Broker:
 
     def _hear_sidecar(self, sender: str, report: UsageReport) -> None:
         for entry in report.groups:
-            usage = entry.usages.get(MonitoringClass.PUBLISH)
+            usage = entry.usages.get(self._dimension.monitoring_class)
             if entry.group == self._group and usage is not None and report.elapsed_ns:
-                self.hear(sender, usage.messages * NANOS_PER_SECOND // report.elapsed_ns)
+                used = usage.count_of(self._dimension.unit)
+                self.hear(sender, used * NANOS_PER_SECOND // report.elapsed_ns)
 
     def _step(self) -> None:
         schedule = self._world.schedule
         schedule.after(STEP_NS, self._step)
         self._load.arrive(schedule.now_ns, STEP_NS)
-        admitted = self._valve.admit(self._load.waiting, schedule.now_ns)
+        size = self._load.source.message_bytes
+        admitted = self._limiter.admit(self._load.waiting, size, schedule.now_ns)
         self._load.waiting -= admitted
-        self._admitted += admitted
-        self._world.recording.group(self._group).passed(
-            self._name, schedule.now_ns, admitted, self._load.offered, self._valve.rate
+        self._admitted += admitted * (1 if self._dimension.unit is Unit.MESSAGES else size)
+        self._world.write_down(
+            self._name,
+            self._group,
+            self._dimension.monitoring_class,
+            self._load,
+            admitted,
+            lambda dimension: self._limiter.rate_of(dimension.unit) or 0,
         )
 
     def _round(self) -> None:
@@ -84,7 +97,10 @@ class Pip82Broker:
         schedule.after(NANOS_PER_SECOND, self._round)
         self._used[self._name] = self._admitted
         schedule.after(2_000_000, partial(self._tell, self._name, self._admitted))
-        limit = self._world.limit_of(self._group)
+        limit = self._world.limit_of(self._group, self._dimension)
         total = sum(self._used.values())
-        self._valve.set_rate(pip82_limit(limit, self._admitted, total), schedule.now_ns)
+        self._set_rate(pip82_limit(limit, self._admitted, total))
         self._admitted = 0
+
+    def _set_rate(self, rate: int) -> None:
+        self._limiter.set_rate(self._dimension.unit, rate, self._world.schedule.now_ns)

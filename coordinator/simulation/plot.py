@@ -76,7 +76,7 @@ def page(pictures: Sequence[Picture]) -> str:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>pulsar-quota simulate</title><style>{_STYLE}</style></head><body>"
-        f"<h1>Simulated: limits and traffic</h1><p>Messages per second, by second.{keys}</p>"
+        f"<h1>Simulated: limits and traffic</h1><p>Messages or bytes per second, by second.{keys}</p>"
         f"{body}</body></html>\n"
     )
 

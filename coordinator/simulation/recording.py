@@ -1,5 +1,7 @@
 """What happened, as series: who wanted, might and did how much, second by second.
 
+Each dimension that a group limits has a record of its own, in messages or in bytes.
+
 Two resolutions: the group's aggregate per step, for sliding windows, and each broker's part per second,
 for everything about shares. A second or a step counts what ended in it. Brokers appear when they first
 take part; before that, and while they are down, they want and do nothing.
@@ -9,25 +11,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.core.model import NANOS_PER_SECOND, Dimension
 from coordinator.simulation.valve import STEP_NS
 
 
 @dataclass(slots=True)
 class Track:
-    """One broker in one group, per second: admitted, wanted, and the limit in force at its end."""
+    """One broker in one group, per second: admitted, wanted, limit in force and weight at its end."""
 
     admitted: list[int]
     wanted: list[int]
     limits: list[int]
+    weights: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What one broker's clients wanted and got in one step, and the limit in force at its end."""
+
+    admitted: int
+    wanted: int
+    limit: int
+    weight: int = 1
 
 
 @dataclass(slots=True)
 class GroupRecord:
-    """One group over the whole run; lists have one entry per second, or per step where they say so."""
+    """A group in one dimension over the whole run; lists go by second, or by step where they say so."""
 
     seconds: int
-    #: The group's limit: (moment, messages per second), by moment.
+    #: The group's limit: (moment, messages or bytes per second), by moment.
     limit_changes: list[tuple[int, int]] = field(default_factory=list)
     tracks: dict[str, Track] = field(default_factory=dict)
     admitted_per_step: list[int] = field(default_factory=list)
@@ -42,7 +55,7 @@ class GroupRecord:
         self.admitted_per_step = [0] * steps
         self.wanted_per_step = [0] * steps
 
-    def passed(self, broker: str, now_ns: int, admitted: int, offered: int, limit: int) -> None:
+    def passed(self, broker: str, now_ns: int, step: Passed) -> None:
         """Add one broker's step that ends now."""
         second = (now_ns - 1) // NANOS_PER_SECOND
         if second >= self.seconds:
@@ -50,17 +63,18 @@ class GroupRecord:
         track = self.tracks.get(broker)
         if track is None:
             empty = [0] * self.seconds
-            track = self.tracks[broker] = Track(empty[:], empty[:], empty[:])
-        track.admitted[second] += admitted
-        track.wanted[second] += offered
-        track.limits[second] = limit
+            track = self.tracks[broker] = Track(empty[:], empty[:], empty[:], [1] * self.seconds)
+        track.admitted[second] += step.admitted
+        track.wanted[second] += step.wanted
+        track.limits[second] = step.limit
+        track.weights[second] = step.weight
         # A host's steps do not begin with the recording's: what passed belongs to two of those.
-        step, ahead_ns = divmod(now_ns - 1, STEP_NS)
-        now_admitted = admitted * ahead_ns // STEP_NS
-        self.admitted_per_step[step] += now_admitted
-        self.wanted_per_step[step] += offered
-        if step:
-            self.admitted_per_step[step - 1] += admitted - now_admitted
+        number, ahead_ns = divmod(now_ns - 1, STEP_NS)
+        now_admitted = step.admitted * ahead_ns // STEP_NS
+        self.admitted_per_step[number] += now_admitted
+        self.wanted_per_step[number] += step.wanted
+        if number:
+            self.admitted_per_step[number - 1] += step.admitted - now_admitted
 
     def limit_at(self, moment_ns: int) -> int:
         """The group's limit at a moment, as it stood in the store."""
@@ -88,14 +102,15 @@ class Recording:
     """Everything that was recorded of one run."""
 
     seconds: int
-    groups: dict[str, GroupRecord] = field(default_factory=dict)
+    #: By group and limited dimension.
+    records: dict[tuple[str, Dimension], GroupRecord] = field(default_factory=dict)
     control: ControlTraffic = field(default_factory=ControlTraffic)
     #: Crash moment to the moment when the survivors' limits added up to 99 % of the limit again.
     reclaims: list[tuple[int, int]] = field(default_factory=list)
 
-    def group(self, name: str) -> GroupRecord:
-        """The record of a group, begun when first asked for."""
-        record = self.groups.get(name)
+    def group(self, name: str, dimension: Dimension = Dimension.PUBLISH_MESSAGES) -> GroupRecord:
+        """The record of a group's dimension, begun when first asked for."""
+        record = self.records.get((name, dimension))
         if record is None:
-            record = self.groups[name] = GroupRecord(self.seconds)
+            record = self.records[name, dimension] = GroupRecord(self.seconds)
         return record

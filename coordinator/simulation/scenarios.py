@@ -42,7 +42,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "S5": Scenario("graceful leave", failure_scenarios.graceful_leave),
     "S6": Scenario("crash of the busiest", failure_scenarios.crash_of_the_busiest),
     "S7": Scenario("dependencies lost", failure_scenarios.dependencies_lost),
-    "S8": Scenario("skewed demand", demand_scenarios.skewed_demand),
+    "S8": Scenario("skewed demand", demand_scenarios.skewed_demand, brokers=10),
     "S9": Scenario("on-off and rotating bursts", demand_scenarios.rotating_bursts, settles=False),
     "S10": Scenario("flash crowd", demand_scenarios.flash_crowd),
     "S11": Scenario("cold start of all", demand_scenarios.cold_start, least_brokers=1),

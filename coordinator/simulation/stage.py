@@ -6,10 +6,10 @@ a moment from which the group must settle again; the metrics go by those marks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.core.model import NANOS_PER_SECOND, Dimension, Key, Rates, Unit
 from coordinator.core.settings import CoreSettings
 from coordinator.simulation.network import Conditions
 from coordinator.simulation.traffic import Constant, Source
@@ -21,8 +21,8 @@ GROUP = "orders"
 WARM_UP_S = 20
 """By then every start is over; what comes before is not measured, except in a cold start."""
 
-_LIMIT = 1_000
-_LIMIT_PER_BROKER = 200
+_LIMITS: Mapping[Unit, int] = {Unit.MESSAGES: 1_000, Unit.BYTES: 100_000_000}
+_BROKERS_OF_LIMIT = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,8 @@ class Parameters:
         loss: share of reports lost; None leaves it to the scenario.
         delay_rounds: how late reports are; None leaves it to the scenario.
         seed: the root of all chance.
+        dimension: what every group limits.
+        groups: how many there are, in a scenario of many; None leaves it to the scenario.
     """
 
     brokers: int = 5
@@ -44,6 +46,8 @@ class Parameters:
     loss: float | None = None
     delay_rounds: float | None = None
     seed: int = 0
+    dimension: Dimension = Dimension.PUBLISH_MESSAGES
+    groups: int | None = None
 
 
 @dataclass(slots=True)
@@ -83,8 +87,14 @@ class Stage:
 
     @property
     def limit(self) -> int:
-        """C: 1,000 per second, more for a cluster of more than five brokers."""
-        return max(_LIMIT, _LIMIT_PER_BROKER * self.parameters.brokers)
+        """C: 1,000 messages or 100 MB per second, more for a cluster of more than five brokers."""
+        limit = _LIMITS[self.parameters.dimension.unit]
+        return max(limit, limit // _BROKERS_OF_LIMIT * self.parameters.brokers)
+
+    @property
+    def key(self) -> Key:
+        """Under which a host's load in the group is found."""
+        return GROUP, self.parameters.dimension.monitoring_class
 
     @property
     def names(self) -> list[str]:
@@ -92,18 +102,28 @@ class Stage:
         digits = len(str(self.parameters.brokers))
         return [f"broker-{number:0{digits}}" for number in range(1, self.parameters.brokers + 1)]
 
-    def define(self, limit: int | None = None, *, group: str = GROUP) -> None:
+    def define(
+        self, limit: int | None = None, *, group: str = GROUP, weights: str = "equal"
+    ) -> None:
         """Create or change a group."""
         chosen = self.parameters
         self.world.define(
-            group, self.limit if limit is None else limit, law=chosen.law, policy=chosen.policy
+            group,
+            Rates.from_mapping({chosen.dimension: self.limit if limit is None else limit}),
+            law=chosen.law,
+            policy=chosen.policy,
+            weights=weights,
         )
 
-    def start(self, rates: Sequence[int | None], *, poisson: bool = False) -> None:
+    def start(self, rates: Sequence[int | None], *, topics: int = 1, poisson: bool = False) -> None:
         """Define the group and start every broker, each with its demand, at once."""
         self.define()
         for name, rate in zip(self.names, rates, strict=True):
-            self.world.start(name, {GROUP: Constant(rate)}, poisson=poisson)
+            self.begin(name, {GROUP: Constant(rate, topics=topics)}, poisson=poisson)
+
+    def begin(self, name: str, sources: Mapping[str, Source], *, poisson: bool = False) -> None:
+        """Start one broker now, in any groups."""
+        self.world.start(name, sources, dimension=self.parameters.dimension, poisson=poisson)
 
     def start_one(
         self, name: str, rate: int | None, *, round_seconds: int = 1, clock_ns: int = 0
@@ -111,11 +131,17 @@ class Stage:
         """Start one broker now."""
         settings = CoreSettings(broker=name, round_ns=round_seconds * NANOS_PER_SECOND)
         self.round_seconds = max(self.round_seconds, round_seconds)
-        self.world.start(name, {GROUP: Constant(rate)}, settings=settings, clock_ns=clock_ns)
+        self.world.start(
+            name,
+            {GROUP: Constant(rate)},
+            dimension=self.parameters.dimension,
+            settings=settings,
+            clock_ns=clock_ns,
+        )
 
-    def want(self, name: str, per_second: int | None) -> None:
+    def want(self, name: str, per_second: int | None, *, topics: int = 1) -> None:
         """A broker's clients want so much from now on; None is that they disconnect."""
-        self.load(name, Constant(per_second))
+        self.load(name, Constant(per_second, topics=topics))
 
     def want_each(self, rates: Sequence[int | None]) -> None:
         """Every broker's clients want so much from now on."""
@@ -126,7 +152,7 @@ class Stage:
         """A broker's clients follow another source from now on; a broker that is down has none."""
         host = self.world.hosts.get(name)
         if host is not None:
-            host.loads[GROUP].replace(source)
+            host.loads[self.key].replace(source)
 
     def skewed(self) -> list[int]:
         """The first broker wants 80 % of the limit, the others 20 % together."""

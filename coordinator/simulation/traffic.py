@@ -1,7 +1,8 @@
 """What clients want, as rates over time, and how many messages that makes.
 
-A *source* says what the producers of one broker would send per second if nothing held them; None is
-that no producer is connected. *Load* turns a source into whole messages per step and keeps what waits.
+A *source* says what the clients of one broker would send (or take) per second if nothing held them, in
+messages or in bytes; None is that nobody is connected. It also says how large their messages are and how
+many topics they use. *Load* turns a source into whole messages per step and keeps what waits.
 
 Every load is a closed loop in the end: a client has a limited number of messages under way, and when
 those wait it stops sending. So at most ``window_ns`` of the wanted rate waits at the gate, and whatever
@@ -12,11 +13,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.core.model import NANOS_PER_SECOND, Unit
+
+MESSAGE_BYTES = 1_000
+"""How large a message is where nobody says otherwise."""
 
 _WINDOW_NS = 50_000_000
 _NORMAL_FROM = 30.0
@@ -25,8 +28,18 @@ _NORMAL_FROM = 30.0
 class Source(Protocol):
     """What is wanted at a moment."""
 
+    @property
+    def message_bytes(self) -> int:
+        """How large each message is."""
+        ...
+
+    @property
+    def topics(self) -> int:
+        """How many topics the clients are connected to, when they are."""
+        ...
+
     def rate(self, now_ns: int) -> int | None:
-        """Messages per second; None when no producer is connected."""
+        """Messages or bytes per second; None when nobody is connected."""
         ...
 
 
@@ -35,6 +48,8 @@ class Constant:
     """The same all the time; with the group's whole limit or more it saturates any share."""
 
     per_second: int | None
+    message_bytes: int = MESSAGE_BYTES
+    topics: int = 1
 
     def rate(self, now_ns: int) -> int | None:  # noqa: ARG002  # every source has the same signature
         """The rate."""
@@ -50,6 +65,8 @@ class OnOff:
     on_ns: int
     off_ns: int
     phase_ns: int = 0
+    message_bytes: int = MESSAGE_BYTES
+    topics: int = 1
 
     def rate(self, now_ns: int) -> int | None:
         """The rate at this place of the wave."""
@@ -63,27 +80,28 @@ def zipf(total: int, parts: int, exponent: float) -> list[int]:
     return [round(total * weight / sum(weights)) for weight in weights]
 
 
-def by_ratio(total: int, ratio: Sequence[int]) -> list[int]:
-    """A rate split in a given ratio."""
-    return [total * part // sum(ratio) for part in ratio]
-
-
 class Load:
-    """The messages of one broker's producers in one group.
+    """The messages of one broker's clients in one group.
 
     Args:
         source: what they want.
         rng: rolls the dice for Poisson arrivals; None sends evenly.
+        unit: what the source's rates count.
         window_ns: how much of the wanted rate may wait, as time.
     """
 
-    __slots__ = ("_carry", "_rng", "_source", "_window_ns", "offered", "waiting")
+    __slots__ = ("_carry", "_rng", "_unit", "_window_ns", "offered", "source", "waiting")
 
     def __init__(
-        self, source: Source, rng: random.Random | None = None, window_ns: int = _WINDOW_NS
+        self,
+        source: Source,
+        rng: random.Random | None = None,
+        unit: Unit = Unit.MESSAGES,
+        window_ns: int = _WINDOW_NS,
     ) -> None:
-        self._source = source
+        self.source = source
         self._rng = rng
+        self._unit = unit
         self._window_ns = window_ns
         self._carry = 0
         #: Messages that are at the gate and not admitted yet.
@@ -93,21 +111,25 @@ class Load:
 
     def replace(self, source: Source) -> None:
         """Want something else from now on."""
-        self._source = source
+        self.source = source
 
     def arrive(self, now_ns: int, elapsed_ns: int) -> bool:
-        """Add what was wanted in the step that ends now; tell whether a producer is connected."""
-        rate = self._source.rate(now_ns)
+        """Add what was wanted in the step that ends now; tell whether anybody is connected."""
+        rate = self.source.rate(now_ns)
         if rate is None:
             self.offered = self.waiting = self._carry = 0
             return False
+        each = NANOS_PER_SECOND if self._unit is Unit.MESSAGES else self._bytes_each()
         if self._rng is not None:
-            self.offered = poisson(self._rng, rate * elapsed_ns / NANOS_PER_SECOND)
+            self.offered = poisson(self._rng, rate * elapsed_ns / each)
         else:
-            self.offered, self._carry = divmod(rate * elapsed_ns + self._carry, NANOS_PER_SECOND)
-        window = -(-rate * self._window_ns // NANOS_PER_SECOND)
+            self.offered, self._carry = divmod(rate * elapsed_ns + self._carry, each)
+        window = -(-rate * self._window_ns // each)
         self.waiting = min(self.waiting, window) + self.offered
         return True
+
+    def _bytes_each(self) -> int:
+        return NANOS_PER_SECOND * self.source.message_bytes
 
 
 def poisson(rng: random.Random, mean: float) -> int:

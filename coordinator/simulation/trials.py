@@ -53,6 +53,7 @@ class Summary:
     jain: float
     min_share: float
     time_over_1_05: float
+    dimension: str
     time_over_1_01: float
     peak_overshoot_10s: float
     overshoot_volume: float
@@ -155,6 +156,7 @@ def _summary(trial: Trial, runs: Sequence[_Run]) -> Summary:
         jain=smallest(lambda each: each.jain),
         min_share=smallest(lambda each: each.min_share),
         time_over_1_05=largest(lambda each: each.time_over_1_05),
+        dimension=parameters.dimension.value,
         time_over_1_01=largest(lambda each: each.time_over_1_01),
         peak_overshoot_10s=largest(lambda each: each.peak_overshoot_10s),
         overshoot_volume=largest(lambda each: each.overshoot_volume),

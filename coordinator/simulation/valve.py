@@ -1,4 +1,4 @@
-"""How much of a step's traffic passes: the core's token bucket, asked once a step, not per message.
+"""How much of a step's traffic passes: the core's token buckets, asked once a step, not per message.
 
 The gate admits frame by frame and wakes waiting producers every few milliseconds, so its bucket loses
 nothing while producers wait and saves at most ``BURST_NS`` while they do not. A simulation that looks
@@ -6,12 +6,13 @@ only once a step must come to the same: the bucket has room for the burst and on
 left above the burst after the step is spilled. While messages wait, everything that flows in is used;
 while they do not, no more than the burst is saved.
 
-A bucket starts empty, and a rate of 0 lets nothing pass, not even what had been saved: as in the gate.
+A bucket starts empty, and a rate of 0 lets nothing pass, not even what had been saved: as in the gate. A
+message larger than the burst passes when the burst is there, and leaves a debt: as in the gate.
 """
 
 from __future__ import annotations
 
-from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.core.model import NANOS_PER_SECOND, Unit
 from coordinator.core.token_bucket import TokenBucket
 
 BURST_NS = 50_000_000
@@ -22,10 +23,10 @@ STEP_NS = 50_000_000
 
 
 class Valve:
-    """The limiter of one group at one broker.
+    """The limiter of one unit of one group at one broker.
 
     Args:
-        rate: messages per second.
+        rate: tokens per second.
         now_ns: the host's time.
     """
 
@@ -39,7 +40,7 @@ class Valve:
 
     @property
     def rate(self) -> int:
-        """Messages per second."""
+        """Tokens per second."""
         return self._bucket.rate
 
     def set_rate(self, rate: int, now_ns: int) -> None:
@@ -47,20 +48,61 @@ class Valve:
         self._burst = _tokens(rate, BURST_NS)
         self._bucket.set_rate(rate, self._room(rate), now_ns)
 
-    def admit(self, waiting: int, now_ns: int) -> int:
-        """Let pass what may pass of the messages that waited in the step that ends now."""
-        bucket = self._bucket
-        if not bucket.rate:
+    def fits(self, size: int, now_ns: int) -> int:
+        """How many messages of so many tokens each may pass in the step that ends now."""
+        if not self._bucket.rate:
             return 0
-        balance = bucket.balance(now_ns)
-        admitted = max(0, min(waiting, balance))
-        spilled = max(0, balance - admitted - self._burst)
-        if admitted or spilled:
-            bucket.consume(admitted + spilled, now_ns)
-        return admitted
+        over = self._bucket.balance(now_ns) - min(size, self._burst)
+        return over // size + 1 if over >= 0 else 0
+
+    def take(self, tokens: int, now_ns: int) -> None:
+        """Use so many tokens, and spill what the gate's bucket would not have saved."""
+        spilled = max(0, self._bucket.balance(now_ns) - tokens - self._burst)
+        if tokens or spilled:
+            self._bucket.consume(tokens + spilled, now_ns)
 
     def _room(self, rate: int) -> int:
         return self._burst + _tokens(rate, STEP_NS) + 1
+
+
+class Limiter:
+    """The limiter of one group and class at one broker: messages and bytes, as far as each is limited.
+
+    A message passes when both have room for it, and then uses both.
+    """
+
+    __slots__ = ("_valves", "held_by")
+
+    def __init__(self) -> None:
+        self._valves: dict[Unit, Valve] = {}
+        #: The units of which there was not enough when somebody had to wait last.
+        self.held_by: frozenset[Unit] = frozenset()
+
+    def rate_of(self, unit: Unit) -> int | None:
+        """Messages or bytes per second; None is unlimited."""
+        valve = self._valves.get(unit)
+        return None if valve is None else valve.rate
+
+    def set_rate(self, unit: Unit, rate: int | None, now_ns: int) -> None:
+        """Let another rate pass from now on; None is unlimited."""
+        valve = self._valves.get(unit)
+        if rate is None:
+            self._valves.pop(unit, None)
+        elif valve is None:
+            self._valves[unit] = Valve(rate, now_ns)
+        else:
+            valve.set_rate(rate, now_ns)
+
+    def admit(self, waiting: int, message_bytes: int, now_ns: int) -> int:
+        """Let pass what may pass of the messages that waited in the step that ends now."""
+        sizes = {unit: 1 if unit is Unit.MESSAGES else message_bytes for unit in self._valves}
+        fits = {unit: valve.fits(sizes[unit], now_ns) for unit, valve in self._valves.items()}
+        admitted = min([waiting, *fits.values()])
+        for unit, valve in self._valves.items():
+            valve.take(admitted * sizes[unit], now_ns)
+        if admitted < waiting:
+            self.held_by = frozenset(unit for unit, room in fits.items() if room == admitted)
+        return admitted
 
 
 def _tokens(rate: int, duration_ns: int) -> int:

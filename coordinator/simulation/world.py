@@ -11,11 +11,21 @@ generator of its own, so that one more report does not change who sends when.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from coordinator.core.events import Event, UsageReportReceived
-from coordinator.core.model import NANOS_PER_SECOND, Rates, ResourceGroup, UsageReport
+from coordinator.core.model import (
+    DIMENSIONS_OF,
+    NANOS_PER_SECOND,
+    Dimension,
+    Key,
+    MonitoringClass,
+    Rates,
+    ResourceGroup,
+    Unit,
+    UsageReport,
+)
 from coordinator.core.settings import CoreSettings
 from coordinator.simulation.host import Host
 from coordinator.simulation.invariants import (
@@ -28,7 +38,7 @@ from coordinator.simulation.invariants import (
     check_core,
 )
 from coordinator.simulation.network import Conditions, Network
-from coordinator.simulation.recording import Recording
+from coordinator.simulation.recording import Passed, Recording
 from coordinator.simulation.schedule import Schedule
 from coordinator.simulation.traffic import Load, Source
 from coordinator.simulation.valve import STEP_NS
@@ -65,41 +75,55 @@ class World:
         self._definitions: dict[str, ResourceGroup] = {}
         #: Definitions that somebody may still go by, by group, the newest not included.
         self._outgoing: dict[str, list[ResourceGroup]] = {}
-        self._sums: dict[str, int] = {}
-        self._crashes: dict[str, list[int]] = {}
+        self._sums: dict[tuple[str, Dimension], int] = {}
+        self._crashes: dict[tuple[str, Dimension], list[int]] = {}
         self._views_checked = 0
         self.schedule.after(NANOS_PER_SECOND, self._each_second)
 
     # What a scenario does.
 
-    def define(self, name: str, limit: int, *, law: str, policy: str) -> None:
-        """Create a group, or change its limit, law or policy."""
+    def define(
+        self, name: str, limits: Rates, *, law: str, policy: str, weights: str = "equal"
+    ) -> None:
+        """Create a group, or change its limits, law, policy or weights."""
         before = self._definitions.get(name)
         if before is not None:
             self._outgoing.setdefault(name, []).append(before)
-        definition = ResourceGroup(
-            name, Rates(publish_messages=limit), law=law, overshoot_policy=policy
-        )
+        definition = ResourceGroup(name, limits, law, weights, overshoot_policy=policy)
         self._definitions[name] = self.zookeeper.define(definition)
-        self.recording.group(name).limit_changes.append((self.schedule.now_ns, limit))
+        for dimension, limit in _limited(definition):
+            record = self.recording.group(name, dimension)
+            record.limit_changes.append((self.schedule.now_ns, limit))
 
-    def limit_of(self, group: str) -> int:
-        """A group's limit as it stands in the store."""
-        return _limit(self._definitions[group])
+    def limit_of(self, group: str, dimension: Dimension = Dimension.PUBLISH_MESSAGES) -> int:
+        """A group's limit as it stands in the store; 0 when there is none."""
+        return self._definitions[group].limits.of(dimension) or 0
 
     def start(
         self,
         name: str,
-        sources: dict[str, Source],
+        sources: Mapping[str, Source],
         *,
+        dimension: Dimension = Dimension.PUBLISH_MESSAGES,
         settings: CoreSettings | None = None,
         poisson: bool = False,
         clock_ns: int = 0,
     ) -> None:
-        """Start a host at a random moment of the next step; one of that name must not be running."""
+        """Start a host at a random moment of the next step; one of that name must not be running.
+
+        Args:
+            name: its broker id.
+            sources: what its clients want, by group.
+            dimension: what the sources speak of: whose clients, and what their rates count.
+            settings: the core's.
+            poisson: messages come at random moments, not evenly.
+            clock_ns: how far its clock is ahead of the true time.
+        """
         settings = settings or CoreSettings(broker=name)
         loads = {
-            group: Load(source, _child(self._traffic) if poisson else None)
+            (group, dimension.monitoring_class): Load(
+                source, _child(self._traffic) if poisson else None, dimension.unit
+            )
             for group, source in sources.items()
         }
 
@@ -111,8 +135,8 @@ class World:
     def crash(self, name: str) -> None:
         """Kill a host; when its part is back with the others is written down."""
         self.hosts.pop(name).crash()
-        for group in self._definitions:
-            self._crashes.setdefault(group, []).append(self.schedule.now_ns)
+        for subject in self.recording.records:
+            self._crashes.setdefault(subject, []).append(self.schedule.now_ns)
 
     def restart(self, name: str, down_ns: int, *, graceful: bool = False) -> None:
         """Stop a host, with SIGKILL or in order, and start it again a while later, same traffic."""
@@ -171,21 +195,50 @@ class World:
         for listener in self.listeners:
             listener(sender, report)
 
-    def limit_changed(self, host: Host, group: str, before: int, after: int) -> None:
+    def limit_changed(
+        self, host: Host, group: str, dimension: Dimension, before: int, after: int
+    ) -> None:
         """Keep the sum of the limits in force, and hold the policy to its promise."""
-        self._sums[group] = self._sums.get(group, 0) + after - before
-        total = Sum(self._sums[group], self._known_limit(group))
-        record = self.recording.group(group)
+        subject = (group, dimension)
+        self._sums[subject] = self._sums.get(subject, 0) + after - before
+        total = Sum(self._sums[subject], self._known_limit(group, dimension))
+        record = self.recording.group(group, dimension)
         record.changes_ns.append(self.schedule.now_ns)
         if total.limit:
             record.max_sum_limits = max(record.max_sum_limits, total.in_force / total.limit)
         self._hold_to(AT_ANY_INSTANT, group, total, host.name)
-        self._note_reclaim(group, total)
+        self._note_reclaim(subject, total)
 
-    def passed(self, host: Host, group: str, admitted: int, offered: int, limit: int) -> None:
-        """Write a step of a group's traffic down."""
-        record = self.recording.group(group)
-        record.passed(host.name, self.schedule.now_ns, admitted, offered, limit)
+    def passed(self, host: Host, key: Key, load: Load, admitted: int) -> None:
+        """Write a step of a group's traffic down, in every dimension that is limited."""
+        group, monitoring_class = key
+        self.write_down(
+            host.name,
+            group,
+            monitoring_class,
+            load,
+            admitted,
+            lambda dimension: host.limit_of(group, dimension),
+        )
+
+    def write_down(
+        self,
+        broker: str,
+        group: str,
+        monitoring_class: MonitoringClass,
+        load: Load,
+        admitted: int,
+        limit_of: Callable[[Dimension], int],
+    ) -> None:
+        """Write anybody's step down, in every dimension that is limited."""
+        definition, source = self._definitions[group], load.source
+        weight = source.topics if definition.weights == "topics" else 1
+        for dimension in DIMENSIONS_OF[monitoring_class]:
+            if definition.limits.of(dimension) is None:
+                continue
+            size = 1 if dimension.unit is Unit.MESSAGES else source.message_bytes
+            step = Passed(admitted * size, load.offered * size, limit_of(dimension), weight)
+            self.recording.group(group, dimension).passed(broker, self.schedule.now_ns, step)
 
     def handled(self, host: Host, event: Event) -> None:
         """Hold the core to its invariants."""
@@ -209,34 +262,34 @@ class World:
         if broken is not None:
             raise PromiseBroken(self._where(broker, f"{group}: {broken}"))
 
-    def _known_limit(self, group: str) -> int:
-        """The largest limit of a group that any sidecar goes by."""
+    def _known_limit(self, group: str, dimension: Dimension) -> int:
+        """The largest limit of a group's dimension that any sidecar goes by."""
         newest = self._definitions[group]
         outgoing = self._outgoing.get(group)
         if not outgoing:
-            return _limit(newest)
+            return newest.limits.of(dimension) or 0
         known = {_version(host, group) for host in self.hosts.values()}
         self._outgoing[group] = [old for old in outgoing if old.configuration_version in known]
-        return max(_limit(group) for group in (newest, *self._outgoing[group]))
+        return max(each.limits.of(dimension) or 0 for each in (newest, *self._outgoing[group]))
 
-    def _note_reclaim(self, group: str, total: Sum) -> None:
-        crashes = self._crashes.get(group)
+    def _note_reclaim(self, subject: tuple[str, Dimension], total: Sum) -> None:
+        crashes = self._crashes.get(subject)
         if crashes and total.in_force * 1000 >= total.limit * _RECLAIMED_PERMILLE:
             self.recording.reclaims += [(crash, self.schedule.now_ns) for crash in crashes]
             crashes.clear()
 
     def _each_second(self) -> None:
         self.schedule.after(NANOS_PER_SECOND, self._each_second)
-        names = sorted(self._definitions)
-        if not names:
+        subjects = list(self.recording.records)
+        if not subjects:
             return
-        # One group a second: comparing everybody's view of every group would outweigh the run.
-        group = names[self._views_checked % len(names)]
+        # One a second: comparing everybody's view of every group would outweigh the run.
+        group, dimension = subjects[self._views_checked % len(subjects)]
         self._views_checked += 1
-        targets = agreed_targets(self.hosts.values(), group)
+        targets = agreed_targets(self.hosts.values(), group, dimension)
         if targets is not None:
-            most = max(self._known_limit(group), sum(targets.values()))
-            total = Sum(self._sums.get(group, 0), most)
+            most = max(self._known_limit(group, dimension), sum(targets.values()))
+            total = Sum(self._sums.get((group, dimension), 0), most)
             self._hold_to(WITH_EQUAL_VIEWS, group, total, "all views equal")
 
     def _where(self, broker: str, what: str) -> str:
@@ -248,10 +301,11 @@ def _child(root: random.Random) -> random.Random:
     return random.Random(root.getrandbits(64))  # noqa: S311  # a replayable run, no secret
 
 
-def _limit(group: ResourceGroup) -> int:
-    limit = group.limits.publish_messages
-    assert limit is not None, "every group of a simulation limits published messages"
-    return limit
+def _limited(group: ResourceGroup) -> Iterator[tuple[Dimension, int]]:
+    for dimension in Dimension:
+        limit = group.limits.of(dimension)
+        if limit is not None:
+            yield dimension, limit
 
 
 def _version(host: Host, group: str) -> int | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.core.laws import ALL_LAWS
+from coordinator.core.model import Dimension
 from coordinator.core.policies import POLICIES
 from tests.cli.conftest import Run
 
@@ -19,7 +20,7 @@ FIELDS = [
 """As design.md, section 8, lists them."""
 
 MORE_FIELDS = [
-    "time_over_1_01", "peak_overshoot_10s", "overshoot_volume", "mean_when_over", "regret",
+    "dimension", "time_over_1_01", "peak_overshoot_10s", "overshoot_volume", "mean_when_over", "regret",
     "oscillation", "changes_per_minute", "starvation_seconds", "reclaim_seconds",
     "control_bytes_out", "control_bytes_in",
 ]  # fmt: skip
@@ -68,6 +69,16 @@ def test_processes_change_no_figure(run: Run) -> None:
     words = ("simulate", "--scenario", "S5", "--loss", "0.3", "--seeds", "2", "--json", "--jobs")
 
     assert run(*words, "2").stdout == run(*words, "1").stdout
+
+
+def test_a_limit_in_bytes_can_be_run(run: Run) -> None:
+    """100 MB/s of messages of 1 kB settle as 1,000 messages per second do."""
+    words = "--scenario S1 --seeds 1 --dimension publishRateInBytes --json"
+
+    (summary,) = json.loads(run("simulate", *words.split()).stdout)
+
+    assert summary["dimension"] == "publishRateInBytes"
+    assert summary["settle_rounds"]["max"] <= 2
 
 
 def test_a_crash_says_how_soon_the_part_was_back(run: Run) -> None:
@@ -125,6 +136,7 @@ def test_a_drawing_is_one_page_that_needs_nothing_else(run: Run, tmp_path: Path)
         (("--scenario", "S99"), ["S1", "S24", "all"]),
         (("--law", "fairest"), list(ALL_LAWS)),
         (("--policy", "hasty"), list(POLICIES)),
+        (("--dimension", "bytes"), [dimension.value for dimension in Dimension]),
     ],
 )
 def test_unknown_names_are_answered_with_the_valid_ones(
@@ -150,6 +162,7 @@ def test_unknown_names_are_answered_with_the_valid_ones(
         ("--scenario", "S6", "--brokers", "1"),
         ("--seeds", "0"),
         ("--jobs", "0"),
+        ("--groups", "0"),
         ("--plot", "run.png"),
         ("--plot", "/no/such/directory/run.html"),
     ],

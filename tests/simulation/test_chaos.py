@@ -118,7 +118,7 @@ def test_after_chaos_all_is_well_again(seed: int) -> None:
     """No core raises, no promise breaks, and within 30 rounds all are active with a fair share."""
     stage = chaos(seed)
 
-    record = stage.world.run().groups[GROUP]
+    record = stage.world.run().group(GROUP)
 
     states = {name: host.state.lifecycle for name, host in stage.world.hosts.items()}
     assert states == dict.fromkeys(stage.names, Lifecycle.ACTIVE)

@@ -16,14 +16,24 @@ def series(limit: int, admitted: dict[str, list[int]], wanted: dict[str, list[in
 
 def test_fair_shares_fill_the_small_ones_first() -> None:
     """Who wants less than the level gets it all, the others are cut at one level, the idle get 0."""
-    shares = metrics.fair_shares(100, {"a": 10, "b": 500, "c": 500, "d": 0})
+    wanted = {"a": 10, "b": 500, "c": 500, "d": 0}
+
+    shares = metrics.fair_shares(100, wanted, dict.fromkeys(wanted, 1))
 
     assert shares == {"a": 10, "b": 45, "c": 45, "d": 0}
 
 
+def test_fair_shares_go_by_weight() -> None:
+    """One against three: a quarter and three quarters; to want little is to be content with it."""
+    weights = {"a": 1, "b": 3}
+
+    assert metrics.fair_shares(100, {"a": 500, "b": 500}, weights) == {"a": 25, "b": 75}
+    assert metrics.fair_shares(100, {"a": 500, "b": 60}, weights) == {"a": 40, "b": 60}
+
+
 def test_fair_shares_are_never_more_than_what_is_wanted() -> None:
     """What is left over is nobody's share."""
-    assert metrics.fair_shares(100, {"a": 10, "b": 20}) == {"a": 10, "b": 20}
+    assert metrics.fair_shares(100, {"a": 10, "b": 20}, {"a": 1, "b": 1}) == {"a": 10, "b": 20}
 
 
 def test_peak_overshoot_is_of_the_worst_window() -> None:

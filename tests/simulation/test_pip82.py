@@ -26,6 +26,6 @@ def test_an_old_broker_beside_sidecars_is_starved_and_named_so() -> None:
     """
     _, recording = perform("S23", Parameters(brokers=3))
 
-    record = recording.groups[GROUP]
+    record = recording.group(GROUP)
     last = {name: track.admitted[-1] for name, track in record.tracks.items()}
     assert last["broker-3"] < 400 < last["broker-1"]

@@ -5,18 +5,20 @@ from __future__ import annotations
 import pytest
 
 from coordinator.core.laws import ALL_LAWS
-from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates
 from coordinator.core.policies import POLICIES
-from coordinator.simulation.experiment import Figures, measure, perform
+from coordinator.simulation.experiment import Figures, measure, perform, series_of
 from coordinator.simulation.scenarios import SCENARIOS
-from coordinator.simulation.stage import WARM_UP_S, Parameters
+from coordinator.simulation.stage import GROUP, WARM_UP_S, Parameters
+from coordinator.simulation.traffic import Constant
 from coordinator.simulation.trials import run_many, settle_summary
+from coordinator.simulation.world import World
 
 LONG = {"S20", "S21"}
 QUICK = [name for name in SCENARIOS if name not in LONG]
 
 
-def figures(scenario: str, seed: int = 0, **chosen: float | str) -> Figures:
+def figures(scenario: str, seed: int = 0, **chosen: float | str | Dimension) -> Figures:
     """One run's figures of the first group."""
     parameters = Parameters(brokers=SCENARIOS[scenario].brokers, seed=seed, **chosen)  # type: ignore[arg-type]
     return measure(*perform(scenario, parameters))[0]
@@ -42,11 +44,12 @@ def test_no_promise_is_broken(scenario: str, policy: str) -> None:
 def test_every_law_can_be_told(scenario: str, policy: str) -> None:
     """Into the fifth second after the first event, those of other rate limiters too: traffic flows."""
     for law in ALL_LAWS:
-        stage = SCENARIOS[scenario].build(Parameters(brokers=3, law=law, policy=policy))
+        parameters = Parameters(brokers=3, law=law, policy=policy, groups=5)
+        stage = SCENARIOS[scenario].build(parameters)
         begin = min(stage.events, default=WARM_UP_S)
         stage.world.schedule.run_until((begin + 5) * NANOS_PER_SECOND)
 
-        (record, *_) = stage.world.recording.groups.values()
+        (record, *_) = stage.world.recording.records.values()
         assert sum(record.admitted_per_step) > 0, law
 
 
@@ -79,3 +82,42 @@ def test_what_did_not_settle_is_larger_than_everything() -> None:
     assert settle_summary([1, None, 2]) == {"median": 2, "max": None}
     assert settle_summary([3, 1]) == {"median": 1, "max": 3}
     assert settle_summary([]) == {"median": None, "max": None}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dimension", Dimension)
+def test_every_dimension_can_be_limited(dimension: Dimension) -> None:
+    """A step of demand settles alike in messages, in bytes at 100 MB/s, published and dispatched."""
+    step = figures("S3", dimension=dimension)
+
+    assert all(rounds is not None and rounds <= 2 for rounds in step.settle_rounds)
+    assert step.utilisation > 0.99
+    assert step.peak_overshoot <= 0.01
+
+
+def test_shares_go_by_topics_where_the_group_says_so() -> None:
+    """S13 ends with weights: one topic of thirteen gets a thirteenth, three get three."""
+    stage, recording = perform("S13", Parameters())
+
+    record = recording.group(GROUP)
+    last = {name: track.admitted[-1] for name, track in record.tracks.items()}
+    first, *others = stage.names
+    assert last[first] == pytest.approx(stage.limit / 13, abs=2)
+    assert all(last[name] == pytest.approx(3 * stage.limit / 13, abs=2) for name in others)
+
+
+def test_messages_and_bytes_are_both_limited_at_once() -> None:
+    """Small messages meet the one limit, large ones the other, and neither sum is above its limit."""
+    world = World(seed=1, seconds=20)
+    limits = Rates(publish_messages=1_000, publish_bytes=1_000_000)
+    world.define(GROUP, limits, law="max-min", policy="balanced")
+    for number, size in enumerate((100, 100, 10_000, 10_000)):
+        world.start(f"broker-{number}", {GROUP: Constant(5_000, message_bytes=size)})
+
+    recording = world.run()
+
+    for dimension in (Dimension.PUBLISH_MESSAGES, Dimension.PUBLISH_BYTES):
+        series = series_of(recording.group(GROUP, dimension))
+        assert all(series.total_admitted(second) <= series.limits[second] for second in range(20))
+    in_bytes = series_of(recording.group(GROUP, Dimension.PUBLISH_BYTES))
+    assert in_bytes.total_admitted(19) > 500_000

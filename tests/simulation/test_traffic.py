@@ -1,4 +1,4 @@
-"""What clients send, and what a valve lets pass of it."""
+"""What clients send, and what a limiter lets pass of it."""
 
 from __future__ import annotations
 
@@ -7,20 +7,29 @@ import statistics
 
 import pytest
 
-from coordinator.simulation.traffic import Constant, Load, OnOff, by_ratio, poisson, zipf
-from coordinator.simulation.valve import BURST_NS, STEP_NS, Valve
+from coordinator.core.model import Unit
+from coordinator.simulation.traffic import Constant, Load, OnOff, poisson, zipf
+from coordinator.simulation.valve import BURST_NS, STEP_NS, Limiter
 
 SECOND_NS = 1_000_000_000
 STEPS = SECOND_NS // STEP_NS
 
 
-def admitted_in_a_second(valve: Valve, load: Load, begin_ns: int = 0) -> int:
+def limited_to(messages: int | None = None, bytes_: int | None = None) -> Limiter:
+    """A new limiter, at the beginning of time."""
+    limiter = Limiter()
+    limiter.set_rate(Unit.MESSAGES, messages, 0)
+    limiter.set_rate(Unit.BYTES, bytes_, 0)
+    return limiter
+
+
+def admitted_in_a_second(limiter: Limiter, load: Load, begin_ns: int = 0) -> int:
     """Run a second in steps."""
     total = 0
     for step in range(1, STEPS + 1):
         now_ns = begin_ns + step * STEP_NS
         load.arrive(now_ns, STEP_NS)
-        passed = valve.admit(load.waiting, now_ns)
+        passed = limiter.admit(load.waiting, load.source.message_bytes, now_ns)
         load.waiting -= passed
         total += passed
     return total
@@ -64,10 +73,9 @@ def test_a_square_wave() -> None:
     assert [wave.rate(moment) for moment in (2, 6, 7, 11, 12)] == [9, 9, 1, 1, 9]
 
 
-def test_zipf_and_ratio_split_a_rate() -> None:
-    """The k-th part is proportional to 1/k; a ratio is a ratio."""
+def test_zipf_splits_a_rate() -> None:
+    """The k-th part is proportional to 1/k."""
     assert zipf(1_100, 3, 1.0) == [600, 300, 200]
-    assert by_ratio(1_000, (3, 7)) == [300, 700]
 
 
 @pytest.mark.parametrize("mean", [0.5, 4.0, 200.0])
@@ -81,41 +89,73 @@ def test_poisson_numbers(mean: float) -> None:
 
 
 @pytest.mark.parametrize("rate", [1, 3, 19, 21, 333, 12_345])
-def test_a_saturated_valve_passes_exactly_its_rate(rate: int) -> None:
+def test_a_saturated_limiter_passes_exactly_its_rate(rate: int) -> None:
     """Also where the rate is no whole number of tokens per step."""
-    valve, load = Valve(rate, 0), Load(Constant(10 * rate + 100))
+    limiter, load = limited_to(rate), Load(Constant(10 * rate + 100))
 
-    total = sum(admitted_in_a_second(valve, load, second * SECOND_NS) for second in range(3))
+    total = sum(admitted_in_a_second(limiter, load, second * SECOND_NS) for second in range(3))
 
     assert total in (3 * rate - 1, 3 * rate)
 
 
-def test_an_idle_valve_saves_its_burst_and_no_more() -> None:
+def test_an_idle_limiter_saves_its_burst_and_no_more() -> None:
     """After ten idle seconds a second passes the rate and 50 ms of it."""
-    valve, load = Valve(1_000, 0), Load(Constant(0))
+    limiter, load = limited_to(1_000), Load(Constant(0))
     for second in range(10):
-        admitted_in_a_second(valve, load, second * SECOND_NS)
+        admitted_in_a_second(limiter, load, second * SECOND_NS)
     load.replace(Constant(5_000))
 
-    total = admitted_in_a_second(valve, load, 10 * SECOND_NS)
+    total = admitted_in_a_second(limiter, load, 10 * SECOND_NS)
 
     assert total == 1_000 + 1_000 * BURST_NS // SECOND_NS
 
 
-def test_a_valve_of_zero_lets_nothing_pass() -> None:
+def test_a_limiter_of_zero_lets_nothing_pass() -> None:
     """Not even what had been saved."""
-    valve, load = Valve(1_000, 0), Load(Constant(0))
-    admitted_in_a_second(valve, load)
-    valve.set_rate(0, SECOND_NS)
+    limiter, load = limited_to(1_000), Load(Constant(0))
+    admitted_in_a_second(limiter, load)
+    limiter.set_rate(Unit.MESSAGES, 0, SECOND_NS)
     load.replace(Constant(1_000))
 
-    assert admitted_in_a_second(valve, load, SECOND_NS) == 0
+    assert admitted_in_a_second(limiter, load, SECOND_NS) == 0
 
 
 def test_a_new_rate_holds_at_once() -> None:
     """Halved in mid-run, a second passes half."""
-    valve, load = Valve(1_000, 0), Load(Constant(5_000))
-    admitted_in_a_second(valve, load)
-    valve.set_rate(500, SECOND_NS)
+    limiter, load = limited_to(1_000), Load(Constant(5_000))
+    admitted_in_a_second(limiter, load)
+    limiter.set_rate(Unit.MESSAGES, 500, SECOND_NS)
 
-    assert admitted_in_a_second(valve, load, SECOND_NS) == 500
+    assert admitted_in_a_second(limiter, load, SECOND_NS) == 500
+
+
+@pytest.mark.parametrize("size", [100, 999, 30_000])
+def test_a_byte_limit_passes_its_bytes_whatever_the_messages_size(size: int) -> None:
+    """Also messages larger than all that can be saved up: each leaves a debt that is paid first."""
+    limiter = limited_to(bytes_=100_000)
+    load = Load(Constant(10_000_000, message_bytes=size), unit=Unit.BYTES)
+
+    passed = sum(admitted_in_a_second(limiter, load, second * SECOND_NS) for second in range(30))
+
+    assert 3_000_000 - 2 * size <= passed * size <= 3_000_000 + size
+
+
+def test_the_scarcer_unit_decides_and_is_named() -> None:
+    """1,000 messages of 1,000 B per second under a limit of 500 kB/s: half, held by bytes alone."""
+    limiter, load = limited_to(1_000, 500_000), Load(Constant(1_000, message_bytes=1_000))
+
+    passed = sum(admitted_in_a_second(limiter, load, second * SECOND_NS) for second in range(4))
+
+    assert passed == 2_000
+    assert limiter.held_by == {Unit.BYTES}
+
+
+def test_a_load_of_bytes_makes_messages_of_its_size() -> None:
+    """100,000 B per second in messages of 333 B are 300 messages and a rest that is carried."""
+    load = Load(Constant(100_000, message_bytes=333), unit=Unit.BYTES)
+    total = 0
+    for step in range(1, 333 * STEPS + 1):
+        load.arrive(step * STEP_NS, STEP_NS)
+        total += load.offered
+
+    assert total == 100_000

@@ -15,7 +15,7 @@ from coordinator.simulation.experiment import perform, series_of
 from coordinator.simulation.fleet_scenarios import multiplied
 from coordinator.simulation.invariants import PromiseBroken
 from coordinator.simulation.network import Conditions
-from coordinator.simulation.recording import GroupRecord
+from coordinator.simulation.recording import GroupRecord, Passed
 from coordinator.simulation.stage import GROUP, Parameters
 from coordinator.simulation.traffic import Constant
 from coordinator.simulation.world import World
@@ -30,7 +30,7 @@ def saturated(
 ) -> World:
     """Three saturated brokers that share 900 per second."""
     world = World(seed, seconds, Conditions(loss=loss))
-    world.define(GROUP, 900, law="max-min", policy=policy)
+    world.define(GROUP, Rates(publish_messages=900), law="max-min", policy=policy)
     for name in NAMES:
         world.start(name, {GROUP: Constant(900)}, poisson=True)
     return world
@@ -52,7 +52,7 @@ def test_another_seed_is_another_run() -> None:
 
 def test_three_saturated_brokers_share_the_limit() -> None:
     """From the second second on each admits a third, to the message."""
-    record = saturated().run().groups[GROUP]
+    record = saturated().run().group(GROUP)
 
     for track in record.tracks.values():
         assert track.limits[2:] == [300] * 8
@@ -79,7 +79,7 @@ def test_a_crashed_broker_wants_and_holds_nothing() -> None:
 
     recording = world.run()
 
-    record = recording.groups[GROUP]
+    record = recording.group(GROUP)
     assert record.tracks["broker-1"].admitted[11:] == [0] * 9
     assert record.tracks["broker-1"].wanted[11:] == [0] * 9
     assert record.tracks["broker-2"].limits[-1] == 450
@@ -95,7 +95,7 @@ def test_a_paused_sidecar_loses_its_session_and_comes_back() -> None:
     first: dict[str, int | None] = {}
     world.at(4, lambda: first.update(incarnation=world.hosts["broker-1"].state.incarnation))
 
-    record = world.run().groups[GROUP]
+    record = world.run().group(GROUP)
 
     state = world.hosts["broker-1"].state
     assert state.lifecycle is Lifecycle.ACTIVE
@@ -111,7 +111,7 @@ def test_a_clock_that_jumps_makes_no_traffic() -> None:
     world = saturated(seconds=20)
     world.at(10, lambda: world.hosts["broker-1"].jump_clock(60 * SECOND_NS))
 
-    track = world.run().groups[GROUP].tracks["broker-1"]
+    track = world.run().group(GROUP).tracks["broker-1"]
 
     assert max(track.admitted[9:13]) <= 300 * 1.1 + 1
 
@@ -121,7 +121,7 @@ def test_a_restarted_broker_does_not_listen_to_its_past() -> None:
     world = saturated(seconds=25)
     world.at(10, lambda: world.restart("broker-2", SECOND_NS))
 
-    record = world.run().groups[GROUP]
+    record = world.run().group(GROUP)
 
     assert [host.state.lifecycle for host in world.hosts.values()] == [Lifecycle.ACTIVE] * 3
     assert [record.tracks[name].limits[-1] for name in NAMES] == [300] * 3
@@ -154,7 +154,7 @@ def test_eager_promises_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same mistake is no broken promise of a policy that makes none."""
     monkeypatch.setattr("coordinator.simulation.host.CoordinatorState", _Careless)
 
-    assert saturated(5, policy="eager").run().groups[GROUP].max_sum_limits == pytest.approx(3.0)
+    assert saturated(5, policy="eager").run().group(GROUP).max_sum_limits == pytest.approx(3.0)
 
 
 class _Brittle(CoordinatorState):
@@ -195,7 +195,7 @@ def test_a_broken_invariant_of_the_core_ends_the_run(monkeypatch: pytest.MonkeyP
 def test_a_recording_splits_a_step_between_the_two_that_it_covers() -> None:
     """A host's step that ends 10 ms into the recording's passes a fifth there and the rest before."""
     record = GroupRecord(seconds=1)
-    record.passed("a", now_ns=60_000_001, admitted=100, offered=100, limit=5)
+    record.passed("a", 60_000_001, Passed(admitted=100, wanted=100, limit=5))
 
     assert record.admitted_per_step[:2] == [80, 20]
     assert series_of(record).admitted["a"] == [100]
