@@ -13,7 +13,17 @@ from admin_api.backend import AdminBackend
 from admin_api.body import refuse_large_body
 from admin_api.names import KeepEncodedSeparators
 from admin_api.request_rate import RequestRate
-from admin_api.routes import attachments, audit, groups, metrics, quota, relay, sidecar
+from admin_api.routes import (
+    attachments,
+    audit,
+    gate,
+    groups,
+    metrics,
+    quota,
+    relay,
+    sidecar,
+    topics,
+)
 from admin_api.routes.callers import identified
 
 _DESCRIPTION = """\
@@ -34,8 +44,8 @@ def create_app(backend: AdminBackend) -> FastAPI:
     )
     app.state.backend = backend
     guarded = (
-        groups.router, attachments.router, quota.router, sidecar.router, audit.router,
-        metrics.router,
+        groups.router, attachments.router, quota.router, topics.router, gate.router,
+        sidecar.router, audit.router, metrics.router,
     )  # fmt: skip
     for router in guarded:
         app.include_router(router, dependencies=[Depends(identified), Depends(refuse_large_body)])

@@ -7,15 +7,23 @@ fail, but may be older than the store.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from admin_api.access import Access
 from coordinator.core.events import ConnectionState
+from coordinator.core.gate_views import ConnectionFigures, GateFigures, GateLimits, HoldView
 from coordinator.core.model import Dimension
 from coordinator.core.views import Explanation, GroupView, HealthView
-from coordinator.ports import BrokerAdmin, BrokerRelay, BusHealth, Catalogue, GroupStore
+from coordinator.ports import (
+    BrokerAdmin,
+    BrokerRelay,
+    BusHealth,
+    Catalogue,
+    GroupStore,
+    TopicLimitStore,
+)
 from coordinator.totals import TrafficTotals
 
 
@@ -56,46 +64,23 @@ class Views(Protocol):
         ...
 
 
-class GateFigures(Protocol):
-    """The gate at one moment, as coordinator.gate.proxy.GateFigures explains it."""
-
-    @property
-    def connections(self) -> int: ...  # noqa: D102 - explained there, as all of these
-    @property
-    def producers(self) -> int: ...  # noqa: D102
-    @property
-    def consumers(self) -> int: ...  # noqa: D102
-    @property
-    def waiting_producers(self) -> int: ...  # noqa: D102
-    @property
-    def waiting_consumers(self) -> int: ...  # noqa: D102
-    @property
-    def withheld_permits(self) -> int: ...  # noqa: D102
-    @property
-    def held_frames(self) -> int: ...  # noqa: D102
-    @property
-    def held_bytes(self) -> int: ...  # noqa: D102
-    @property
-    def pauses(self) -> int: ...  # noqa: D102
-    @property
-    def keep_alive_replies(self) -> int: ...  # noqa: D102
-    @property
-    def dropped_frames(self) -> int: ...  # noqa: D102
-    @property
-    def replicated_messages(self) -> int: ...  # noqa: D102
-    @property
-    def replicated_bytes(self) -> int: ...  # noqa: D102
-    @property
-    def upstream_failures(self) -> int: ...  # noqa: D102
-    @property
-    def malformed_closes(self) -> Mapping[str, int]: ...  # noqa: D102
-
-
 class GateMeter(Protocol):
     """What the gate says of itself."""
 
     def figures(self) -> GateFigures:
         """The gate at this moment."""
+        ...
+
+    def limits(self) -> GateLimits:
+        """Its own limits in force, beside those of groups."""
+        ...
+
+    def holds(self) -> Iterable[HoldView]:
+        """What was held back, of every limit and class that held anything."""
+        ...
+
+    def connection_figures(self) -> tuple[ConnectionFigures, ...]:
+        """Every connection at this moment, the one that holds most first."""
         ...
 
 
@@ -116,6 +101,7 @@ class AdminBackend:
     """
 
     store: GroupStore
+    topic_limits: TopicLimitStore
     broker: BrokerAdmin
     views: Views
     gate: GateMeter

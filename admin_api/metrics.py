@@ -11,11 +11,10 @@ its own part), for the first `MAX_GROUPS` groups by name; how many are left out 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from prometheus_client import exposition
 from prometheus_client.core import (
-    CounterMetricFamily,
     GaugeMetricFamily,
     InfoMetricFamily,
     Metric,
@@ -24,7 +23,9 @@ from prometheus_client.core import (
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
-from admin_api.backend import AdminBackend, GateFigures
+from admin_api.backend import AdminBackend
+from admin_api.metrics_families import counter, gauge, labelled_counter
+from admin_api.metrics_gate import gate_families
 from admin_api.metrics_groups import GroupFamilies
 from coordinator import __version__
 from coordinator.core.events import ConnectionState
@@ -70,7 +71,7 @@ async def gather(backend: AdminBackend) -> list[Metric]:
         *_sidecar(backend.views.health()),
         *_store(catalogue, backend.views.connection(), left_out=len(names[MAX_GROUPS:])),
         *_bus(backend.bus.health()),
-        *_gate(backend.gate.figures()),
+        *gate_families(backend.gate.figures(), backend.gate.holds(), backend.gate.limits()),
         *groups,
     ]
 
@@ -91,11 +92,11 @@ def _sidecar(health: HealthView) -> Iterator[Metric]:
         "Why the sidecar is DEGRADED; several can hold at once.",
         value={trouble.name: trouble in health.troubles for trouble in Trouble},
     )
-    yield _gauge("ready", "1 when limits follow from what is known of all members.", health.ready)
-    yield _gauge(
+    yield gauge("ready", "1 when limits follow from what is known of all members.", health.ready)
+    yield gauge(
         "members", "Live sidecars that this one knows, itself included.", len(health.members)
     )
-    yield _counter("rounds", "Rounds closed since the start.", health.round)
+    yield counter("rounds", "Rounds closed since the start.", health.round)
     ages = GaugeMetricFamily(
         "pulsar_quota_report_age_seconds",
         "Time since a member's last report arrived; no series before the first.",
@@ -107,7 +108,7 @@ def _sidecar(health: HealthView) -> Iterator[Metric]:
             ages.add_metric([member.broker], member.report_age_ns / _NANOS_PER_SECOND)
     yield ages
     yield _disagreements(health)
-    yield _labelled_counter(
+    yield labelled_counter(
         "reports_dropped", "Reports that were not believed.", "reason", health.reports_dropped
     )
 
@@ -133,13 +134,13 @@ def _store(
         "The connection to ZooKeeper; all 0 before the first.",
         value={state.value: state is connection for state in ConnectionState},
     )
-    yield _gauge("groups", "Resource groups in the store.", len(catalogue.groups))
-    yield _gauge(
+    yield gauge("groups", "Resource groups in the store.", len(catalogue.groups))
+    yield gauge(
         "groups_left_out",
         f"Groups without series: those after the first {MAX_GROUPS} by name.",
         left_out,
     )
-    yield _gauge(
+    yield gauge(
         "catalogue_faults", "Entries of the store that cannot be read.", len(catalogue.faults)
     )
 
@@ -151,74 +152,6 @@ def _bus(health: BusHealth) -> Iterator[Metric]:
     for topic, is_connected in sorted(health.connected.items()):
         connected.add_metric([topic], is_connected)
     yield connected
-    yield _counter("bus_sent", "Reports sent, counted per bus topic.", health.sent)
-    yield _counter("bus_received", "Payloads received, the own ones included.", health.received)
-    yield _counter("bus_dropped", "Reports not sent for want of a connection.", health.dropped)
-
-
-def _gate(figures: GateFigures) -> Iterator[Metric]:
-    yield _gauge("gate_connections", "Clients connected.", figures.connections)
-    yield _gauge("gate_producers", "Producers connected.", figures.producers)
-    yield _gauge("gate_consumers", "Consumers connected.", figures.consumers)
-    yield _gauge(
-        "gate_waiting_producers", "Producers that wait for tokens.", figures.waiting_producers
-    )
-    yield _gauge(
-        "gate_waiting_consumers", "Consumers that wait for tokens.", figures.waiting_consumers
-    )
-    yield _gauge(
-        "gate_withheld_permits", "Permits of consumers held back.", figures.withheld_permits
-    )
-    yield _gauge("gate_held_frames", "Frames held until tokens are there.", figures.held_frames)
-    yield _gauge(
-        "gate_held_bytes", "Bytes held until tokens are there.", figures.held_bytes, "bytes"
-    )
-    yield _counter(
-        "gate_pauses",
-        "How often a connection was not read because it could hold no more.",
-        figures.pauses,
-    )
-    yield _counter(
-        "gate_keep_alive_replies",
-        "PONGs sent on behalf of a paused peer.",
-        figures.keep_alive_replies,
-    )
-    yield _counter(
-        "gate_dropped_frames",
-        "Held frames dropped because their producer was closed; clients resend them.",
-        figures.dropped_frames,
-    )
-    yield _counter(
-        "gate_replicated_messages",
-        "Messages of geo-replication, which is exempt.",
-        figures.replicated_messages,
-    )
-    yield _counter(
-        "gate_replicated_bytes", "Bytes of geo-replication.", figures.replicated_bytes, "bytes"
-    )
-    yield _counter(
-        "gate_upstream_failures",
-        "How often the broker could not be reached.",
-        figures.upstream_failures,
-    )
-    yield _labelled_counter(
-        "gate_malformed_closes",
-        "Connections closed for a malformed frame.",
-        "reason",
-        figures.malformed_closes,
-    )
-
-
-def _gauge(name: str, text: str, value: float, unit: str = "") -> Metric:
-    return GaugeMetricFamily(f"pulsar_quota_{name}", text, value=value, unit=unit)
-
-
-def _counter(name: str, text: str, value: float, unit: str = "") -> Metric:
-    return CounterMetricFamily(f"pulsar_quota_{name}", text, value=value, unit=unit)
-
-
-def _labelled_counter(name: str, text: str, label: str, values: Mapping[str, int]) -> Metric:
-    family = CounterMetricFamily(f"pulsar_quota_{name}", text, labels=[label])
-    for key, value in sorted(values.items()):
-        family.add_metric([key], value)
-    return family
+    yield counter("bus_sent", "Reports sent, counted per bus topic.", health.sent)
+    yield counter("bus_received", "Payloads received, the own ones included.", health.received)
+    yield counter("bus_dropped", "Reports not sent for want of a connection.", health.dropped)

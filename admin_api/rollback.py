@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from admin_api import definitions
+from admin_api import definitions, topic_limits
 from admin_api.backend import AdminBackend
 from admin_api.definitions import Owner
 from admin_api.errors import GROUP_IN_USE, ApiError
-from coordinator.core.model import ResourceGroup
+from coordinator.core.model import Rates, ResourceGroup
+from coordinator.core.topics import TopicName
 from coordinator.ports import (
     AlreadyExists,
     AuditEntry,
@@ -20,6 +21,8 @@ from coordinator.ports import (
     InUse,
     NotFound,
     Origin,
+    TopicLimit,
+    TopicLimitStore,
     VersionConflict,
 )
 
@@ -42,6 +45,8 @@ async def roll_back(backend: AdminBackend, entry_id: int, by: Origin) -> None:
     try:
         if kind == "groups":
             await _restore_group(store, name, entry, by)
+        elif kind == "topics":
+            await _restore_topic_limit(backend.topic_limits, name, entry, by)
         else:
             tenant, _, namespace = name.partition("/")
             await _restore_attachment(store, Owner(tenant, namespace or None), entry, by)
@@ -75,6 +80,23 @@ async def _restore_attachment(
     before = entry.before if isinstance(entry.before, str) else None
     after = entry.after if isinstance(entry.after, str) else None
     await definitions.set_attachment(store, owner, before, by, expected=after)
+
+
+async def _restore_topic_limit(
+    store: TopicLimitStore, name: str, entry: AuditEntry, by: Origin
+) -> None:
+    topic = TopicName.parse(name)
+    assert topic is not None, "a subject that cannot be read is no entry"
+    before = entry.before if isinstance(entry.before, Rates) else None
+    after = entry.after if isinstance(entry.after, Rates) else None
+    current = await topic_limits.find(store, topic)
+    if after != (None if current is None else current.limits):
+        raise _changed_since(entry)
+    if before is not None:
+        version = None if current is None else current.version
+        await store.write(TopicLimit(topic, before, version), by=by)
+    elif current is not None:
+        await store.remove(current, by=by)
 
 
 def _changed_since(entry: AuditEntry) -> ApiError:

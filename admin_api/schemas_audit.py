@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import Field
 
 from admin_api.schemas import CamelModel, RatesBody
-from coordinator.core.model import ResourceGroup
+from coordinator.core.model import Rates, ResourceGroup
 from coordinator.ports import AuditEntry
 
 
@@ -21,18 +21,21 @@ class DefinitionState(RatesBody):
 
 
 class AuditBody(CamelModel):
-    """One change of a definition or an attachment."""
+    """One change of a definition, an attachment or a topic's limits."""
 
     id: int
     at_millis: int = Field(description="since 1970, by ZooKeeper's clock")
     actor: str = Field(description="the token's role, or anonymous")
     address: str = Field(description="the host that it came from")
     undoes: int | None = Field(description="the entry that it rolls back")
-    subject: str = Field(description="groups/G, tenants/T or namespaces/T/N")
-    before: DefinitionState | str | None = Field(
-        description="a definition, or the name of the group that was attached to; null = nothing"
+    subject: str = Field(
+        description="groups/G, tenants/T, namespaces/T/N or topics/DOMAIN://T/N/TOPIC"
     )
-    after: DefinitionState | str | None
+    before: DefinitionState | RatesBody | str | None = Field(
+        description="a definition, a topic's limits, or the name of the group that was attached to; "
+        "null = nothing"
+    )
+    after: DefinitionState | RatesBody | str | None
 
     @classmethod
     def of(cls, entry: AuditEntry) -> Self:
@@ -49,7 +52,11 @@ class AuditBody(CamelModel):
         )
 
 
-def _state(state: ResourceGroup | str | None) -> DefinitionState | str | None:
+def _state(
+    state: ResourceGroup | Rates | str | None,
+) -> DefinitionState | RatesBody | str | None:
+    if isinstance(state, Rates):
+        return RatesBody.limits(state)
     if not isinstance(state, ResourceGroup):
         return state
     return DefinitionState(

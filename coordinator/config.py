@@ -14,11 +14,23 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates
 from coordinator.core.settings import CoreSettings
 
 _BROKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _ADDRESS = re.compile(r"(?P<host>[^:\s]+):(?P<port>\d{1,5})")
+
+
+_UNLIMITED = -1
+_MAX_RATE = 2**63 - 1
+"""Pulsar keeps rates in a Java long."""
+
+_BROKER_RATES: Mapping[Dimension, str] = {
+    Dimension.PUBLISH_MESSAGES: "broker_publish_rate_in_msgs",
+    Dimension.PUBLISH_BYTES: "broker_publish_rate_in_bytes",
+    Dimension.DISPATCH_MESSAGES: "broker_dispatch_rate_in_msgs",
+    Dimension.DISPATCH_BYTES: "broker_dispatch_rate_in_bytes",
+}
 
 
 class ConfigError(ValueError):
@@ -72,6 +84,15 @@ class Config:
             with the number of throttled clients.
         pending_publish_requests_max: per client connection, publishes that wait for the broker's receipt;
             0 leaves that to the broker's own maxPendingPublishRequestsPerConnection.
+        broker_publish_rate_in_msgs: limit of everything that is published through this gate, beside the
+            limits of groups and topics, in messages per second; -1 is no limit, 0 lets nothing pass.
+            This and the next five are read again at SIGHUP.
+        broker_publish_rate_in_bytes: the same in bytes per second.
+        broker_dispatch_rate_in_msgs: of everything that is sent to consumers, in messages per second.
+        broker_dispatch_rate_in_bytes: the same in bytes per second.
+        subscribe_rate_per_consumer: how often one consumer (host, name and id) may subscribe per period;
+            -1 is no limit.
+        subscribe_rate_period_seconds: that period.
         hold_seconds: how long limits are held when the bus is silent; longer than the gap of about
             12 s when a bus topic's owner dies.
         drain_timeout_seconds: how long a stopping gate waits for outstanding receipts.
@@ -118,6 +139,12 @@ class Config:
     held_bytes_max: int = 8 * 1024 * 1024
     publish_buffer_bytes_max: int = 512 * 1024 * 1024
     pending_publish_requests_max: int = 0
+    broker_publish_rate_in_msgs: int = -1
+    broker_publish_rate_in_bytes: int = -1
+    broker_dispatch_rate_in_msgs: int = -1
+    broker_dispatch_rate_in_bytes: int = -1
+    subscribe_rate_per_consumer: int = -1
+    subscribe_rate_period_seconds: int = 30
     hold_seconds: float = 30.0
     drain_timeout_seconds: float = 10.0
     record_dir: str = ""
@@ -166,6 +193,7 @@ class Config:
             _check_range(
                 "pending_publish_requests_max", self.pending_publish_requests_max, 1, 1_000_000
             )
+        self._check_own_limits()
         _check_range("hold_seconds", self.hold_seconds, 1.0, 3600.0)
         _check_range("drain_timeout_seconds", self.drain_timeout_seconds, 0.0, 300.0)
         if not self.record_cluster:
@@ -179,6 +207,14 @@ class Config:
             raise ConfigError(
                 f"log_level {self.log_level!r}: use one of debug, info, warning, error"
             )
+
+    def _check_own_limits(self) -> None:
+        for name in _BROKER_RATES.values():
+            _check_range(name, getattr(self, name), _UNLIMITED, _MAX_RATE)
+        rate = self.subscribe_rate_per_consumer
+        _check_range("subscribe_rate_per_consumer", rate, _UNLIMITED, 1_000_000)
+        period = self.subscribe_rate_period_seconds
+        _check_range("subscribe_rate_period_seconds", period, 1, 86_400)
 
     def _check_gate_tls(self) -> None:
         names = ("gate_tls_listen", "gate_tls_certificate_file", "gate_tls_key_file")
@@ -214,6 +250,18 @@ class Config:
             raise ConfigError(
                 "admin_tls_certificate_file, admin_tls_key_file: name both, or neither for plain HTTP"
             )
+
+    @property
+    def broker_limits(self) -> Rates:
+        """The limits of everything that passes the gate."""
+        return Rates.from_mapping(
+            {dimension: _limit(getattr(self, name)) for dimension, name in _BROKER_RATES.items()}
+        )
+
+    @property
+    def subscribe_rate(self) -> int | None:
+        """Subscriptions of one consumer per period; None is no limit."""
+        return _limit(self.subscribe_rate_per_consumer)
 
     def core_settings(self) -> CoreSettings:
         """The part that the core needs, in its units."""
@@ -285,6 +333,10 @@ def split_address(key: str, address: str) -> tuple[str, int]:
     if match is None or int(match["port"]) > 65535:
         raise ConfigError(f"{key} {address!r}: write host:port, for example 127.0.0.1:6650")
     return match["host"], int(match["port"])
+
+
+def _limit(rate: int) -> int | None:
+    return None if rate == _UNLIMITED else rate
 
 
 def _is_loopback(host: str) -> bool:

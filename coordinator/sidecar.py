@@ -12,6 +12,7 @@ import asyncio
 import gc
 import signal
 import uuid
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,6 +31,7 @@ from coordinator.adapters.zookeeper_ledgers import ZooKeeperLedgers
 from coordinator.adapters.zookeeper_membership import ZooKeeperMembership
 from coordinator.adapters.zookeeper_session import ZooKeeperSession
 from coordinator.adapters.zookeeper_store import ZooKeeperStore
+from coordinator.adapters.zookeeper_topic_limits import ZooKeeperTopicLimits
 from coordinator.config import Config, ConfigError, split_address
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.core.state import CoordinatorState
@@ -38,6 +40,7 @@ from coordinator.gate.tls import Certificate, TlsError, TlsFiles, TlsListener
 from coordinator.logs import configure_logs
 from coordinator.ports import PortError
 from coordinator.runner import Runner
+from coordinator.topic_limits import TopicLimitCourier
 
 if TYPE_CHECKING:
     from coordinator.adapters.recorder import ParquetRecorder
@@ -48,17 +51,21 @@ _RETRY_S = 1.0
 _SECONDS_PER_DAY = 86_400
 
 
-def run(config: Config) -> int:
+def run(config: Config, reload: Callable[[], Config]) -> int:
     """Run a sidecar until it is told to stop; return its exit code.
+
+    Args:
+        config: what it is told.
+        reload: reads that again, at SIGHUP; raises ConfigError.
 
     Raises:
         ConfigError: a file or place that the configuration names cannot be used.
     """
     configure_logs(config.log_level)
-    return uvloop.run(_run(config))
+    return uvloop.run(_run(config, reload))
 
 
-async def _run(config: Config) -> int:
+async def _run(config: Config, reload: Callable[[], Config]) -> int:
     access = serving.access(config)
     async with AsyncExitStack() as stack:
         session = ZooKeeperSession(
@@ -68,6 +75,7 @@ async def _run(config: Config) -> int:
         )
         store = ZooKeeperStore(session)
         ledgers = ZooKeeperLedgers(session)
+        topic_limits = ZooKeeperTopicLimits(session)
         membership = ZooKeeperMembership(session, version=__version__)
         bus = PulsarBus(
             config.bus_service_url, config.bus_topics, listener_name=config.bus_listener_name
@@ -91,17 +99,22 @@ async def _run(config: Config) -> int:
         )
         gate = _gate(config, runner, clock)
         stop = _stop_on_signals()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, gate.refresh_certificate)
+        _limit_broker(gate, config)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _reload, gate, reload)
+        courier = TopicLimitCourier(gate, broker)
+        topic_limits.watch(courier.changed)
         stack.push_async_callback(runner.close)
         stack.push_async_callback(gate.close)
         runner.start(gate, ledgers, recorder)
-        for part in (session, store, ledgers, membership, bus):
+        for part in (session, store, ledgers, topic_limits, membership, bus):
             stack.push_async_callback(part.stop)
             await part.start()
         runner.spawn(_ensure_bus_namespaces(config, broker))
-        runner.spawn(_open_gate(runner, gate))
+        runner.spawn(courier.run())
+        runner.spawn(_open_gate(gate, runner.informed, courier.informed))
         backend = AdminBackend(
             store=store,
+            topic_limits=topic_limits,
             broker=broker,
             views=runner,
             gate=gate,
@@ -140,6 +153,23 @@ def _gate(config: Config, runner: Runner, clock: MonotonicClock) -> Gate:
         tls=_gate_tls(config),
         burst_ns=round(config.burst_seconds * NANOS_PER_SECOND),
     )
+
+
+def _limit_broker(gate: Gate, config: Config) -> None:
+    gate.set_broker_limits(config.broker_limits)
+    gate.set_subscribe_rate(config.subscribe_rate, period_s=config.subscribe_rate_period_seconds)
+
+
+def _reload(gate: Gate, reload: Callable[[], Config]) -> None:
+    """Take over what can change without a restart: certificates, the broker's limits, subscribe rate."""
+    gate.refresh_certificate()
+    try:
+        config = reload()
+    except ConfigError as error:
+        log.warning("configuration cannot be used, the old one stays", reason=str(error))
+        return
+    _limit_broker(gate, config)
+    log.info("configuration read again", broker_limits=config.broker_limits)
 
 
 def _gate_tls(config: Config) -> TlsListener | None:
@@ -199,8 +229,9 @@ def _stop_on_signals() -> asyncio.Event:
     return stop
 
 
-async def _open_gate(runner: Runner, gate: Gate) -> None:
-    await runner.informed.wait()
+async def _open_gate(gate: Gate, *informed: asyncio.Event) -> None:
+    for event in informed:
+        await event.wait()
     await gate.start()
     log.info("gate open")
 

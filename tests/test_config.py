@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from coordinator.config import Config, ConfigError, from_mapping, load
+from coordinator.core.model import Rates
 
 GOOD: dict[str, Any] = {
     "broker_id": "broker-1",
@@ -37,6 +38,15 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     assert config.bus_topics == ("non-persistent://a/b/c",)
 
 
+def test_limits_of_the_broker_are_read_as_rates() -> None:
+    """-1 is no limit, as in Pulsar, and 0 lets nothing pass."""
+    own = {"broker_publish_rate_in_msgs": 0, "broker_dispatch_rate_in_bytes": 7}
+    config = from_mapping(GOOD | own)
+
+    assert config.broker_limits == Rates(publish_messages=0, dispatch_bytes=7)
+    assert config.subscribe_rate is None
+
+
 @pytest.mark.parametrize("key", GOOD)
 def test_a_missing_key_is_named(key: str) -> None:
     """Keys without a default must be there."""
@@ -51,6 +61,9 @@ def test_a_missing_key_is_named(key: str) -> None:
         ("broker_id", "", "broker_id '': use letters"),
         ("broker_id", "a/b", "broker_id 'a/b': use letters"),
         ("broker_id", 7, "broker_id: write a str, got 7"),
+        ("broker_publish_rate_in_msgs", -2, "broker_publish_rate_in_msgs is -2: use -1 to"),
+        ("subscribe_rate_per_consumer", -2, "subscribe_rate_per_consumer is -2: use -1 to"),
+        ("subscribe_rate_period_seconds", 0, "subscribe_rate_period_seconds is 0: use 1 to"),
         ("gate_listen", "6650", "gate_listen '6650': write host:port"),
         ("gate_listen", "127.0.0.1:66500", "gate_listen '127.0.0.1:66500': write host:port"),
         (

@@ -1,10 +1,11 @@
-"""What every route needs: the backend, and the errors that the OpenAPI description mentions."""
+"""What every route needs: the backend, the errors that the OpenAPI description mentions, and pages."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, cast
+from urllib.parse import urlencode
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Response
 from pydantic import BaseModel
 
 from admin_api.backend import AdminBackend
@@ -27,3 +28,12 @@ async def _backend_of(request: Request) -> AdminBackend:
 
 
 Backend = Annotated[AdminBackend, Depends(_backend_of)]
+
+
+def link_next(
+    request: Request, response: Response, names: list[str], limit: int, last: str
+) -> None:
+    """Name the next page in a Link header (RFC 8288), if there are names after the last one shown."""
+    if names and names[-1] > last:
+        query = urlencode({"limit": limit, "after": last})
+        response.headers["Link"] = f'<{request.url.path}?{query}>; rel="next"'

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from typing import Annotated
-from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -19,7 +18,7 @@ from admin_api.backend import Views
 from admin_api.conditions import etag_of
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.names import GroupName
-from admin_api.routes.common import PROBLEMS, Backend
+from admin_api.routes.common import PROBLEMS, Backend, link_next
 from admin_api.schemas import AttachmentsBody, Definition
 from admin_api.schemas_live import ExplanationBody, GroupLimits, GroupUsage
 from coordinator.core.explain import UnknownBroker, UnknownGroup
@@ -55,7 +54,7 @@ async def list_definitions(
     catalogue = definitions.current_catalogue(backend.views)
     names = [name for name in sorted(catalogue.groups) if name > after]
     page = names[:limit]
-    _link_next(request, response, names, limit, page[-1] if page else after)
+    link_next(request, response, names, limit, page[-1] if page else after)
     attached = AttachmentsBody.by_group(catalogue.attachments, page)
     return [Definition.of(catalogue.groups[name], attached[name]) for name in page]
 
@@ -137,16 +136,8 @@ async def _page(
             rows += len(page[-1].brokers)
         after = name
         await asyncio.sleep(0)  # the gate lives on this event loop too
-    _link_next(request, response, names, limit, after)
+    link_next(request, response, names, limit, after)
     return page
-
-
-def _link_next(
-    request: Request, response: Response, names: list[str], limit: int, last: str
-) -> None:
-    if names and names[-1] > last:
-        query = urlencode({"limit": limit, "after": last})
-        response.headers["Link"] = f'<{request.url.path}?{query}>; rel="next"'
 
 
 async def _decided(

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any, Self
+from urllib.parse import quote
 
 import httpx
 
+from coordinator.core.topics import TopicName
 from coordinator.ports import Refused, StoreUnreachable
 from coordinator.wire.documents import validate_name
 
@@ -83,6 +85,18 @@ class HttpBrokerAdmin:
         """Whether the namespace exists; raises as `tenant_exists`."""
         return await self._exists(f"/namespaces/{validate_name(tenant)}/{validate_name(namespace)}")
 
+    async def partitions_of(self, topic: TopicName) -> int:
+        """How many partitions a topic has, at least 1; raises as `tenant_exists`."""
+        path = f"{validate_name(topic.tenant)}/{validate_name(topic.namespace)}"
+        path = f"/{topic.domain}/{path}/{quote(topic.local_name, safe='')}/partitions"
+        answer = await self._request("GET", path)
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            return 1
+        partitions = _partitions_in(answer)
+        if partitions is None:
+            raise StoreUnreachable(_unexpected(answer))
+        return max(1, partitions)
+
     async def ensure_bus_namespace(self, tenant: str, namespace: str) -> None:
         """Create the tenant and the namespace of the bus topics where they are missing.
 
@@ -138,6 +152,14 @@ class HttpBrokerAdmin:
             return await self._client.request(method, path, json=body)
         except httpx.HTTPError as error:
             raise StoreUnreachable(f"{method} {path}: {type(error).__name__} {error}") from error
+
+
+def _partitions_in(answer: httpx.Response) -> int | None:
+    try:
+        partitions = answer.json()["partitions"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return partitions if answer.is_success and type(partitions) is int else None
 
 
 def _unexpected(answer: httpx.Response) -> str:

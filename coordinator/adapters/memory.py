@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from coordinator.core.events import ConnectionState
 from coordinator.core.model import Member
+from coordinator.core.topics import TopicName
 from coordinator.ports import BusHealth, StoreUnreachable
 from coordinator.wire.documents import validate_name
 
@@ -207,12 +208,14 @@ class MemoryBrokerAdmin:
         answering: whether the broker answers at all.
         tenants: the tenants there are.
         namespaces: the namespaces there are, as ``tenant/namespace``.
+        partitions: partitions by topic, of those that have any.
     """
 
     def __init__(self) -> None:
         self.answering = True
         self.tenants: set[str] = set()
         self.namespaces: set[str] = set()
+        self.partitions: dict[TopicName, int] = {}
 
     async def is_answering(self) -> bool:
         """Whether the broker answers that it is ready."""
@@ -227,6 +230,11 @@ class MemoryBrokerAdmin:
         """Whether the tenant exists; raises StoreUnreachable."""
         self._check_answering()
         return validate_name(tenant) in self.tenants
+
+    async def partitions_of(self, topic: TopicName) -> int:
+        """How many partitions a topic has, at least 1; raises StoreUnreachable."""
+        self._check_answering()
+        return self.partitions.get(topic, 1)
 
     async def ensure_bus_namespace(self, tenant: str, namespace: str) -> None:
         """Create the tenant and the namespace if they are missing; raises StoreUnreachable."""

@@ -56,12 +56,12 @@ class MemoryStore:
 
     async def read_group(self, name: str) -> Versioned:
         """Read one group; raises NotFound, StoreUnreachable."""
-        self._check_reachable()
+        self.check_reachable()
         return self._find(name)
 
     async def create_group(self, group: ResourceGroup, *, by: Origin = NOBODY) -> Versioned:
         """Create a group; raises AlreadyExists, StoreUnreachable, ValueError."""
-        self._check_reachable()
+        self.check_reachable()
         encode_group(group)
         if group.name in self._groups:
             raise AlreadyExists(f"there is a resource group {group.name} already")
@@ -71,7 +71,7 @@ class MemoryStore:
         self, group: ResourceGroup, version: int, *, by: Origin = NOBODY
     ) -> Versioned:
         """Replace a definition; raises NotFound, VersionConflict, StoreUnreachable, ValueError."""
-        self._check_reachable()
+        self.check_reachable()
         encode_group(group)
         current = self._find(group.name)
         if current.version != version:
@@ -82,14 +82,14 @@ class MemoryStore:
         self, name: str, *, version: int | None = None, by: Origin = NOBODY
     ) -> None:
         """Delete a group; raises NotFound, InUse, VersionConflict, StoreUnreachable."""
-        self._check_reachable()
+        self.check_reachable()
         current = self._find(name)
         if version is not None and current.version != version:
             raise VersionConflict(f"resource group {name} was changed meanwhile")
         if name in self._tenants.values() or name in self._namespaces.values():
             raise InUse(f"resource group {name} is in use")
         del self._groups[name]
-        self._record(f"groups/{name}", current.group, None, by)
+        self.record(f"groups/{name}", current.group, None, by)
         self._tell()
 
     async def attach_tenant(
@@ -101,7 +101,7 @@ class MemoryStore:
         by: Origin = NOBODY,
     ) -> None:
         """Attach a tenant; raises NotFound, VersionConflict, StoreUnreachable, ValueError."""
-        self._check_reachable()
+        self.check_reachable()
         self._find(group)
         self._attach("tenants", self._tenants, validate_name(tenant), group, expected, by)
 
@@ -116,7 +116,7 @@ class MemoryStore:
     ) -> None:
         """Attach a namespace; raises NotFound, VersionConflict, StoreUnreachable, ValueError."""
         owner = f"{validate_name(tenant)}/{validate_name(namespace)}"
-        self._check_reachable()
+        self.check_reachable()
         self._find(group)
         self._attach("namespaces", self._namespaces, owner, group, expected, by)
 
@@ -140,13 +140,13 @@ class MemoryStore:
 
     async def audit_entries(self, limit: int, before: int | None = None) -> tuple[AuditEntry, ...]:
         """The newest entries, newest first; raises StoreUnreachable."""
-        self._check_reachable()
+        self.check_reachable()
         wanted = [entry for entry in self._trail if before is None or entry.id < before]
         return tuple(reversed(wanted[-limit:]))
 
     async def audit_entry(self, entry_id: int) -> AuditEntry:
         """One entry; raises NotFound, StoreUnreachable."""
-        self._check_reachable()
+        self.check_reachable()
         for entry in self._trail:
             if entry.id == entry_id:
                 return entry
@@ -161,7 +161,7 @@ class MemoryStore:
         expected: str | Anything | None,
         by: Origin,
     ) -> None:
-        self._check_reachable()
+        self.check_reachable()
         before = attachments.get(owner)
         if expected is not ANYTHING and before != expected:
             raise VersionConflict(f"{owner} was attached otherwise meanwhile")
@@ -171,10 +171,11 @@ class MemoryStore:
             del attachments[owner]
         else:
             attachments[owner] = group
-        self._record(f"{kind}/{owner}", before, group, by)
+        self.record(f"{kind}/{owner}", before, group, by)
         self._tell()
 
-    def _check_reachable(self) -> None:
+    def check_reachable(self) -> None:
+        """Raise StoreUnreachable if a test says so."""
         if not self.reachable:
             raise StoreUnreachable("the store was made unreachable")
 
@@ -185,14 +186,20 @@ class MemoryStore:
             raise NotFound(f"there is no resource group {name}") from error
 
     def _write(self, group: ResourceGroup, before: ResourceGroup | None, by: Origin) -> Versioned:
-        self._zxid += 1
-        written = Versioned(replace(group, configuration_version=self._zxid), self._zxid)
+        version = self.next_version()
+        written = Versioned(replace(group, configuration_version=version), version)
         self._groups[group.name] = written
-        self._record(f"groups/{group.name}", before, group, by)
+        self.record(f"groups/{group.name}", before, group, by)
         self._tell()
         return written
 
-    def _record(self, subject: str, before: State, after: State, by: Origin) -> None:
+    def next_version(self) -> int:
+        """A number that was never given before."""
+        self._zxid += 1
+        return self._zxid
+
+    def record(self, subject: str, before: State, after: State, by: Origin) -> None:
+        """Add an entry to the audit trail."""
         # Through the codec, as in ZooKeeper: what cannot be read back must not be written.
         document = encode_audit_entry(subject, before, after, by)
         at_ms = time.time_ns() // 1_000_000

@@ -9,7 +9,7 @@ import typer
 
 from coordinator.cli.configuration import Settings, load_or_refuse
 from coordinator.cli.failures import WrongUse
-from coordinator.config import ConfigError
+from coordinator.config import ConfigError, load
 
 
 def sidecar(
@@ -22,7 +22,7 @@ def sidecar(
 
     loaded = load_or_refuse(config, settings)
     try:
-        exit_code = run(loaded)
+        exit_code = run(loaded, lambda: load(config, settings or ()))
     except ConfigError as error:
         raise WrongUse(str(error)) from error
     raise typer.Exit(exit_code)

@@ -4,7 +4,6 @@ Everything in here but ``connection`` and ``proxy`` is pure: bytes in, bytes out
 """
 
 from coordinator.gate.counters import GateListener
-from coordinator.gate.figures import ConnectionFigures, GateFigures
 from coordinator.gate.proxy import Gate
 
-__all__ = ["ConnectionFigures", "Gate", "GateFigures", "GateListener"]
+__all__ = ["Gate", "GateListener"]

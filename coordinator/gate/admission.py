@@ -84,6 +84,11 @@ class Waiter(Protocol):
         """Messages and bytes of the first thing held."""
         ...
 
+    @property
+    def held_since_ns(self) -> int:
+        """Since when the first thing held is held."""
+        ...
+
     def release(self) -> bool:
         """Send the first thing held on its way; tell whether there is more."""
         ...
@@ -205,6 +210,7 @@ class AdmissionQueue:
                 self._line_up(waiter, blocker, waiter.turn[1], now_ns)
                 continue
             self._charge(waiter, messages, size)
+            limiter.counter.hold_times.add(now_ns - waiter.held_since_ns)
             if self._release(waiter, messages, size):
                 waiter.turn = self._turn(waiter, limiter, next(self._numbers))
                 order.requeue_first()

@@ -10,9 +10,11 @@ held producers has hidden demand, and the length of that time is what the coordi
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Protocol
 
-from coordinator.core.model import MonitoringClass, Traffic
+from coordinator.core.gate_views import HOLD_BUCKETS_NS
+from coordinator.core.model import MonitoringClass, Traffic, Unit
 
 
 class GateListener(Protocol):
@@ -28,13 +30,16 @@ class GateListener(Protocol):
 class _Stopwatch:
     """How long something was so, in nanoseconds."""
 
-    __slots__ = ("_since_ns", "_total_ns")
+    __slots__ = ("_since_ns", "_total_ns", "starts")
 
     def __init__(self) -> None:
         self._since_ns: int | None = None
         self._total_ns = 0
+        #: How often it began.
+        self.starts = 0
 
     def set(self, *, running: bool, now_ns: int) -> None:
+        self.starts += running and self._since_ns is None
         self._total_ns += self._elapsed_ns(now_ns)
         self._since_ns = now_ns if running else None
 
@@ -50,12 +55,27 @@ class _Stopwatch:
         return 0 if self._since_ns is None else now_ns - self._since_ns
 
 
+class HoldTimes:
+    """A histogram of how long something was held; its buckets are `HOLD_BUCKETS_NS`."""
+
+    __slots__ = ("counts", "total_ns")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(HOLD_BUCKETS_NS) + 1)
+        self.total_ns = 0
+
+    def add(self, held_ns: int) -> None:
+        """Something was held so long."""
+        self.counts[bisect_left(HOLD_BUCKETS_NS, held_ns)] += 1
+        self.total_ns += held_ns
+
+
 class TrafficCounter:
     """Traffic of one group and class at this broker."""
 
     __slots__ = (
         "_bytes_held", "_collected", "_listener", "_messages_held", "_topics",
-        "bytes", "group", "messages", "monitoring_class", "participants",
+        "bytes", "group", "hold_times", "messages", "monitoring_class", "participants",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +89,8 @@ class TrafficCounter:
         self.bytes = 0
         #: Producers or consumers connected now.
         self.participants = 0
+        #: Of what had to wait for this counter's limit.
+        self.hold_times = HoldTimes()
         self._collected = (0, 0)
         self._topics: dict[str, int] = {}
         self._messages_held = _Stopwatch()
@@ -94,6 +116,11 @@ class TrafficCounter:
         """Say what the first in line waits for from now on; neither is nobody waits."""
         self._messages_held.set(running=on_messages, now_ns=now_ns)
         self._bytes_held.set(running=on_bytes, now_ns=now_ns)
+
+    @property
+    def throttles(self) -> dict[Unit, int]:
+        """How often waiting began, by what was waited for."""
+        return {Unit.MESSAGES: self._messages_held.starts, Unit.BYTES: self._bytes_held.starts}
 
     def collect(self, now_ns: int) -> Traffic | None:
         """What happened since the last time; None when nothing did and nobody is connected."""

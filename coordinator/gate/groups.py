@@ -7,13 +7,16 @@ then its traffic is counted for that group and not limited.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from coordinator.core.gate_views import HoldView, TopicLimitView
 from coordinator.core.model import Attachments, Dimension, MonitoringClass, Rates, Traffic
+from coordinator.core.topics import TopicName
 from coordinator.gate.counters import GateListener, TrafficCounter
 from coordinator.gate.dispatch import DispatchLimiter
 from coordinator.gate.limiter import BURST_NS, PublishLimiter
 from coordinator.gate.subscribing import SubscribeRate
 from coordinator.gate.throttle import ThrottleReason
-from coordinator.gate.topics import TopicName
 
 
 class Group:
@@ -33,6 +36,20 @@ class Group:
         self.dispatch = TrafficCounter(name, MonitoringClass.DISPATCH, listener)
         self.publish_limiter = PublishLimiter(self.publish, burst_ns=burst_ns, reason=reason)
         self.dispatch_limiter = DispatchLimiter(self.dispatch, burst_ns=burst_ns, reason=reason)
+
+    def holds(self) -> Iterator[HoldView]:
+        """What was held back, if anything was."""
+        for limiter in (self.publish_limiter, self.dispatch_limiter):
+            counter = limiter.counter
+            if any(counter.hold_times.counts) or any(counter.throttles.values()):
+                yield HoldView(
+                    limiter.reason.value,
+                    self.name,
+                    counter.monitoring_class,
+                    tuple(counter.hold_times.counts),
+                    counter.hold_times.total_ns,
+                    counter.throttles,
+                )
 
     def set_limits(self, limits: Rates, now_ns: int) -> None:
         """Limit from now on."""
@@ -62,16 +79,19 @@ class Scopes:
     def __init__(self, burst_ns: int) -> None:
         self._burst_ns = burst_ns
         self._broker: Group | None = None
+        #: The rates of the whole broker.
+        self.broker = Rates()
         #: Rates and number of partitions, by the topic's name without its partition.
         self._limits: dict[str, tuple[Rates, int]] = {}
-        #: What was asked for so far of the topics that have limits, at most one per partition.
-        self._topics: dict[tuple[str, int], Group] = {}
+        #: Those of their partitions that were asked for so far, by index.
+        self._topics: dict[str, dict[int, Group]] = {}
 
     def set_broker(self, rates: Rates, now_ns: int) -> tuple[Group, ...]:
         """Limit the whole broker; return what changed. Rates that are all unlimited end it."""
         changed = self._broker or self._make("broker", ThrottleReason.BROKER_LIMIT)
         changed.set_limits(rates, now_ns)
         self._broker = None if rates == Rates() else changed
+        self.broker = rates
         return (changed,)
 
     def set_topic(
@@ -79,31 +99,54 @@ class Scopes:
     ) -> tuple[Group, ...]:
         """Limit a topic; return what changed. Rates that are all unlimited end it."""
         key = str(topic.split_partition()[0])
-        changed = tuple(name for name in self._topics if name[0] == key)
-        groups = tuple(self._topics.pop(name) for name in changed)
-        for group in groups:
-            group.set_limits(Rates(), now_ns)
         if rates == Rates():
             self._limits.pop(key, None)
+            parts = self._topics.pop(key, {})
         else:
             self._limits[key] = (rates, partitions)
-        return groups
+            parts = self._topics.get(key, {})
+        for index, group in parts.items():
+            group.set_limits(part_of(rates, index, partitions), now_ns)
+        return tuple(parts.values())
 
     def of(self, topic: TopicName, now_ns: int) -> tuple[Group, ...]:
         """What a topic counts against beside its resource groups."""
         broker = () if self._broker is None else (self._broker,)
+        if not self._limits:
+            return broker
         base, index = topic.split_partition()
         key = str(base)
         if key not in self._limits:
             return broker
         rates, partitions = self._limits[key]
+        parts = self._topics.setdefault(key, {})
         # Partitions that nobody told us of share a limiter, so that names cannot pile up here.
         index = min(index, partitions)
-        group = self._topics.get((key, index))
+        group = parts.get(index)
         if group is None:
-            group = self._topics[key, index] = self._make(key, ThrottleReason.TOPIC_LIMIT)
+            group = parts[index] = self._make(key, ThrottleReason.TOPIC_LIMIT)
             group.set_limits(part_of(rates, index, partitions), now_ns)
         return (group, *broker)
+
+    @property
+    def topics(self) -> tuple[TopicLimitView, ...]:
+        """All topics with limits, and what each partition that was asked for may pass."""
+        return tuple(
+            TopicLimitView(
+                topic,
+                rates,
+                partitions,
+                {index: part_of(rates, index, partitions) for index in self._topics.get(topic, {})},
+            )
+            for topic, (rates, partitions) in self._limits.items()
+        )
+
+    def groups(self) -> Iterator[Group]:
+        """The broker's own and those of topics."""
+        if self._broker is not None:
+            yield self._broker
+        for parts in self._topics.values():
+            yield from parts.values()
 
     def _make(self, name: str, reason: ThrottleReason) -> Group:
         return Group(name, _Nobody(), self._burst_ns, reason)
@@ -166,6 +209,11 @@ class GroupTable:
             return ()
         names = self.attachments.groups_of(name.tenant, name.namespace)
         return (*map(self.group, names), *self.scopes.of(name, now_ns))
+
+    def holds(self) -> Iterator[HoldView]:
+        """What every limit has held back, if anything."""
+        for group in (*self._groups.values(), *self.scopes.groups()):
+            yield from group.holds()
 
     def collect(self, now_ns: int) -> tuple[Traffic, ...]:
         """What every counter has to say; groups that nobody mentions any more are forgotten."""

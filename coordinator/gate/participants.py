@@ -31,6 +31,7 @@ class _HeldFrame(NamedTuple):
     frame: bytes
     messages: int
     size: int
+    since_ns: int
 
 
 class Consumer:
@@ -51,8 +52,8 @@ class Consumer:
 
     __slots__ = (
         "_entry_bytes", "_entry_messages", "_expected", "_grant", "_persistent", "_promised",
-        "_shared", "_slice", "consumer_id", "exempt", "limited", "limiters", "permits",
-        "served_until_ns", "topic", "turn", "waits_for", "withheld",
+        "_shared", "_slice", "consumer_id", "exempt", "held_since_ns", "limited", "limiters",
+        "permits", "served_until_ns", "topic", "turn", "waits_for", "withheld",
     )  # fmt: skip
 
     def __init__(
@@ -86,6 +87,8 @@ class Consumer:
         #: What its entries are like: as large as the largest of late. 0 is not known.
         self._entry_messages = 0
         self._entry_bytes = 0
+        #: When permits began to wait for tokens.
+        self.held_since_ns = 0
         self.turn: Turn = (0, 0)
         self.served_until_ns: dict[Limiter, int] = {}
         self.waits_for: Limiter | None = None
@@ -145,6 +148,7 @@ class Consumer:
             self._slice = min(2 * self._slice, self._largest_slice(queue))
         else:
             self._slice = self._largest_slice(None)
+        self.held_since_ns = now_ns
         queue.wait(self, now_ns)
 
     def _largest_slice(self, queue: AdmissionQueue | None) -> int:
@@ -256,15 +260,20 @@ class Producer:
     def _limiters_of(self, groups: tuple[Group, ...]) -> tuple[PublishLimiter, ...]:
         return () if self.exempt else tuple(group.publish_limiter for group in groups)
 
-    def hold(self, frame: bytes, messages: int, size: int) -> None:
+    @property
+    def held_since_ns(self) -> int:
+        """When the first held message came."""
+        return self.held[0].since_ns
+
+    def hold(self, frame: bytes, messages: int, size: int, now_ns: int) -> None:
         """Keep a frame behind those that are already held."""
-        self.held.append(_HeldFrame(frame, messages, size))
+        self.held.append(_HeldFrame(frame, messages, size, now_ns))
         self.held_bytes += len(frame)
 
     def next_cost(self) -> tuple[int, int]:
         """Messages and bytes of the first held message."""
-        first = self.held[0]
-        return first.messages, first.size
+        _, messages, size, _ = self.held[0]
+        return messages, size
 
     def release(self) -> bool:
         """Forward the first held message and the commands behind it; tell whether there are more."""
@@ -274,7 +283,7 @@ class Producer:
         return bool(self.held)
 
     def _forward_first(self) -> None:
-        frame, messages, _ = self.held.popleft()
+        frame, messages, _, _ = self.held.popleft()
         self.held_bytes -= len(frame)
         self.unanswered += messages > 0
         self._forward(frame, messages)

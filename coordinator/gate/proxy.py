@@ -14,19 +14,20 @@ from typing import Final
 
 import structlog
 
+from coordinator.core.gate_views import ConnectionFigures, GateFigures, GateLimits, HoldView
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, Rates, Traffic
+from coordinator.core.topics import TopicName
 from coordinator.gate.admission import AdmissionQueue
 from coordinator.gate.connection import BrokerSide, Connection
 from coordinator.gate.counters import GateListener
-from coordinator.gate.figures import ConnectionFigures, GateFigures
 from coordinator.gate.frames import MalformedFrame
 from coordinator.gate.groups import Group, GroupTable
 from coordinator.gate.limiter import BURST_NS
+from coordinator.gate.listening import Entrance
 from coordinator.gate.session import REPLICATOR_PREFIX, Session
 from coordinator.gate.tally import Tally
 from coordinator.gate.throttle import HELD_BYTES_MAX, Bounds, PublishBuffer, ThrottleReason
-from coordinator.gate.tls import HANDSHAKE_TIMEOUT_S, POLL_S, Certificate, TlsError, TlsListener
-from coordinator.gate.topics import TopicName
+from coordinator.gate.tls import TlsListener
 from coordinator.ports import Clock
 
 CONNECT_TIMEOUT_S: Final = 5.0
@@ -73,8 +74,7 @@ class Gate:
         replicator_prefix: str = REPLICATOR_PREFIX,
         tls: TlsListener | None = None,
     ) -> None:
-        self._listen_host = listen_host
-        self._listen_port = listen_port
+        self._entrance = Entrance(listen_host, listen_port, tls)
         self._upstream_host = upstream_host
         self._upstream_port = upstream_port
         self._bounds = Bounds(held_bytes_max, pending_requests_max)
@@ -88,11 +88,6 @@ class Gate:
         self._malformed_closes: Counter[str] = Counter()
         self._upstream_failures = 0
         self._warned_ns: int | None = None
-        self._server: asyncio.Server | None = None
-        self._tls = tls
-        self._certificate: Certificate | None = None
-        self._tls_server: asyncio.Server | None = None
-        self._tls_poll: asyncio.TimerHandle | None = None
         self._connections: set[Connection] = set()
         self._dialling: set[asyncio.Task[None]] = set()
         self._wake: asyncio.TimerHandle | None = None
@@ -101,12 +96,12 @@ class Gate:
     @property
     def port(self) -> int:
         """The port that the gate listens on, or is to listen on."""
-        return _port_of(self._server) or self._listen_port
+        return self._entrance.port
 
     @property
     def tls_port(self) -> int | None:
         """The port that the gate listens on with TLS; None while it does not."""
-        return _port_of(self._tls_server)
+        return self._entrance.tls_port
 
     async def start(self) -> None:
         """Accept clients.
@@ -115,46 +110,11 @@ class Gate:
             OSError: a port cannot be had.
             TlsError: the certificate cannot be used.
         """
-        if self._tls is not None:
-            await self._start_tls(self._tls)
-        self._server = await asyncio.get_running_loop().create_server(
-            lambda: Connection(self), self._listen_host, self._listen_port
-        )
-        self._listen_port = self.port
-        _log.info("gate listens", host=self._listen_host, port=self._listen_port)
-
-    async def _start_tls(self, tls: TlsListener) -> None:
-        self._certificate = Certificate(tls.files)
-        self._tls_server = await asyncio.get_running_loop().create_server(
-            lambda: Connection(self),
-            tls.host,
-            tls.port,
-            ssl=self._certificate.context,
-            ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
-        )
-        self._poll_certificate()
-        _log.info("gate listens with TLS", host=tls.host, port=self.tls_port)
-
-    def _poll_certificate(self) -> None:
-        self.refresh_certificate()
-        self._tls_poll = asyncio.get_running_loop().call_later(POLL_S, self._poll_certificate)
+        await self._entrance.open(lambda: Connection(self))
 
     def refresh_certificate(self) -> None:
         """Use the certificate that is in the files now for whoever connects from now on."""
-        if self._certificate is None:
-            return
-        try:
-            if self._certificate.refresh():
-                _log.info("certificate renewed")
-        except TlsError as error:
-            _log.error("new certificate cannot be used, the old one stays", reason=str(error))
-
-    def _stop_listening(self) -> None:
-        for server in (self._server, self._tls_server):
-            if server is not None:
-                server.close()
-        if self._tls_poll is not None:
-            self._tls_poll.cancel()
+        self._entrance.refresh_certificate()
 
     async def drain(self, timeout_s: float) -> None:
         """Accept nobody, let nothing new through, and close when everything is answered.
@@ -163,7 +123,7 @@ class Gate:
         wherever it finds its topic then. Messages that did reach the broker get their receipts first.
         So none is lost and none is doubled, unless the broker takes longer than the timeout.
         """
-        self._stop_listening()
+        self._entrance.close()
         for connection in tuple(self._connections):
             connection.drain()
         try:
@@ -176,7 +136,7 @@ class Gate:
 
     async def close(self) -> None:
         """Stop at once, whatever is under way."""
-        self._stop_listening()
+        self._entrance.close()
         for task in self._dialling:
             task.cancel()
         if self._wake is not None:
@@ -213,21 +173,18 @@ class Gate:
         now_ns = self.now_ns()
         self._scope_changed(self._groups.scopes.set_broker(limits, now_ns), now_ns)
 
-    def set_topic_limits(self, topic: str, limits: Rates, *, partitions: int = 1) -> None:
+    def set_topic_limits(self, topic: TopicName, limits: Rates, *, partitions: int = 1) -> None:
         """Limit a topic, beside the limits of its groups; no rates, no limit.
 
         The rates are those of all partitions together; each gets its part.
 
         Raises:
-            ValueError: that is no topic's name, or there are fewer than one partition.
+            ValueError: there are fewer than one partition.
         """
-        name = TopicName.parse(topic)
-        if name is None:
-            raise ValueError(f"topic {topic!r}: write persistent://tenant/namespace/topic")
         if partitions < 1:
             raise ValueError(f"partitions is {partitions}: use 1 for a topic without partitions")
         now_ns = self.now_ns()
-        changed = self._groups.scopes.set_topic(name, limits, partitions, now_ns)
+        changed = self._groups.scopes.set_topic(topic, limits, partitions, now_ns)
         self._scope_changed(changed, now_ns)
 
     def set_subscribe_rate(self, rate: int | None, *, period_s: int = 1) -> None:
@@ -287,6 +244,20 @@ class Gate:
             malformed_closes=dict(self._malformed_closes),
         )
 
+    def limits(self) -> GateLimits:
+        """The limits of the gate's own that are in force, beside those of groups."""
+        scopes, subscribing = self._groups.scopes, self._groups.subscribe_rate
+        return GateLimits(
+            broker=scopes.broker,
+            subscribe_rate=subscribing.rate,
+            subscribe_period_s=subscribing.period_s,
+            topics=scopes.topics,
+        )
+
+    def holds(self) -> Iterator[HoldView]:
+        """What was held and for how long, of every group, topic and class that had to wait."""
+        return self._groups.holds()
+
     def connection_figures(self) -> tuple[ConnectionFigures, ...]:
         """Every connection at this moment, the one that holds most first."""
         found = [
@@ -296,6 +267,8 @@ class Gate:
                 consumers=connection.session.consumers,
                 held_bytes=connection.session.held_bytes,
                 withheld_permits=connection.session.withheld_permits,
+                held_frames=connection.session.held_frames,
+                unanswered=connection.session.unanswered,
                 throttles=_by_name(connection.session.throttle.counts),
                 paused_for=tuple(r.value for r in connection.session.throttle.pausing),
             )
@@ -380,9 +353,3 @@ class Gate:
 
 def _by_name(counts: Mapping[ThrottleReason, int]) -> dict[str, int]:
     return {reason.value: count for reason, count in counts.items()}
-
-
-def _port_of(server: asyncio.Server | None) -> int | None:
-    if server is None or not server.sockets:
-        return None
-    return int(server.sockets[0].getsockname()[1])

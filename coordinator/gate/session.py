@@ -251,7 +251,7 @@ class Session:
         if not self._buffer.has_room(frame_size):
             self._buffer.when_relieved(self._released)
             return self._stop(ThrottleReason.PUBLISH_BUFFER)
-        producer.hold(data[start:frame_end], *cost)
+        producer.hold(data[start:frame_end], *cost, self._now_ns)
         self._count_held(frame_size)
         if producer.waits_for is None:
             self._queue.wait(producer, self._now_ns)

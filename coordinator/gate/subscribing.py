@@ -24,8 +24,9 @@ class SubscribeRate:
     """A limit of subscriptions per consumer; none until one is set."""
 
     def __init__(self) -> None:
-        self._rate: int | None = None
-        self._period_s = 1
+        #: Subscriptions per period, None is no limit, and the period; see ``set_rate``.
+        self.rate: int | None = None
+        self.period_s = 1
         self._buckets: OrderedDict[ConsumerKey, TokenBucket] = OrderedDict()
 
     def set_rate(self, rate: int | None, period_s: int) -> None:
@@ -38,19 +39,19 @@ class SubscribeRate:
             raise ValueError(f"subscribe rate is {rate}: use 0 or more, or None for no limit")
         if period_s < 1:
             raise ValueError(f"period is {period_s} s: use 1 or more")
-        self._rate = rate
-        self._period_s = period_s
+        self.rate = rate
+        self.period_s = period_s
         self._buckets.clear()
 
     def admits(self, consumer: ConsumerKey, now_ns: int) -> bool:
         """Whether a consumer may subscribe now; if so, it has."""
-        if self._rate is None:
+        if self.rate is None:
             return True
-        slow_ns = now_ns // self._period_s  # a bucket counts per second; a period is its second
+        slow_ns = now_ns // self.period_s  # a bucket counts per second; a period is its second
         bucket = self._buckets.get(consumer)
         if bucket is None:
             bucket = self._buckets[consumer] = TokenBucket(
-                rate=self._rate, capacity=max(1, self._rate), initial=self._rate, now_ns=slow_ns
+                rate=self.rate, capacity=max(1, self.rate), initial=self.rate, now_ns=slow_ns
             )
             if len(self._buckets) > CONSUMERS_MAX:
                 self._buckets.popitem(last=False)

@@ -27,11 +27,13 @@ from coordinator.ports.ledgers import LedgerStore
 from coordinator.ports.membership import Membership
 from coordinator.ports.recorder import Recorder, RecorderHealth
 from coordinator.ports.store import ANYTHING, Anything, Catalogue, GroupStore, Versioned
+from coordinator.ports.topics import TOPIC_LIMITS_MAX, TopicLimit, TopicLimits, TopicLimitStore
 
 __all__ = [
     "ANYTHING",
     "AUDIT_LENGTH",
     "NOBODY",
+    "TOPIC_LIMITS_MAX",
     "AlreadyExists",
     "Anything",
     "AuditEntry",
@@ -54,6 +56,9 @@ __all__ = [
     "RelayedRequest",
     "ReportBus",
     "StoreUnreachable",
+    "TopicLimit",
+    "TopicLimitStore",
+    "TopicLimits",
     "TrafficGate",
     "Unreadable",
     "VersionConflict",

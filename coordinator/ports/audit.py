@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.core.model import ResourceGroup
+from coordinator.core.model import Rates, ResourceGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +27,15 @@ NOBODY = Origin()
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One change of a definition or an attachment.
+    """One change of a definition, an attachment or a topic's limits.
 
     Args:
         id: grows with every change.
         at_ms: when, in milliseconds since 1970, by the store's own clock.
         origin: who made it.
-        subject: ``groups/G``, ``tenants/T`` or ``namespaces/T/N``.
-        before: what was there: a definition, or the name of the group that was attached to; None when
-            there was nothing, or nothing that could be read.
+        subject: ``groups/G``, ``tenants/T``, ``namespaces/T/N`` or ``topics/DOMAIN://T/N/TOPIC``.
+        before: what was there: a definition, the name of the group that was attached to, or a topic's
+            limits; None when there was nothing, or nothing that could be read.
         after: what is there since.
     """
 
@@ -43,8 +43,8 @@ class AuditEntry:
     at_ms: int
     origin: Origin
     subject: str
-    before: ResourceGroup | str | None
-    after: ResourceGroup | str | None
+    before: ResourceGroup | Rates | str | None
+    after: ResourceGroup | Rates | str | None
 
 
 AUDIT_LENGTH = 1_000

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from coordinator.core.topics import TopicName
+
 
 class BrokerAdmin(Protocol):
     """The own broker's admin REST, as far as the coordinator needs it."""
@@ -20,6 +22,14 @@ class BrokerAdmin(Protocol):
 
     async def tenant_exists(self, tenant: str) -> bool:
         """Whether the tenant exists. Raises StoreUnreachable when the broker does not say."""
+        ...
+
+    async def partitions_of(self, topic: TopicName) -> int:
+        """How many partitions a topic has; 1 if it is not partitioned, or does not exist yet.
+
+        Raises:
+            StoreUnreachable: the broker does not say.
+        """
         ...
 
 

@@ -9,22 +9,29 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from coordinator.core.model import ResourceGroup
+from coordinator.core.model import Rates, ResourceGroup
+from coordinator.core.topics import TopicName
 from coordinator.ports import AuditEntry, Origin
 from coordinator.wire.documents import (
     DocumentError,
     decode_attachment,
     decode_fields,
     decode_group,
+    decode_topic_limit,
     encode_attachment,
     encode_fields,
     encode_group,
+    encode_topic_limit,
 )
 
-_GROUPS = "groups"
-_SUBJECTS = (_GROUPS, "tenants", "namespaces")
+_SUBJECTS = ("groups", "tenants", "namespaces", "topics")
 
-State = ResourceGroup | str | None
+State = ResourceGroup | Rates | str | None
+
+
+def topic_subject(topic: TopicName) -> str:
+    """What the trail calls a topic with limits."""
+    return f"topics/{topic}"
 
 
 def encode_audit_entry(subject: str, before: State, after: State, by: Origin) -> bytes:
@@ -35,8 +42,8 @@ def encode_audit_entry(subject: str, before: State, after: State, by: Origin) ->
             "address": by.address,
             "undoes": by.undoes,
             "subject": subject,
-            "before": _encode_state(before),
-            "after": _encode_state(after),
+            "before": _encode_state(subject, before),
+            "after": _encode_state(subject, after),
         }
     )
 
@@ -49,8 +56,11 @@ def decode_audit_entry(entry_id: int, at_ms: int, data: bytes) -> AuditEntry:
     """
     fields = decode_fields(data)
     subject = _text(fields, "subject")
-    if subject.partition("/")[0] not in _SUBJECTS:
+    kind, _, name = subject.partition("/")
+    if kind not in _SUBJECTS:
         raise DocumentError(f"subject must begin with one of {', '.join(_SUBJECTS)}")
+    if kind == "topics" and TopicName.parse(name) is None:
+        raise DocumentError(f"subject must name a topic, found {name!r:.80}")
     undoes = fields.get("undoes")
     if undoes is not None and type(undoes) is not int:
         raise DocumentError(f"undoes must be a number, found {undoes!r:.80}")
@@ -64,7 +74,7 @@ def decode_audit_entry(entry_id: int, at_ms: int, data: bytes) -> AuditEntry:
     )
 
 
-def _encode_state(state: State) -> Any:
+def _encode_state(subject: str, state: State) -> Any:
     match state:
         case None:
             return None
@@ -72,6 +82,10 @@ def _encode_state(state: State) -> Any:
             return json.loads(encode_group(state))
         case str():
             return json.loads(encode_attachment(state))
+        case Rates():
+            topic = TopicName.parse(subject.partition("/")[2])
+            assert topic is not None
+            return json.loads(encode_topic_limit(topic, state))
 
 
 def _decode_state(subject: str, document: Any) -> State:
@@ -79,7 +93,13 @@ def _decode_state(subject: str, document: Any) -> State:
         return None
     data = json.dumps(document).encode()
     kind, _, name = subject.partition("/")
-    return decode_group(name, data, 0) if kind == _GROUPS else decode_attachment(data)
+    match kind:
+        case "groups":
+            return decode_group(name, data, 0)
+        case "topics":
+            return decode_topic_limit(data)
+        case _:
+            return decode_attachment(data)
 
 
 def _text(fields: dict[str, Any], key: str) -> str:

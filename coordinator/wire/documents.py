@@ -1,4 +1,4 @@
-"""The JSON documents that the store holds: groups, attachments, ledgers and members.
+"""The JSON documents that the store holds: groups, attachments, topics, ledgers and members.
 
 Every document is one JSON object with ``"schema": 1``. A reader takes what it knows and ignores other
 fields, so fields can be added without a new schema; a schema number above its own means that the
@@ -32,6 +32,7 @@ from coordinator.core.model import (
     ResourceGroup,
 )
 from coordinator.core.policies import PARTITION_POLICIES, POLICIES
+from coordinator.core.topics import TopicName
 
 SCHEMA = 1
 """The newest schema that this code understands."""
@@ -40,6 +41,7 @@ MAX_RATE = 2**63 - 1
 """Pulsar keeps rates in a Java long."""
 
 _UNLIMITED = -1
+_LOCAL_NAME_MAX = 255
 _NAME = re.compile(r"[A-Za-z0-9_.:=-]{1,255}")
 
 
@@ -67,9 +69,8 @@ def encode_group(group: ResourceGroup) -> bytes:
     Raises:
         ValueError: the definition could not be read back, so it must not be written.
     """
-    rates = {d.value: _UNLIMITED if (r := group.limits.of(d)) is None else r for d in Dimension}
     data = encode_fields(
-        rates
+        _rates_fields(group.limits)
         | {
             "law": group.law,
             "weights": group.weights,
@@ -91,7 +92,7 @@ def decode_group(name: str, data: bytes, configuration_version: int) -> Resource
     defaults = ResourceGroup(name, Rates())
     return ResourceGroup(
         name=name,
-        limits=Rates.from_mapping({d: _rate(fields, d.value) for d in Dimension}),
+        limits=_rates(fields),
         law=_choice(fields, "law", defaults.law, tuple(LAWS)),
         weights=_choice(fields, "weights", defaults.weights, tuple(WEIGHTS)),
         overshoot_policy=_choice(
@@ -116,6 +117,54 @@ def decode_attachment(data: bytes) -> str:
         DocumentError: the document is broken, newer than this code, or its group's name is no name.
     """
     return _name(_text(decode_fields(data), "group"))
+
+
+def validate_limited_topic(topic: TopicName) -> TopicName:
+    """Return a topic's name if the topic can have limits of its own.
+
+    Raises:
+        ValueError: its tenant or namespace is no name, it is one partition, or its local name
+            is too long, has a slash or is not printable.
+    """
+    validate_name(topic.tenant)
+    validate_name(topic.namespace)
+    whole = topic.split_partition()[0]
+    if whole != topic:
+        raise ValueError(f"{topic} is one partition: limit {whole}, each partition gets its part")
+    local_name = topic.local_name
+    if (
+        not local_name.isprintable()
+        or "/" in local_name
+        or not 0 < len(local_name) <= _LOCAL_NAME_MAX
+    ):
+        raise ValueError(
+            f"{topic!s:.80} is not a topic: use 1 to {_LOCAL_NAME_MAX} printable letters, no slash"
+        )
+    return topic
+
+
+def encode_topic_limit(topic: TopicName, limits: Rates) -> bytes:
+    """The document of a topic's limits; the topic's name is the node's.
+
+    Raises:
+        ValueError: the document could not be read back, so it must not be written.
+    """
+    validate_limited_topic(topic)
+    data = encode_fields(_rates_fields(limits))
+    decode_topic_limit(data)
+    return data
+
+
+def decode_topic_limit(data: bytes) -> Rates:
+    """Read the document of a topic's limits; an absent rate is unlimited.
+
+    Raises:
+        DocumentError: the document is broken, newer than this code, or limits nothing.
+    """
+    limits = _rates(decode_fields(data))
+    if limits == Rates():
+        raise DocumentError("the limits of a topic must limit something")
+    return limits
 
 
 def encode_ledger(record: LedgerRecord) -> bytes:
@@ -213,6 +262,14 @@ def _parts(values: object) -> Parts:
     if any(type(value) is not int or abs(value) > MAX_RATE for value in values):
         raise DocumentError(f"a base must have integers up to {MAX_RATE}, found {values!r:.80}")
     return (values[0], values[1], values[2], values[3])
+
+
+def _rates_fields(rates: Rates) -> dict[str, Any]:
+    return {d.value: _UNLIMITED if (r := rates.of(d)) is None else r for d in Dimension}
+
+
+def _rates(fields: dict[str, Any]) -> Rates:
+    return Rates.from_mapping({d: _rate(fields, d.value) for d in Dimension})
 
 
 def _rate(fields: dict[str, Any], key: str) -> int | None:

@@ -11,10 +11,11 @@ from prometheus_client.core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
-from admin_api import metrics
+from admin_api import metrics, metrics_gate
 from coordinator.core.agreement import Matter
+from coordinator.core.gate_views import HOLD_BUCKETS_NS, GateLimits, HoldView, TopicLimitView
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.model import MonitoringClass, Traffic
+from coordinator.core.model import MonitoringClass, Rates, Traffic, Unit
 from coordinator.core.views import DisagreementView
 from tests.admin_api.world import World
 
@@ -140,6 +141,48 @@ async def test_the_sidecar_is_told_in_numbers(client: httpx.AsyncClient, world: 
     assert (told("gate_connections"), told("gate_held_bytes")) == (1, 6)
     assert told("gate_malformed_closes", reason="too long") == 13
     assert told("catalogue_faults") == 0
+
+
+async def test_holding_back_is_told(client: httpx.AsyncClient, world: World) -> None:
+    """A histogram of hold times per limit and class, how often it began, and the gate's own limits."""
+    counts = (1, 0, 2, *(0 for _ in HOLD_BUCKETS_NS[3:]), 4)
+    times = {Unit.MESSAGES: 5, Unit.BYTES: 0}
+    world.gate.held = (
+        HoldView("resource group", "orders", MonitoringClass.PUBLISH, counts, 10**9, times),
+    )
+    topic = TopicLimitView("persistent://a/b/c", Rates(dispatch_bytes=7), 1, {})
+    world.gate.own_limits = GateLimits(Rates(publish_messages=9), None, 30, (topic,))
+
+    families = await scrape(client)
+
+    labels = {"scope": "resource group", "name": "orders", "monitoring_class": "Publish"}
+    samples = families["pulsar_quota_hold_seconds"].samples
+    buckets = {s.labels["le"]: s.value for s in samples if s.name.endswith("_bucket")}
+    assert len(buckets) == len(HOLD_BUCKETS_NS) + 1
+    assert (buckets["0.005"], buckets["0.025"], buckets["30.0"], buckets["+Inf"]) == (1, 3, 3, 7)
+    assert {s.value for s in samples if s.name.endswith("_sum")} == {1.0}
+    assert value_of(families["pulsar_quota_throttled_messages_times"], **labels) == 5
+    assert value_of(families["pulsar_quota_gate_throttles"], reason="resource group") == 16
+    (broker,) = families["pulsar_quota_gate_limit_messages_per_second"].samples
+    assert (broker.labels["scope"], broker.value) == ("broker limit", 9)
+    (of_topic,) = families["pulsar_quota_gate_limit_bytes_per_second"].samples
+    assert (of_topic.labels["name"], of_topic.value) == ("persistent://a/b/c", 7)
+
+
+async def test_topics_beyond_the_bound_are_counted(
+    client: httpx.AsyncClient, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first by name have series; nobody can fill Prometheus by limiting topics."""
+    monkeypatch.setattr(metrics_gate, "MAX_SCOPES", 2)
+    limited = Rates(publish_messages=1)
+    views = tuple(TopicLimitView(name, limited, 1, {}) for name in ("c", "a", "b"))
+    world.gate.own_limits = GateLimits(Rates(), None, 30, views)
+
+    families = await scrape(client)
+
+    samples = families["pulsar_quota_gate_limit_messages_per_second"].samples
+    assert [sample.labels["name"] for sample in samples] == ["a", "b"]
+    assert value_of(families["pulsar_quota_gate_topic_limits_left_out"]) == 1
 
 
 async def test_groups_beyond_the_bound_are_counted(

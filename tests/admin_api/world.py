@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,8 +12,10 @@ from admin_api.app import create_app
 from admin_api.backend import AdminBackend
 from coordinator.adapters.memory import MemoryBrokerAdmin, MemoryBus, MemoryTopic
 from coordinator.adapters.memory_store import MemoryStore
+from coordinator.adapters.memory_topic_limits import MemoryTopicLimits
 from coordinator.core.events import ConnectionState
 from coordinator.core.explain import UnknownBroker, UnknownGroup
+from coordinator.core.gate_views import ConnectionFigures, GateFigures, GateLimits, HoldView
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import Dimension, Rates
 from coordinator.core.views import (
@@ -100,33 +101,63 @@ class FixedViews:
         self.health_view = replace(self.health_view, **changes)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True)
-class FixedFigures:
-    """A gate's figures, each another number."""
+FIGURES = GateFigures(
+    connections=1,
+    producers=2,
+    consumers=3,
+    waiting_producers=4,
+    waiting_consumers=14,
+    withheld_permits=15,
+    held_frames=5,
+    held_bytes=6,
+    throttles={"resource group": 16},
+    refused_subscribes=17,
+    pauses=7,
+    keep_alive_replies=8,
+    dropped_frames=9,
+    replicated_messages=10,
+    replicated_bytes=11,
+    upstream_failures=12,
+    malformed_closes={"too long": 13},
+)
+"""A gate's figures, each another number."""
 
-    connections: int = 1
-    producers: int = 2
-    consumers: int = 3
-    waiting_producers: int = 4
-    waiting_consumers: int = 14
-    withheld_permits: int = 15
-    held_frames: int = 5
-    held_bytes: int = 6
-    pauses: int = 7
-    keep_alive_replies: int = 8
-    dropped_frames: int = 9
-    replicated_messages: int = 10
-    replicated_bytes: int = 11
-    upstream_failures: int = 12
-    malformed_closes: Mapping[str, int] = field(default_factory=lambda: {"too long": 13})
+CONNECTION = ConnectionFigures(
+    peer="10.1.2.3:4567",
+    producers=1,
+    consumers=2,
+    held_frames=3,
+    held_bytes=4,
+    unanswered=5,
+    withheld_permits=6,
+    throttles={"topic limit": 7},
+    paused_for=("held bytes",),
+)
 
 
+@dataclass
 class FixedGate:
-    """A gate that stands still."""
+    """A gate that stands still and shows what a test has put into it."""
 
-    def figures(self) -> FixedFigures:
+    held: tuple[HoldView, ...] = ()
+    own_limits: GateLimits = field(default_factory=lambda: GateLimits(Rates(), None, 30, ()))
+    connected: tuple[ConnectionFigures, ...] = (CONNECTION,)
+
+    def figures(self) -> GateFigures:
         """Always the same."""
-        return FixedFigures()
+        return FIGURES
+
+    def limits(self) -> GateLimits:
+        """What the test says."""
+        return self.own_limits
+
+    def holds(self) -> tuple[HoldView, ...]:
+        """What the test says."""
+        return self.held
+
+    def connection_figures(self) -> tuple[ConnectionFigures, ...]:
+        """What the test says."""
+        return self.connected
 
 
 class World:
@@ -134,6 +165,8 @@ class World:
 
     def __init__(self) -> None:
         self.store = MemoryStore()
+        self.topic_limits = MemoryTopicLimits(self.store)
+        self.gate = FixedGate()
         self.broker = MemoryBrokerAdmin()
         self.broker.tenants = {"public"}
         self.broker.namespaces = {"public/default", "public/other"}
@@ -141,9 +174,10 @@ class World:
         self.store.watch(self.views.show)
         self.backend = AdminBackend(
             store=self.store,
+            topic_limits=self.topic_limits,
             broker=self.broker,
             views=self.views,
-            gate=FixedGate(),
+            gate=self.gate,
             bus=MemoryBus(MemoryTopic()),
         )
         self.app: FastAPI = create_app(self.backend)

@@ -6,12 +6,14 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator
+from urllib.parse import quote
 
 import httpx
 import pytest
 
 from coordinator.adapters.broker_admin import HttpBrokerAdmin
 from coordinator.adapters.memory import MemoryBrokerAdmin
+from coordinator.core.topics import TopicName
 from coordinator.ports import Refused, StoreUnreachable
 from deploy.local.ports import free_block
 from deploy.local.state import Broker
@@ -39,6 +41,23 @@ async def test_what_was_never_created_does_not_exist(admin: Admin) -> None:
     """No is an answer, not an error."""
     assert not await admin.tenant_exists("no-such-tenant")
     assert not await admin.namespace_exists("no-such-tenant", "orders")
+
+
+async def test_a_topic_that_is_not_partitioned_or_not_there_has_one_partition(admin: Admin) -> None:
+    """A limit can be set before its topic exists."""
+    topic = TopicName("persistent", "public", "default", f"t {uuid.uuid4().hex}/?")
+    assert await admin.partitions_of(topic) == 1
+
+
+@pytest.mark.cluster
+async def test_a_real_broker_tells_the_partitions_of_a_topic(pulsar_broker: Broker) -> None:
+    """Also of one whose name has to be encoded."""
+    topic = TopicName("persistent", "public", "default", f"t%{uuid.uuid4().hex}")
+    path = f"/admin/v2/persistent/public/default/{quote(topic.local_name, safe='')}/partitions"
+    async with httpx.AsyncClient(base_url=pulsar_broker.web_url, trust_env=False) as client:
+        (await client.put(path, json=3)).raise_for_status()
+    async with HttpBrokerAdmin(pulsar_broker.web_url) as real:
+        assert await real.partitions_of(topic) == 3
 
 
 async def test_the_bus_namespace_exists_once_it_was_ensured_however_often(admin: Admin) -> None:

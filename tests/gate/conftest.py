@@ -10,12 +10,12 @@ import pytest
 import uvloop
 
 from coordinator.core.model import Attachments, MonitoringClass, Rates
+from coordinator.core.topics import TopicName
 from coordinator.gate.admission import AdmissionQueue
 from coordinator.gate.groups import Group, GroupTable
 from coordinator.gate.session import Session
 from coordinator.gate.tally import Tally
 from coordinator.gate.throttle import HELD_BYTES_MAX, Bounds, PublishBuffer
-from coordinator.gate.topics import TopicName
 from tests.gate import peer
 
 START_NS = 100_000_000_000

@@ -296,6 +296,7 @@ class Waits:
         self.served_until_ns: dict[Limiter, int] = {}
         self.limiters: tuple[Limiter, ...] = ()
         self.waits_for: Limiter | None = None
+        self.held_since_ns = 0
 
     def next_cost(self) -> tuple[int, int]:
         return 1, 1

@@ -13,13 +13,22 @@ from typing import Self
 import pytest
 import structlog
 
+from coordinator.core.gate_views import TopicLimitView
 from coordinator.core.model import Attachments, MonitoringClass, Rates
+from coordinator.core.topics import TopicName
 from coordinator.gate import Gate
 from coordinator.gate.tls import TlsFiles, TlsListener
 from tests.gate import peer
-from tests.gate.conftest import TOPIC, Story
+from tests.gate.conftest import MILLISECOND_NS, TOPIC, Story
 
 GROUP = Attachments({}, {"tenant/ns": "group"})
+
+
+def topic_name(name: str) -> TopicName:
+    """A topic's name, taken apart."""
+    topic = TopicName.parse(name)
+    assert topic is not None
+    return topic
 
 
 class MonotonicClock:
@@ -380,7 +389,7 @@ async def test_limits_of_topic_and_broker_are_set_and_lifted_at_once() -> None:
         client = await here.client()
         setters: list[tuple[Callable[[Rates], None], str]] = [
             (here.gate.set_broker_limits, "broker limit"),
-            (partial(here.gate.set_topic_limits, TOPIC), "topic limit"),
+            (partial(here.gate.set_topic_limits, topic_name(TOPIC)), "topic limit"),
         ]
         for number, (limit, reason) in enumerate(setters):
             limit(Rates(publish_messages=0))
@@ -411,11 +420,33 @@ async def test_a_dispatch_limit_withholds_permits_and_its_end_releases_them() ->
         assert here.gate.figures().withheld_permits == 0
 
 
-@pytest.mark.parametrize(
-    ("topic", "partitions", "message"), [("a/b", 1, "topic 'a/b'"), (TOPIC, 0, "partitions is 0")]
-)
-async def test_a_limit_of_nothing_is_refused(topic: str, partitions: int, message: str) -> None:
+async def test_a_limit_of_no_partition_is_refused() -> None:
     """With what to write instead; nothing changes."""
     async with site() as here:
-        with pytest.raises(ValueError, match=message):
-            here.gate.set_topic_limits(topic, Rates(publish_messages=0), partitions=partitions)
+        with pytest.raises(ValueError, match="partitions is 0: use 1"):
+            here.gate.set_topic_limits(topic_name(TOPIC), Rates(publish_messages=0), partitions=0)
+        assert here.gate.limits().topics == ()
+
+
+async def test_the_gate_tells_its_own_limits_and_what_they_held() -> None:
+    """Each partition's part as it is used; hold times by scope and class."""
+    async with site() as here:
+        here.gate.set_broker_limits(Rates(publish_bytes=10**6))
+        here.gate.set_subscribe_rate(5, period_s=30)
+        topic = topic_name(TOPIC)
+        here.gate.set_topic_limits(topic, Rates(publish_messages=7), partitions=4)
+        client = await here.client(producer=False)
+        client.writer.write(peer.producer(f"{TOPIC}-partition-1"))
+        await until(lambda: here.gate.figures().producers == 1)
+        client.writer.write(peer.send(1, 0))
+        await until(lambda: len(here.broker.sends()) == 1)
+
+        limits = here.gate.limits()
+        (held,) = here.gate.holds()
+
+        assert limits.broker == Rates(publish_bytes=10**6)
+        assert (limits.subscribe_rate, limits.subscribe_period_s) == (5, 30)
+        parts = {1: Rates(publish_messages=2)}
+        assert limits.topics == (TopicLimitView(TOPIC, Rates(publish_messages=7), 4, parts),)
+        assert (held.scope, held.name, sum(held.counts)) == ("topic limit", TOPIC, 1)
+        assert held.held_ns > 100 * MILLISECOND_NS

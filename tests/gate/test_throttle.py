@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from coordinator.core.model import Dimension, Rates
+from coordinator.core.topics import TopicName
 from coordinator.gate.groups import part_of
 from coordinator.gate.throttle import PublishBuffer, ThrottleReason
-from coordinator.gate.topics import TopicName
 from tests.gate import peer
 from tests.gate.conftest import TOPIC, Bench
 from tests.gate.test_admission import run

@@ -1,9 +1,18 @@
-"""What a gate says of itself: one value for the whole, and one per connection for whoever asks."""
+"""What a gate says of itself: of the whole, of what was held, of its own limits, of each connection."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
+
+from coordinator.core.model import MonitoringClass, Rates, Unit
+
+HOLD_BUCKETS_NS: Final = tuple(
+    milliseconds * 1_000_000
+    for milliseconds in (5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000)
+)
+"""Upper bounds of the histogram of hold times; from the wake interval to a client's send timeout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +66,9 @@ class ConnectionFigures:
         peer: the client's host:port.
         producers: producers connected now.
         consumers: consumers connected now.
+        held_frames: frames held now.
         held_bytes: bytes held now.
+        unanswered: publishes that the broker has and has not answered.
         withheld_permits: permits of its consumers that the broker does not have yet.
         throttles: how often each reason began to hold something back, by its name.
         paused_for: the reasons for which it is not read now.
@@ -66,7 +77,64 @@ class ConnectionFigures:
     peer: str
     producers: int
     consumers: int
+    held_frames: int
     held_bytes: int
+    unanswered: int
     withheld_permits: int
     throttles: Mapping[str, int]
     paused_for: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HoldView:
+    """What one limit has held back since the start, of one class.
+
+    Args:
+        scope: whose limit it is: "resource group", "topic limit" or "broker limit".
+        name: of the group or the topic; "broker".
+        monitoring_class: publishes, or permits of consumers.
+        counts: how many were held, by hold time: one per `HOLD_BUCKETS_NS`, and the longer ones.
+        held_ns: their hold times together.
+        throttles: how often it began to hold, by the unit that was waited for longest.
+    """
+
+    scope: str
+    name: str
+    monitoring_class: MonitoringClass
+    counts: tuple[int, ...]
+    held_ns: int
+    throttles: Mapping[Unit, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLimitView:
+    """A topic with limits of its own at this gate.
+
+    Args:
+        topic: its full name.
+        limits: of all partitions together.
+        partitions: how many there are, as far as is known here.
+        parts: index to what each partition that was used here may pass.
+    """
+
+    topic: str
+    limits: Rates
+    partitions: int
+    parts: Mapping[int, Rates]
+
+
+@dataclass(frozen=True, slots=True)
+class GateLimits:
+    """The gate's own limits, beside those of groups.
+
+    Args:
+        broker: of everything that passes this gate.
+        subscribe_rate: subscriptions of one consumer per period; None is not limited.
+        subscribe_period_s: that period.
+        topics: of single topics.
+    """
+
+    broker: Rates
+    subscribe_rate: int | None
+    subscribe_period_s: int
+    topics: tuple[TopicLimitView, ...]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.gate.topics import TopicName
+from coordinator.core.topics import TopicName
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,98 @@
+"""Limits of single topics: ``/quota/v1/{domain}/{tenant}/{namespace}/{topic}/publishRate``.
+
+Paths and bodies are those of Pulsar's topic policies below another prefix, and so is who may use them.
+Unlike Pulsar's, a limit is for all partitions of a topic together, dispatch is limited for all its
+subscriptions together, and non-persistent topics can be limited, too. Pulsar's own policies go on working
+in the broker; the strictest limit acts.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from admin_api import topic_limits
+from admin_api.backend import AdminBackend
+from admin_api.body import read_object
+from admin_api.names import NamespaceName, TenantName
+from admin_api.routes.callers import TenantAdmin
+from admin_api.routes.common import PROBLEMS, Backend, link_next
+from admin_api.schemas_topics import DispatchRate, PublishRate, TopicLimitBody, TopicRate
+from coordinator.core.model import Rates
+from coordinator.core.topics import TopicName
+
+router = APIRouter(prefix="/quota/v1", tags=["topics"], responses=PROBLEMS)
+
+MAX_PAGE = 1_000
+"""Topics in one answer."""
+
+
+async def _topic_name(
+    domain: Literal["persistent", "non-persistent"],
+    tenant: TenantName,
+    namespace: NamespaceName,
+    topic: str,
+) -> TopicName:
+    return TopicName(domain, tenant, namespace, topic)
+
+
+Topic = Annotated[TopicName, Depends(_topic_name)]
+
+
+@router.get("/topics")
+async def list_topics(
+    request: Request,
+    response: Response,
+    backend: Backend,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE, description="topics in the answer")] = MAX_PAGE,
+    after: Annotated[str, Query(description="only topics whose name comes after this one")] = "",
+) -> list[TopicLimitBody]:
+    """Every topic with limits of its own; in pages by name, see the Link header."""
+    known = backend.topic_limits.known()
+    names = [name for name in sorted(known) if name > after]
+    page = names[:limit]
+    link_next(request, response, names, limit, page[-1] if page else after)
+    return [TopicLimitBody.of(known[name]) for name in page]
+
+
+def _add_routes(path: str, rate: type[TopicRate]) -> None:
+    """GET, POST and DELETE of one pair of rates."""
+    path = "/{domain}/{tenant}/{namespace}/{topic}" + path
+    schema: dict[str, Any] = {
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": rate.model_json_schema()}},
+        }
+    }
+
+    async def read(topic: Topic, backend: Backend) -> Response:
+        """These limits of a topic; 204 when there are none."""
+        return await _read(backend, topic, rate)
+
+    async def write(topic: Topic, request: Request, backend: Backend, caller: TenantAdmin) -> None:
+        """Set these limits of a topic, for all its partitions together; -1 is not limited."""
+        wanted = rate.parse(await read_object(request))
+        await topic_limits.change(backend, topic, wanted.applied_to, caller)
+
+    async def remove(topic: Topic, backend: Backend, caller: TenantAdmin) -> None:
+        """Lift these limits of a topic."""
+        await topic_limits.change(backend, topic, rate().applied_to, caller)
+
+    silent = partial(router.api_route, path, status_code=204, response_class=Response)
+    router.get(path, responses={200: {"model": rate}, 204: {}})(read)
+    silent(methods=["POST"], openapi_extra=schema)(write)
+    silent(methods=["DELETE"])(remove)
+
+
+async def _read(backend: AdminBackend, topic: TopicName, rate: type[TopicRate]) -> Response:
+    found = await topic_limits.find(backend.topic_limits, topic)
+    body = rate.of(Rates() if found is None else found.limits)
+    if body.is_unlimited:
+        return Response(status_code=204)
+    return Response(body.model_dump_json(by_alias=True), media_type="application/json")
+
+
+_add_routes("/publishRate", PublishRate)
+_add_routes("/dispatchRate", DispatchRate)

@@ -1,0 +1,206 @@
+"""Limits of single topics, with paths and bodies of Pulsar's topic policies; the gate's own views."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import httpx
+import pytest
+
+from admin_api import topic_limits as changing
+from coordinator.core.gate_views import GateLimits, TopicLimitView
+from coordinator.core.model import Rates
+from coordinator.core.topics import TopicName
+from tests.admin_api.keys import access, token
+from tests.admin_api.world import World
+
+TOPIC = "/quota/v1/persistent/shop/eu/orders"
+NAME = TopicName("persistent", "shop", "eu", "orders")
+PUBLISH = {"publishThrottlingRateInMsg": 100, "publishThrottlingRateInByte": -1}
+DISPATCH = {
+    "dispatchThrottlingRateInMsg": -1,
+    "dispatchThrottlingRateInByte": 4096,
+    "relativeToPublishRate": False,
+    "ratePeriodInSecond": 1,
+}
+
+
+async def test_rates_are_set_read_and_lifted_as_in_pulsar(
+    client: httpx.AsyncClient, world: World
+) -> None:
+    """POST 204, GET the same again, DELETE 204; 204 also when there is nothing to read."""
+    assert (await client.get(f"{TOPIC}/publishRate")).status_code == 204
+    for path, body in (("publishRate", PUBLISH), ("dispatchRate", DISPATCH)):
+        assert (await client.post(f"{TOPIC}/{path}", json=body)).status_code == 204
+        assert (await client.get(f"{TOPIC}/{path}")).json() == body
+    assert (await world.topic_limits.read(NAME)).limits == Rates(
+        publish_messages=100, dispatch_bytes=4096
+    )
+
+    assert (await client.delete(f"{TOPIC}/publishRate")).status_code == 204
+    assert (await world.topic_limits.read(NAME)).limits == Rates(dispatch_bytes=4096)
+    assert (await client.delete(f"{TOPIC}/dispatchRate")).status_code == 204
+    assert (await client.delete(f"{TOPIC}/dispatchRate")).status_code == 204
+    assert world.topic_limits.known() == {}
+
+
+async def test_a_body_replaces_both_of_its_rates(client: httpx.AsyncClient) -> None:
+    """What is absent is not limited, as in Pulsar; "12" is 12, and other fields are ignored."""
+    await client.post(f"{TOPIC}/publishRate", json=PUBLISH)
+    body = {"publishThrottlingRateInByte": "12", "unknown": 1}
+
+    await client.post(f"{TOPIC}/publishRate", json=body)
+
+    assert (await client.get(f"{TOPIC}/publishRate")).json() == {
+        "publishThrottlingRateInMsg": -1,
+        "publishThrottlingRateInByte": 12,
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "reason"),
+    [
+        ("publishRate", {"publishThrottlingRateInMsg": -5}, "publishThrottlingRateInMsg: must be"),
+        ("publishRate", {"publishThrottlingRateInByte": 1.5}, "publishThrottlingRateInByte: must"),
+        ("dispatchRate", {"dispatchThrottlingRateInMsg": "x"}, "dispatchThrottlingRateInMsg: must"),
+        ("dispatchRate", {"ratePeriodInSecond": 2}, "ratePeriodInSecond: must be 1: rates here"),
+        ("dispatchRate", {"relativeToPublishRate": True}, "relativeToPublishRate: must be false"),
+        ("publishRate", [], "The body is an array"),
+    ],
+)
+async def test_bad_rates_are_refused_by_field(
+    client: httpx.AsyncClient, world: World, path: str, body: object, reason: str
+) -> None:
+    """And nothing changes."""
+    refused = await client.post(f"{TOPIC}/{path}", content=json.dumps(body))
+
+    assert refused.status_code == 400
+    assert refused.json()["reason"].startswith(reason)
+    assert world.topic_limits.known() == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "reason"),
+    [
+        ("persistent/shop/eu/orders-partition-3", 400, "is one partition: limit persistent://"),
+        ("persistent/shop/eu/" + "x" * 300, 400, "is not a topic"),
+        ("temporary/shop/eu/orders", 400, "domain: Input should be 'persistent' or"),
+        ("persistent/sh op/eu/orders", 412, "Tenant name is not valid"),
+        ("persistent/shop/e%2Fu/orders", 412, "Namespace name is not valid"),
+    ],
+)
+async def test_what_is_no_topic_is_refused(
+    client: httpx.AsyncClient, path: str, status: int, reason: str
+) -> None:
+    """With what to write instead."""
+    for answer in (
+        await client.post(f"/quota/v1/{path}/publishRate", json=PUBLISH),
+        await client.get(f"/quota/v1/{path}/publishRate"),
+    ):
+        assert (answer.status_code, reason in answer.json()["reason"]) == (status, True)
+
+
+async def test_topics_are_listed_in_pages(client: httpx.AsyncClient) -> None:
+    """By name, with a link to the next page."""
+    for topic in ("c", "a", "b"):
+        path = f"/quota/v1/non-persistent/shop/eu/{topic}/dispatchRate"
+        await client.post(path, json=DISPATCH)
+
+    first = await client.get("/quota/v1/topics", params={"limit": 2})
+    link = first.headers["link"].partition(";")[0].strip("<>")
+    rest = await client.get(link)
+
+    names = [row["topic"] for row in (*first.json(), *rest.json())]
+    assert names == [f"non-persistent://shop/eu/{topic}" for topic in "abc"]
+    assert rest.json()[0]["dispatchRateInBytes"] == 4096
+    assert "link" not in rest.headers
+
+
+async def test_only_admins_of_the_tenant_change_limits(world: World) -> None:
+    """As for Pulsar's own topic policies; anybody with a token may read."""
+    path = "/quota/v1/persistent/public/default/orders/publishRate"
+    for role, status in (("somebody", 403), ("alice", 204), ("admin", 204)):
+        async with world.client(token(role), access=access()) as client:
+            answer = await client.post(path, json=PUBLISH)
+            assert answer.status_code == status
+            assert (await client.get("/quota/v1/topics")).status_code == 200
+
+
+async def test_too_many_topics_are_refused(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that has limits can still be changed."""
+    monkeypatch.setattr(changing, "TOPIC_LIMITS_MAX", 1)
+    await client.post(f"{TOPIC}/publishRate", json=PUBLISH)
+
+    refused = await client.post(f"{TOPIC}2/publishRate", json=PUBLISH)
+
+    assert refused.status_code == 409
+    assert refused.json()["reason"].startswith("1 topics have limits already; remove one")
+    assert (await client.post(f"{TOPIC}/dispatchRate", json=DISPATCH)).status_code == 204
+
+
+async def test_a_change_is_rolled_back(client: httpx.AsyncClient, world: World) -> None:
+    """Set, changed, removed: each is undone once nothing came later."""
+    await client.post(f"{TOPIC}/publishRate", json=PUBLISH)
+    await client.post(f"{TOPIC}/publishRate", json={"publishThrottlingRateInMsg": 5})
+    await client.delete(f"{TOPIC}/publishRate")
+    trail = (await client.get("/quota/v1/audit")).json()
+    assert trail[0]["subject"] == "topics/persistent://shop/eu/orders"
+    assert (trail[0]["before"]["publishRateInMsgs"], trail[0]["after"]) == (5, None)
+
+    early = await client.post("/quota/v1/audit/0/rollback")
+    assert early.status_code == 409
+    for entry, expected in ((2, Rates(publish_messages=5)), (1, Rates(publish_messages=100))):
+        assert (await client.post(f"/quota/v1/audit/{entry}/rollback")).status_code == 204
+        assert (await world.topic_limits.read(NAME)).limits == expected
+    assert (await client.post("/quota/v1/audit/0/rollback")).status_code == 204
+    assert world.topic_limits.known() == {}
+
+
+async def test_the_store_is_out_of_reach(client: httpx.AsyncClient, world: World) -> None:
+    """503 and what to do."""
+    world.store.reachable = False
+
+    answer = await client.post(f"{TOPIC}/publishRate", json=PUBLISH)
+
+    assert answer.status_code == 503
+    assert "ZooKeeper is out of reach" in answer.json()["reason"]
+
+
+async def test_the_gate_tells_its_limits(client: httpx.AsyncClient, world: World) -> None:
+    """Of the broker, of subscriptions, and of each partition that was used here."""
+    parts = {0: Rates(publish_messages=4), 1: Rates(publish_messages=3)}
+    view = TopicLimitView("persistent://shop/eu/orders", Rates(publish_messages=7), 2, parts)
+    world.gate.own_limits = GateLimits(Rates(dispatch_bytes=9), 5, 30, (view,))
+
+    shown = (await client.get("/quota/v1/gate/limits")).json()
+
+    assert shown["broker"]["dispatchRateInBytes"] == 9
+    assert (shown["subscribeRatePerConsumer"], shown["subscribeRatePeriodSeconds"]) == (5, 30)
+    (topic,) = shown["topics"]
+    assert (topic["topic"], topic["partitions"], topic["publishRateInMsgs"]) == (view.topic, 2, 7)
+    told = [(part["partition"], part["publishRateInMsgs"]) for part in topic["parts"]]
+    assert told == [(0, 4), (1, 3)]
+    assert shown["topicsLeftOut"] == 0
+
+
+async def test_connections_are_told_on_demand(client: httpx.AsyncClient, world: World) -> None:
+    """Those that hold most first, and no more than asked for."""
+    (connection,) = world.gate.connected
+    world.gate.connected = (connection, replace(connection, peer="10.1.2.3:4568"))
+
+    (row,) = (await client.get("/quota/v1/gate/connections", params={"limit": 1})).json()
+
+    assert row == {
+        "peer": "10.1.2.3:4567",
+        "producers": 1,
+        "consumers": 2,
+        "heldFrames": 3,
+        "heldBytes": 4,
+        "unanswered": 5,
+        "withheldPermits": 6,
+        "throttles": {"topic limit": 7},
+        "pausedFor": ["held bytes"],
+    }
