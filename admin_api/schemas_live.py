@@ -228,6 +228,9 @@ class ExplanationBody(CamelModel):
         description="rate per unit of weight at which brokers that want more are cut; "
         "null = all get what they want"
     )
+    binds: str | None = Field(
+        description="messages or bytes: which is used up, where both are split together"
+    )
     decided_age_millis: int
     round: int
     wants: list[Want]
@@ -245,6 +248,7 @@ class ExplanationBody(CamelModel):
             target=to_wire(view.target),
             binding=view.binding,
             water_level=view.water_level,
+            binds=None if view.binds is None else view.binds.value,
             decided_age_millis=_millis(view.decided_age_ns),
             round=view.round,
             wants=[Want.of(want) for want in view.wants],

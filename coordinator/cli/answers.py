@@ -135,6 +135,7 @@ class Explanation(TypedDict):
     target: int
     binding: str
     waterLevel: int | None
+    binds: str | None
     decidedAgeMillis: int
     round: int
     wants: list[Want]

@@ -8,6 +8,9 @@
    through before the others have made room, and it is what a new incarnation starts from. So a broker
    that says nothing about a group holds exactly the reserve, and nobody has to announce that.
 3. *Law*: what is left after the reserves of those that take no part is split among the participants.
+   A group under max-min that limits both messages and bytes of a class has both split in one
+   (laws/joint.py); who is throttled in either unit is throttled in both, and uses them in the proportion
+   of its mean message size. The other laws know one unit at a time.
 4. *Policy*: how much of the target may be in force now, given what the others announce to hold.
 
 Everything here is computed from the same facts on every sidecar, so equal views give equal splits.
@@ -19,8 +22,15 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from coordinator.core.laws import ALL_LAWS, Claim
-from coordinator.core.model import Dimension, ResourceGroup, Usage
+from coordinator.core.laws import ALL_LAWS, JOINT_LAW, Allocation, Claim, JointClaim, joint_max_min
+from coordinator.core.model import (
+    DIMENSIONS_OF,
+    Dimension,
+    MonitoringClass,
+    ResourceGroup,
+    Unit,
+    Usage,
+)
 from coordinator.core.settings import CoreSettings
 from coordinator.core.usage_map import UsageMap, UsageRow
 
@@ -54,6 +64,7 @@ class Split:
         targets: what each participant should hold.
         in_force: the local limit that each participant announces to hold.
         water_level: where the greedy ones were cut; None when everybody gets what it wants.
+        binds: of a joint split of messages and bytes, the unit that is used up.
     """
 
     limit: int
@@ -63,6 +74,7 @@ class Split:
     targets: Mapping[str, int]
     in_force: Mapping[str, int]
     water_level: int | None
+    binds: Unit | None = None
 
     def target_of(self, broker: str) -> int:
         """What a member should hold."""
@@ -105,27 +117,110 @@ def split(
     Raises:
         ValueError: the group does not limit this dimension.
     """
-    limit = group.limits.of(dimension)
-    if limit is None:
+    if group.limits.of(dimension) is None:
         raise ValueError(f"{group.name} does not limit {dimension.value}")
-    reserve = reserve_of(limit, len(members), settings)
-    rows = usage.rows(group.name, dimension.monitoring_class)
+    return split_class(group, dimension.monitoring_class, members, usage, settings)[dimension]
+
+
+def split_class(
+    group: ResourceGroup,
+    monitoring_class: MonitoringClass,
+    members: Collection[str],
+    usage: UsageMap,
+    settings: CoreSettings,
+) -> dict[Dimension, Split]:
+    """Split the limits that a group has on a class; both units in one where the law can do that."""
+    rows = usage.rows(group.name, monitoring_class)
+    questions = {
+        dimension: _ask(group, dimension, limit, rows, len(members), settings)
+        for dimension in DIMENSIONS_OF[monitoring_class]
+        if (limit := group.limits.of(dimension)) is not None
+    }
+    if not rows:
+        nothing = Allocation({}, water_level=None)
+        return {dimension: asked.answered(nothing) for dimension, asked in questions.items()}
+    if group.law == JOINT_LAW and len(questions) == len(Unit):
+        return _split_jointly(questions, rows)
+    law = ALL_LAWS[group.law]
+    return {
+        dimension: asked.answered(law(asked.shared, asked.claims))
+        for dimension, asked in questions.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What the law is asked for one dimension; see Split."""
+
+    limit: int
+    reserve: int
+    idle: int
+    claims: Mapping[str, Claim]
+    in_force: Mapping[str, int]
+
+    @property
+    def shared(self) -> int:
+        """What the participants share."""
+        return self.limit - self.idle * self.reserve
+
+    def answered(self, answer: Allocation, binds: Unit | None = None) -> Split:
+        """The split that the law's answer makes of it."""
+        return Split(
+            self.limit,
+            self.reserve,
+            self.idle,
+            self.claims,
+            answer.targets,
+            self.in_force,
+            answer.water_level,
+            binds,
+        )
+
+
+def _ask(
+    group: ResourceGroup,
+    dimension: Dimension,
+    limit: int,
+    rows: Mapping[str, UsageRow],
+    members: int,
+    settings: CoreSettings,
+) -> _Question:
+    reserve = reserve_of(limit, members, settings)
     weight_of = WEIGHTS[group.weights]
     claims = {
         name: _claim(row, dimension, reserve, weight_of(row.usage)) for name, row in rows.items()
     }
     in_force = {name: _in_force(row, dimension, limit) for name, row in rows.items()}
-    idle = len(members) - len(claims)
-    if not claims:
-        return Split(limit, reserve, idle, claims, {}, in_force, water_level=None)
-    answer = ALL_LAWS[group.law](limit - idle * reserve, claims)
-    return Split(limit, reserve, idle, claims, answer.targets, in_force, answer.water_level)
+    return _Question(limit, reserve, members - len(claims), claims, in_force)
+
+
+def _split_jointly(
+    questions: Mapping[Dimension, _Question], rows: Mapping[str, UsageRow]
+) -> dict[Dimension, Split]:
+    messages, bytes_ = questions.values()
+    claims = {
+        name: _joint_claim(messages.claims[name], bytes_.claims[name], row.usage.message_size)
+        for name, row in rows.items()
+    }
+    answer = joint_max_min((messages.shared, bytes_.shared), claims)
+    return {
+        dimension: asked.answered(answer.of(dimension.unit), answer.binds)
+        for dimension, asked in questions.items()
+    }
 
 
 def _claim(row: UsageRow, dimension: Dimension, reserve: int, weight: int) -> Claim:
     demand = row.usage.demand_of(dimension.unit)
     wants = None if demand is None else max(reserve, demand)
     return Claim(wants, weight, used=row.rate_of(dimension))
+
+
+def _joint_claim(messages: Claim, bytes_: Claim, message_size: int) -> JointClaim:
+    """A demand that is hidden in one unit is hidden in both: more messages are more bytes."""
+    if messages.wants is None or bytes_.wants is None:
+        proportion = (1, message_size) if message_size else (0, 0)
+        return JointClaim(proportion, hidden=True, weight=messages.weight)
+    return JointClaim((messages.wants, bytes_.wants), weight=messages.weight)
 
 
 def _in_force(row: UsageRow, dimension: Dimension, limit: int) -> int:

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from coordinator.core.allocation import Binding, Split, reserve_of, split
+from coordinator.core.allocation import Binding, Split, reserve_of
 from coordinator.core.escrow import gifts, in_dimension, limit_of, of_dimension
 from coordinator.core.ledgers import Ledgers
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension, Member, Rates, ResourceGroup
 from coordinator.core.policies import ANNOUNCED, STRICT
 from coordinator.core.settings import CoreSettings
+from coordinator.core.splits import Splits
 from coordinator.core.trouble import Troubles, limit_in_trouble
 from coordinator.core.usage_map import UsageMap
 
@@ -38,6 +39,7 @@ class _Facts:
 
     members: Mapping[str, Member]
     usage: UsageMap
+    splits: Splits
     troubles: Troubles
     lifecycle: Lifecycle
     round: int
@@ -85,7 +87,8 @@ class Decider:
         now_ns: int,
     ) -> list[str]:
         """Decide what is due and return the groups whose limits in force changed, sorted."""
-        facts = _Facts(members, usage, troubles, lifecycle, round_, now_ns)
+        splits = Splits(members, usage, self._settings)
+        facts = _Facts(members, usage, splits, troubles, lifecycle, round_, now_ns)
         names = set(groups) if self._all_marked else self._marked & groups.keys()
         names |= {group for group, _ in self._wanted_ns}
         self._marked = set()
@@ -117,7 +120,7 @@ class Decider:
         held = min(limit, reserve if own is None else own)
         if facts.lifecycle in (Lifecycle.STARTING, Lifecycle.LEARNING):
             return Decision(min(held, reserve), Binding.RESERVE, facts.round, facts.now_ns)
-        answer = split(group, dimension, facts.members, facts.usage, self._settings)
+        answer = facts.splits.of(group, dimension)
         if facts.lifecycle is Lifecycle.ACTIVE and self._settings.broker in facts.members:
             return self._transfer(group, dimension, held, answer, facts)
         self._wanted_ns.pop((group.name, dimension), None)
@@ -201,7 +204,7 @@ class Decider:
             for name, parts in self._ledgers.holdings(group.name).items()
             if name in facts.members
         }
-        answer = split(group, dimension, facts.members, facts.usage, self._settings)
+        answer = facts.splits.of(group, dimension)
         in_force = {name: limit_of(parts, limit) for name, parts in holdings.items()}
         answer = replace(answer, in_force={**answer.in_force, **in_force})
         if facts.lifecycle is Lifecycle.ACTIVE:

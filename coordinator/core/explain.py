@@ -9,7 +9,8 @@ from __future__ import annotations
 from coordinator.core.allocation import Binding, Split, split
 from coordinator.core.decisions import Decision
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.core.model import DIMENSIONS_OF, Dimension, MonitoringClass, Rates, Unit
+from coordinator.core.model import DIMENSIONS_OF, Dimension, Rates
+from coordinator.core.sentences import sentence_of, units_sentence
 from coordinator.core.state import CoordinatorState
 from coordinator.core.views import (
     BrokerUsageView,
@@ -109,6 +110,10 @@ def explain(
     if answer is None and limit is not None:
         answer = split(group, dimension, state.members, state.usage, state.settings)
     local, binding = _limit_of(decision, answer, subject, own)
+    sentences = (
+        sentence_of(name, dimension, answer, subject, local, binding, state.troubles.all()),
+        _units_sentence(state, name, dimension, answer),
+    )
     return Explanation(
         group=name,
         dimension=dimension,
@@ -121,7 +126,8 @@ def explain(
         decided_age_ns=now_ns - decision.decided_ns,
         round=decision.round,
         wants=_wants(state, name, dimension, answer, now_ns),
-        sentence=_sentence(state, name, dimension, answer, subject, local, binding),
+        binds=answer.binds if answer is not None else None,
+        sentence=" ".join(filter(None, sentences)),
     )
 
 
@@ -132,6 +138,21 @@ def _limit_of(
         return decision.local_limit, decision.binding
     local = answer.in_force_at(subject)
     return local, answer.binding_of(subject, local)
+
+
+def _units_sentence(
+    state: CoordinatorState, name: str, dimension: Dimension, answer: Split | None
+) -> str:
+    if answer is None or answer.binds is None:
+        return ""
+    both = DIMENSIONS_OF[dimension.monitoring_class]
+    (slack,) = (one for one in both if one.unit is not answer.binds)
+    (other,) = (one for one in both if one is not dimension)
+    decided = state.decider.decisions[name, other].split
+    if decided is None:
+        return ""
+    rows = state.usage.rows(name, dimension.monitoring_class).values()
+    return units_sentence(dimension, answer, decided, sum(row.rate_of(slack) for row in rows))
 
 
 def _wants(
@@ -204,75 +225,3 @@ def _report_age_ns(state: CoordinatorState, broker: str, now_ns: int) -> int | N
         return 0
     heard_ns = state.usage.heard_ns(broker)
     return None if heard_ns is None else now_ns - heard_ns
-
-
-def _sentence(
-    state: CoordinatorState,
-    name: str,
-    dimension: Dimension,
-    answer: Split | None,
-    subject: str,
-    local: int | None,
-    binding: Binding,
-) -> str:
-    if answer is None or local is None:
-        return f"{name} does not limit {dimension.value}: {subject} lets everything through."
-    match binding:
-        case Binding.LEVEL:
-            unit = "messages" if dimension.unit is Unit.MESSAGES else "bytes"
-            sentence = (
-                f"{_cut(answer)} more {unit} than there are, so each is cut at the same level"
-                f"{_by_weight(answer, subject)}: {subject} gets {local:,}/s of the "
-                f"{answer.limit:,}/s."
-            )
-        case Binding.DEMAND:
-            sentence = (
-                f"{subject} gets what it uses and a part of what nobody uses: {local:,}/s of the "
-                f"{answer.limit:,}/s."
-            )
-        case Binding.RESERVE:
-            sentence = _reserve_sentence(name, dimension, answer, subject, local)
-        case Binding.GATE:
-            held = answer.held()
-            sentence = (
-                f"{subject} is due {answer.target_of(subject):,}/s, but {held:,} of {answer.limit:,}/s "
-                f"are still held: it stays at {local:,}/s until the others have lowered themselves."
-            )
-        case _:
-            reasons = "; ".join(trouble.value for trouble in state.troubles.all())
-            sentence = f"{subject} holds {local:,}/s: {reasons or 'it is not registered'}."
-    return sentence
-
-
-def _reserve_sentence(
-    name: str, dimension: Dimension, answer: Split, subject: str, local: int
-) -> str:
-    if subject in answer.claims:
-        return (
-            f"{subject} has just started and does not know yet what the others use: it holds "
-            f"its arrival reserve of {local:,}/s until every member has reported."
-        )
-    publish = dimension.monitoring_class is MonitoringClass.PUBLISH
-    who = "producers" if publish else "consumers"
-    return (
-        f"{subject} has no {who} of {name}: it holds the arrival reserve of {local:,}/s, which "
-        "serves the first one until the others have made room."
-    )
-
-
-def _by_weight(answer: Split, subject: str) -> str:
-    """How a weighted level is counted; nothing when everybody counts once."""
-    weights = {broker: claim.weight for broker, claim in answer.claims.items()}
-    whole = sum(weights.values())
-    if whole == len(weights):
-        return ""
-    return f" per active topic, of which {subject} has {weights[subject]:,} of {whole:,}"
-
-
-def _cut(answer: Split) -> str:
-    cut = [
-        broker
-        for broker, claim in answer.claims.items()
-        if claim.wants is None or claim.wants > answer.targets[broker]
-    ]
-    return "One broker wants" if len(cut) == 1 else f"{len(cut)} brokers want"

@@ -32,6 +32,10 @@ _RECENT_COUNTS = 2
 _USED_UP_PERMILLE = 800
 """Of a limit, over a few counts: less exact than over a round, since wakes fall between counts."""
 
+_SIZE_MOVED_PERMILLE = 50
+"""By more than this the mean size of messages must differ before it is another one: a split by it would
+follow every bit of noise."""
+
 
 class UnitMeter:
     """Messages or bytes of one group and class at this broker."""
@@ -97,7 +101,7 @@ class UnitMeter:
 class Meter:
     """One group's and class's traffic at this broker."""
 
-    __slots__ = ("bytes", "farewells", "messages", "participants", "topics")
+    __slots__ = ("bytes", "farewells", "message_size", "messages", "participants", "topics")
 
     def __init__(self, settings: CoreSettings) -> None:
         self.messages = UnitMeter(settings)
@@ -107,6 +111,19 @@ class Meter:
         self.topics = 0
         #: Reports of zero that are still owed after the last participant left.
         self.farewells = 0
+        #: Bytes per message on the average; 0 before the first message.
+        self.message_size = 0
+
+    def close_round(
+        self, elapsed_ns: int, messages_limit: int | None, bytes_limit: int | None
+    ) -> None:
+        """Turn what was counted into the round's samples and start the next round."""
+        self.messages.close_round(elapsed_ns, messages_limit)
+        self.bytes.close_round(elapsed_ns, bytes_limit)
+        if self.messages.sample:
+            size = -(-self.bytes.sample // self.messages.sample)
+            if abs(size - self.message_size) * 1000 > self.message_size * _SIZE_MOVED_PERMILLE:
+                self.message_size = size
 
     def usage(self, messages_limit: int | None, bytes_limit: int | None) -> Usage:
         """What to report now, with the limits in force."""
@@ -121,6 +138,7 @@ class Meter:
             bytes_limit=bytes_limit,
             participants=self.participants,
             topics=self.topics,
+            message_size=self.message_size if messages_limit and bytes_limit else 0,
         )
 
 
@@ -158,8 +176,7 @@ class Meters:
         """Close the round of every meter and drop those with nothing left to say."""
         for key, meter in list(self._meters.items()):
             messages_limit, bytes_limit = _limits_of(limits.get(key[0], Rates()), key[1])
-            meter.messages.close_round(elapsed_ns, messages_limit)
-            meter.bytes.close_round(elapsed_ns, bytes_limit)
+            meter.close_round(elapsed_ns, messages_limit, bytes_limit)
             idle = meter.messages.is_idle() and meter.bytes.is_idle()
             if idle and not meter.participants and not meter.farewells:
                 del self._meters[key]

@@ -246,6 +246,8 @@ class Usage:
     for how much of that time (in thousandths) a producer waited for tokens of that unit. The demands
     are the sender's estimate of what it would admit without its limit, per second; ``None`` is
     unbounded (demand.py). The limits are the ones in force at the sender; ``None`` is unlimited.
+    ``message_size`` is how many bytes a message has on the average, told where both units are limited;
+    0 is unknown.
     """
 
     messages: int = 0
@@ -258,6 +260,7 @@ class Usage:
     bytes_limit: int | None = None
     participants: int = 0
     topics: int = 0
+    message_size: int = 0
 
     def count_of(self, unit: Unit) -> int:
         """What was admitted, in this unit."""
@@ -285,6 +288,7 @@ class Usage:
             self.messages_limit,
             self.bytes_limit,
             self.topics,
+            self.message_size,
         )
 
 

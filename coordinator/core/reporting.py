@@ -176,6 +176,7 @@ class Reporter:
             (told.participants > 0) != (usage.participants > 0)
             or told.messages_limit != usage.messages_limit
             or told.bytes_limit != usage.bytes_limit
+            or told.message_size != usage.message_size
             or moved(told.topics, usage.topics, permille)
             or moved(told.messages, usage.messages, permille)
             or moved(told.bytes, usage.bytes, permille)

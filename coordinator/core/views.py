@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from coordinator.core.agreement import Matter
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.model import Dimension, Rates
+from coordinator.core.model import Dimension, Rates, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,8 @@ class Explanation:
 
     ``binding`` is one of unlimited, level, demand, reserve, gate, hold-down, degraded. ``water_level``
     is the rate per unit of weight at which brokers that want more are cut, None when everybody gets
-    what it wants. ``sentence`` says the same in words.
+    what it wants. ``binds`` is the unit that is used up where messages and bytes are split together.
+    ``sentence`` says the same in words.
     """
 
     group: str
@@ -120,5 +121,6 @@ class Explanation:
     water_level: int | None
     decided_age_ns: int
     round: int
+    binds: Unit | None
     wants: tuple[WantView, ...]
     sentence: str

@@ -119,6 +119,8 @@ def _encode_usage(usage: Usage, target: pb.NetworkUsage) -> None:
         target.participants = usage.participants
     if usage.topics:
         target.topics = usage.topics
+    if usage.message_size:
+        target.messageSize = usage.message_size
 
 
 def _encode_statement(statement: LedgerStatement, target: pb.LedgerStatement) -> None:
@@ -196,6 +198,7 @@ def _decode_usage(where: str, usage: pb.NetworkUsage) -> Usage:
         bytes_limit=_optional(where, usage, "bytesLimit"),
         participants=usage.participants,
         topics=usage.topics,
+        message_size=_count(f"{where}.messageSize", usage.messageSize),
     )
 
 

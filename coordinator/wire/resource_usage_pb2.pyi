@@ -89,7 +89,7 @@ class ResourceUsage(_message.Message):
     def __init__(self, owner: _Optional[str] = ..., publish: _Optional[_Union[NetworkUsage, _Mapping]] = ..., dispatch: _Optional[_Union[NetworkUsage, _Mapping]] = ..., storage: _Optional[_Union[StorageUsage, _Mapping]] = ..., configurationVersion: _Optional[int] = ...) -> None: ...
 
 class NetworkUsage(_message.Message):
-    __slots__ = ("bytesPerPeriod", "messagesPerPeriod", "bytesLimit", "messagesLimit", "bytesThrottledPermille", "messagesThrottledPermille", "participants", "topics", "bytesDemand", "messagesDemand")
+    __slots__ = ("bytesPerPeriod", "messagesPerPeriod", "bytesLimit", "messagesLimit", "bytesThrottledPermille", "messagesThrottledPermille", "participants", "topics", "bytesDemand", "messagesDemand", "messageSize")
     BYTESPERPERIOD_FIELD_NUMBER: _ClassVar[int]
     MESSAGESPERPERIOD_FIELD_NUMBER: _ClassVar[int]
     BYTESLIMIT_FIELD_NUMBER: _ClassVar[int]
@@ -100,6 +100,7 @@ class NetworkUsage(_message.Message):
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     BYTESDEMAND_FIELD_NUMBER: _ClassVar[int]
     MESSAGESDEMAND_FIELD_NUMBER: _ClassVar[int]
+    MESSAGESIZE_FIELD_NUMBER: _ClassVar[int]
     bytesPerPeriod: int
     messagesPerPeriod: int
     bytesLimit: int
@@ -110,7 +111,8 @@ class NetworkUsage(_message.Message):
     topics: int
     bytesDemand: int
     messagesDemand: int
-    def __init__(self, bytesPerPeriod: _Optional[int] = ..., messagesPerPeriod: _Optional[int] = ..., bytesLimit: _Optional[int] = ..., messagesLimit: _Optional[int] = ..., bytesThrottledPermille: _Optional[int] = ..., messagesThrottledPermille: _Optional[int] = ..., participants: _Optional[int] = ..., topics: _Optional[int] = ..., bytesDemand: _Optional[int] = ..., messagesDemand: _Optional[int] = ...) -> None: ...
+    messageSize: int
+    def __init__(self, bytesPerPeriod: _Optional[int] = ..., messagesPerPeriod: _Optional[int] = ..., bytesLimit: _Optional[int] = ..., messagesLimit: _Optional[int] = ..., bytesThrottledPermille: _Optional[int] = ..., messagesThrottledPermille: _Optional[int] = ..., participants: _Optional[int] = ..., topics: _Optional[int] = ..., bytesDemand: _Optional[int] = ..., messagesDemand: _Optional[int] = ..., messageSize: _Optional[int] = ...) -> None: ...
 
 class StorageUsage(_message.Message):
     __slots__ = ("totalBytes",)

@@ -230,6 +230,7 @@ def explanation(broker: str) -> Explanation:
         target=1_000 if broker == "broker-1" else 2_000,
         binding="demand" if broker == "broker-1" else "level",
         water_level=2_000,
+        binds=None,
         decided_age_ns=400 * MILLI_NS,
         round=812,
         wants=(

@@ -7,6 +7,7 @@ is no clock and no other randomness: those are the simulator's.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -53,6 +54,9 @@ class Cluster:
 
     limit: int
     demand: dict[str, int] = field(default_factory=dict)
+    #: The group's second limit, and how many bytes a broker's messages have; 1 unless said otherwise.
+    bytes_limit: int | None = None
+    sizes: dict[str, int] = field(default_factory=dict)
     #: On how many topics a broker's producers are; one unless said otherwise.
     topics: dict[str, int] = field(default_factory=dict)
     states: dict[str, CoordinatorState] = field(default_factory=dict)
@@ -72,6 +76,8 @@ class Cluster:
     #: How often the ledger was written.
     ledger_writes: int = 0
     _incarnations: int = 0
+    #: Messages that began in a step and end in a later one, in billionths.
+    _carried_ns: dict[str, int] = field(default_factory=dict)
 
     def start(self, broker: str, demand: int = 0) -> CoordinatorState:
         """Start a sidecar whose broker answers and whose ZooKeeper is connected."""
@@ -90,7 +96,7 @@ class Cluster:
         """The group's definition as it stands."""
         return ResourceGroup(
             GROUP,
-            Rates(publish_messages=self.limit),
+            Rates(publish_messages=self.limit, publish_bytes=self.bytes_limit),
             weights=self.weights,
             overshoot_policy=self.policy,
             partition_policy=self.partition_policy,
@@ -167,19 +173,28 @@ class Cluster:
         self.now_ns += STEP_NS
         admitted: dict[str, float] = {}
         for broker in list(self.states):
-            demand, limit = self.demand.get(broker, 0), self.limit_of(broker)
-            admitted[broker] = min(demand, limit)
-            throttled = demand > limit
+            demand, size = self.demand.get(broker, 0), self.sizes.get(broker, 1)
+            limit, by_bytes = self.limit_of(broker), self._messages_of_bytes(broker, size)
+            admitted[broker] = min(demand, limit, by_bytes)
+            throttled = demand > admitted[broker]
+            carried = self._carried_ns.get(broker, 0) + min(demand, limit, by_bytes) * STEP_NS
+            messages, self._carried_ns[broker] = divmod(carried, SECOND_NS)
             traffic = Traffic(
                 GROUP,
                 MonitoringClass.PUBLISH,
-                messages=min(demand, limit) * STEP_NS // SECOND_NS,
-                messages_held_ns=STEP_NS if throttled else 0,
+                messages=messages,
+                bytes=messages * size,
+                messages_held_ns=STEP_NS if throttled and limit <= by_bytes else 0,
+                bytes_held_ns=STEP_NS if throttled and by_bytes < limit else 0,
                 participants=1 if demand else 0,
                 topics=self.topics.get(broker, 1) if demand else 0,
             )
             self.send(broker, TrafficCounted((traffic,) if demand else ()))
         self.admitted.append(admitted)
+
+    def _messages_of_bytes(self, broker: str, size: int) -> int:
+        rates = self.states[broker].limits().get(GROUP, Rates())
+        return sys.maxsize if rates.publish_bytes is None else rates.publish_bytes // size
 
     def _carry_out(self, broker: str, instructions: list[Instruction]) -> None:
         for instruction in instructions:

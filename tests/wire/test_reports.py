@@ -37,6 +37,7 @@ usages = st.builds(
     bytes_limit=st.none() | counts,
     participants=small,
     topics=small,
+    message_size=small,
 )
 groups = st.builds(
     GroupUsage, names, counts, st.dictionaries(st.sampled_from(MonitoringClass), usages)

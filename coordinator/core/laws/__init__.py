@@ -25,15 +25,18 @@ at most N limits     equal-residual, tdmq, grd; pulsar, with its float noise on 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from coordinator.core.laws.claims import Allocation, Claim, Law, apportion
+from coordinator.core.laws.joint import JointClaim, joint_max_min
 from coordinator.core.laws.peers import doorman_fair, doorman_proportional, fps, grd, rateguard
 from coordinator.core.laws.pip82 import equal_residual, proportional, steal
 from coordinator.core.laws.products import pulsar, tdmq
 from coordinator.core.laws.water_filling import max_min, static
 
 __all__ = [
-    "ALL_LAWS", "COMPARISON_LAWS", "LAWS", "Allocation", "Claim", "Law", "apportion", "max_min",
+    "ALL_LAWS", "COMPARISON_LAWS", "JOINT_LAW", "LAWS", "Allocation", "Claim", "JointClaim", "Law",
+    "apportion", "joint_max_min", "max_min",
 ]  # fmt: skip
 
 LAWS: Mapping[str, Law] = {
@@ -46,6 +49,9 @@ LAWS: Mapping[str, Law] = {
     "static": static,
 }
 """Every law by the name that a group's ``law`` setting uses."""
+
+JOINT_LAW: Final = "max-min"
+"""The law that splits messages and bytes in one (joint.py)."""
 
 COMPARISON_LAWS: Mapping[str, Law] = {
     "grd": grd,

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
+
+RATIO_BITS: Final = 128
+"""Ratios of a rate to a weight are sorted as whole numbers, shifted by so much: exact for weights below
+2**64, and several times as fast as fractions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,8 @@ rising demand is not cut before the next round.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
 
-from coordinator.core.laws.claims import Allocation, Claim, allocation, apportion
+from coordinator.core.laws.claims import RATIO_BITS, Allocation, Claim, allocation, apportion
 
 
 def max_min(limit: int, claims: Mapping[str, Claim]) -> Allocation:
@@ -31,8 +30,8 @@ def max_min(limit: int, claims: Mapping[str, Claim]) -> Allocation:
         for name, claim in claims.items()
         if claim.wants is not None
     ]
-    # Whoever wants least per weight is filled first; fractions, so that large rates stay exact.
-    bounded.sort(key=lambda row: (Fraction(row[1], row[2]), row[0]))
+    # Whoever wants least per weight is filled first.
+    bounded.sort(key=lambda row: ((row[1] << RATIO_BITS) // row[2], row[0]))
     for name, wants, weight in bounded:
         if wants * weight_left > remaining * weight:
             break

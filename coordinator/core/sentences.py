@@ -1,0 +1,115 @@
+"""Explanations in words: one sentence for whatever keeps a limit where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coordinator.core.allocation import Binding, Split
+from coordinator.core.lifecycle import Trouble
+from coordinator.core.model import Dimension, MonitoringClass, Unit
+
+
+def sentence_of(
+    name: str,
+    dimension: Dimension,
+    answer: Split | None,
+    subject: str,
+    local: int | None,
+    binding: Binding,
+    troubles: Sequence[Trouble],
+) -> str:
+    """Why a local limit is what it is.
+
+    Args:
+        name: the group.
+        dimension: the dimension.
+        answer: the law's answer that the limit was decided from; None where nothing is limited.
+        subject: whose limit.
+        local: that limit, per second.
+        binding: what keeps it where it is.
+        troubles: those of this sidecar.
+    """
+    if answer is None or local is None:
+        return f"{name} does not limit {dimension.value}: {subject} lets everything through."
+    match binding:
+        case Binding.LEVEL:
+            sentence = (
+                f"{_cut(answer)} more {dimension.unit.value} than there are, so each is cut at "
+                f"{_level(answer)}{_by_weight(answer, subject)}: {subject} gets {local:,}/s of the "
+                f"{answer.limit:,}/s."
+            )
+        case Binding.DEMAND:
+            sentence = (
+                f"{subject} gets what it uses and a part of what nobody uses: {local:,}/s of the "
+                f"{answer.limit:,}/s."
+            )
+        case Binding.RESERVE:
+            sentence = _reserve_sentence(name, dimension, answer, subject, local)
+        case Binding.GATE:
+            held = answer.held()
+            sentence = (
+                f"{subject} is due {answer.target_of(subject):,}/s, but {held:,} of {answer.limit:,}/s "
+                f"are still held: it stays at {local:,}/s until the others have lowered themselves."
+            )
+        case _:
+            reasons = "; ".join(trouble.value for trouble in troubles)
+            sentence = f"{subject} holds {local:,}/s: {reasons or 'it is not registered'}."
+    return sentence
+
+
+def _reserve_sentence(
+    name: str, dimension: Dimension, answer: Split, subject: str, local: int
+) -> str:
+    if subject in answer.claims:
+        return (
+            f"{subject} has just started and does not know yet what the others use: it holds "
+            f"its arrival reserve of {local:,}/s until every member has reported."
+        )
+    publish = dimension.monitoring_class is MonitoringClass.PUBLISH
+    who = "producers" if publish else "consumers"
+    return (
+        f"{subject} has no {who} of {name}: it holds the arrival reserve of {local:,}/s, which "
+        "serves the first one until the others have made room."
+    )
+
+
+def units_sentence(dimension: Dimension, answer: Split, other: Split, used: int) -> str:
+    """Which of two units that are split together is used up, and how much of the other one is used.
+
+    Args:
+        dimension: what was asked about.
+        answer: its split.
+        other: that of the other unit of its class.
+        used: what all brokers together admit in the unit that does not bind, per second.
+    """
+    if answer.binds is None:
+        return ""
+    binds, slack = answer.binds.value, "bytes" if answer.binds is Unit.MESSAGES else "messages"
+    limit = (other if answer.binds is dimension.unit else answer).limit
+    part = f"{100 * used // limit if limit else 0} % of {limit:,}/s used"
+    return f"{binds.capitalize()} bind, {slack} do not ({part})."
+
+
+def _level(answer: Split) -> str:
+    if answer.binds is None or answer.water_level is None or not answer.limit:
+        return "the same level"
+    share = 100 * answer.water_level / answer.limit
+    return f"the same share of the limit that it uses most, {share:.1f} %"
+
+
+def _by_weight(answer: Split, subject: str) -> str:
+    """How a weighted level is counted; nothing when everybody counts once."""
+    weights = {broker: claim.weight for broker, claim in answer.claims.items()}
+    whole = sum(weights.values())
+    if whole == len(weights):
+        return ""
+    return f" per active topic, of which {subject} has {weights[subject]:,} of {whole:,}"
+
+
+def _cut(answer: Split) -> str:
+    cut = [
+        broker
+        for broker, claim in answer.claims.items()
+        if claim.wants is None or claim.wants > answer.targets[broker]
+    ]
+    return "One broker wants" if len(cut) == 1 else f"{len(cut)} brokers want"
