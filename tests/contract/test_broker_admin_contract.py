@@ -45,7 +45,7 @@ async def test_what_was_never_created_does_not_exist(admin: Admin) -> None:
 
 async def test_a_topic_that_is_not_partitioned_or_not_there_has_one_partition(admin: Admin) -> None:
     """A limit can be set before its topic exists."""
-    topic = TopicName("persistent", "public", "default", f"t {uuid.uuid4().hex}/?")
+    topic = TopicName("persistent", "public", "default", f"t {uuid.uuid4().hex}?")
     assert await admin.partitions_of(topic) == 1
 
 

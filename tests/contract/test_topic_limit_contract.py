@@ -208,6 +208,7 @@ async def test_limits_that_cannot_be_read_leave_the_last_ones_in_force(
         heard: Heard[TopicLimits] = Heard()
         limits.watch(heard)
         written = await limits.write(LIMIT)
+        await heard.until(lambda known: known != {})
         path = session.path("limits", "shop", "eu", "persistent,orders")
         await session.call(lambda client: client.set_async(path, b"{]"))
         other = await limits.write(replace(LIMIT, topic=ODD))
