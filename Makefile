@@ -31,6 +31,10 @@ check: $(INSTALLED)  ## format, lint, types, layers, generated files
 	$(BIN)/lint-imports
 	$(MAKE) --no-print-directory proto-is-current
 
+.PHONY: check-deploy
+check-deploy: $(INSTALLED)  ## image, compose, chart, unit and rules, held against promtool, helm and systemd
+	$(BIN)/python -m deploy.check
+
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .

@@ -1,0 +1,128 @@
+"""``make check-deploy``: what is shipped, held against the tools that read it.
+
+Rules and their tests by promtool, the chart by helm and by the schemas of Kubernetes, the unit by systemd.
+No container runtime is needed. Ends with 1 at the first that is refused, with 2 when a tool is missing.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import yaml
+
+DEPLOY = Path(__file__).parent
+KUBERNETES = "1.31"
+"""The version whose schemas the manifests must keep; the chart asks for 1.29."""
+
+TOOLS: Mapping[str, str] = {
+    "promtool": "apt-get install prometheus",
+    "helm": "go install helm.sh/helm/v3/cmd/helm@v3.19.0, or your distribution's package",
+    "systemd-analyze": "apt-get install systemd",
+}
+"""What is needed, and where it comes from."""
+
+_EVERYTHING = (
+    "networkPolicy.enabled=true",
+    "monitoring.podMonitor=true",
+    "monitoring.rules=true",
+    "monitoring.dashboard=true",
+    "config.record_dir=s3://bucket/recorded",
+)
+_OF_AN_OPERATOR = "monitoring.coreos.com/"
+"""Kinds that Kubernetes itself does not know, so it has no schema of them."""
+
+
+class Refused(Exception):
+    """A tool did not accept what is shipped; the message is the tool's."""
+
+
+def rules() -> None:
+    """The alerts are valid, and each fires when it should."""
+    _run("promtool", "check", "rules", "rules.yaml", folder="prometheus")
+    _run("promtool", "test", "rules", "rules_test.yaml", folder="prometheus")
+
+
+def chart() -> None:
+    """The chart renders, with nothing and with everything switched on, to what Kubernetes accepts."""
+    _run("helm", "lint", "--strict", "pulsar-quota", folder="helm")
+    settings = [part for setting in _EVERYTHING for part in ("--set", setting)]
+    for options in ([], settings):
+        version = f"{KUBERNETES}.0"
+        text = _run(
+            "helm", "template", "pulsar-quota", "pulsar-quota", "--kube-version", version, *options,
+            folder="helm",
+        )  # fmt: skip
+        for manifest in yaml.safe_load_all(text):
+            if manifest and not manifest["apiVersion"].startswith(_OF_AN_OPERATOR):
+                _validate(manifest)
+
+
+def sidecar_container() -> None:
+    """The container that brokers get is one that Kubernetes accepts."""
+    values = yaml.safe_load((DEPLOY / "helm" / "pulsar-values.yaml").read_text(encoding="utf-8"))
+    broker = values["broker"]
+    pod = {"containers": [{"name": "broker"}], "initContainers": broker["initContainers"]}
+    _validate(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "broker"},
+            "spec": pod | {"volumes": broker["extraVolumes"]},
+        }
+    )
+
+
+def unit() -> None:
+    """Systemd understands every line of the unit."""
+    text = (DEPLOY / "systemd" / "pulsar-quota.service").read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        # The command need not be installed here.
+        path = Path(folder) / "pulsar-quota.service"
+        path.write_text(text.replace("/opt/pulsar-quota/bin/pulsar-quota", "/bin/true"))
+        _run("systemd-analyze", "verify", "--man=no", str(path))
+
+
+CHECKS: tuple[Callable[[], None], ...] = (rules, chart, sidecar_container, unit)
+
+
+def main() -> int:
+    """Run every check."""
+    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+    for tool in missing:
+        print(f"{tool} is missing: {TOOLS[tool]}", file=sys.stderr)
+    if missing:
+        return 2
+    for check in CHECKS:
+        try:
+            check()
+        except Refused as error:
+            print(f"{check.__name__}: {error}", file=sys.stderr)
+            return 1
+        print(f"{check.__name__}: {(check.__doc__ or '').strip()}")
+    return 0
+
+
+def _run(*command: str, folder: str = "") -> str:
+    done = subprocess.run(command, cwd=DEPLOY / folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Refused(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def _validate(manifest: Any) -> None:
+    try:
+        kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
+    except kubernetes_validate.ValidationError as error:
+        where = f"{manifest['kind']} {manifest['metadata']['name']}"
+        raise Refused(f"{where}: {error.message} at {list(error.path)}") from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""What is shipped beside the code fits the code: configurations are accepted, metrics exist."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from coordinator.config import from_mapping
+from tests.admin_api.world import World
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+_METRIC = re.compile(r"\bpulsar_quota_\w+")
+
+
+def read_yaml(*path: str) -> Any:
+    """A YAML file below deploy/."""
+    return yaml.safe_load(DEPLOY.joinpath(*path).read_text(encoding="utf-8"))
+
+
+async def known_metrics() -> set[str]:
+    """The names under which a sidecar's samples are stored, by the text that it answers."""
+    transport = httpx.ASGITransport(World().app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://sidecar") as client:
+        text = (await client.get("/metrics")).text
+    return set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))
+
+
+async def test_every_alert_is_about_metrics_that_exist() -> None:
+    """An alert on a name that nobody exports never fires."""
+    rules = [
+        rule for group in read_yaml("prometheus", "rules.yaml")["groups"] for rule in group["rules"]
+    ]
+    recorded = {rule["record"] for rule in rules if "record" in rule}
+    used = {name for rule in rules for name in _METRIC.findall(rule["expr"])}
+
+    assert used - {name.split(":")[1] for name in recorded} <= await known_metrics()
+    assert all(rule["annotations"]["action"] for rule in rules if "alert" in rule)
+
+
+def test_every_alert_has_a_test() -> None:
+    """`promtool test rules` shows of each that it fires."""
+    rules = read_yaml("prometheus", "rules.yaml")["groups"]
+    tests = read_yaml("prometheus", "rules_test.yaml")["tests"]
+    alerts = {rule["alert"] for group in rules for rule in group["rules"] if "alert" in rule}
+    fired = {
+        case["alertname"]
+        for test in tests
+        for case in test["alert_rule_test"]
+        if case["exp_alerts"]
+    }
+
+    assert fired == alerts
+
+
+async def test_every_panel_shows_metrics_that_exist() -> None:
+    """A panel on a name that nobody exports stays empty."""
+    dashboard = json.loads((DEPLOY / "grafana" / "pulsar-quota.json").read_text(encoding="utf-8"))
+    expressions = [
+        target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())
+    ]
+
+    assert {name for text in expressions for name in _METRIC.findall(text)} <= await known_metrics()
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+def test_the_configuration_of_compose_is_accepted() -> None:
+    """As the sidecars read it, with the id that each is told."""
+    document = tomllib.loads((DEPLOY / "compose" / "sidecar.toml").read_text(encoding="utf-8"))
+
+    assert from_mapping(document | {"broker_id": "broker-1"}).super_user_roles == ("admin",)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_sidecar_of_compose_stands_beside_its_broker(number: int) -> None:
+    """It shares its broker's network, is told that broker's id, and can write nowhere."""
+    compose = read_yaml("compose", "compose.yaml")
+    sidecar = compose["services"][f"sidecar-{number}"]
+
+    assert sidecar["network_mode"] == f"service:broker-{number}"
+    assert sidecar["command"][-1] == f"broker_id=broker-{number}"
+    assert compose["services"][f"broker-{number}"]["hostname"] == f"broker-{number}"
+    assert sidecar["read_only"] is True
+    assert sidecar["cap_drop"] == ["ALL"]
+
+
+def test_compose_names_nothing_that_is_not_there() -> None:
+    """Every file that is mounted exists, every volume is declared, every image has a version."""
+    compose = read_yaml("compose", "compose.yaml")
+    for service in compose["services"].values():
+        for mount in service.get("volumes", ()):
+            source = mount.partition(":")[0]
+            if source.startswith("."):
+                assert (DEPLOY / "compose" / source).exists(), source
+            else:
+                assert source in compose["volumes"]
+        assert ":" in service["image"] or "build" in service
+        assert set(service.get("depends_on", ())) <= set(compose["services"])
+
+
+def test_compose_and_prometheus_agree_on_the_ports() -> None:
+    """Prometheus asks each broker's network for the admin port, with a token."""
+    (job,) = read_yaml("compose", "prometheus.yml")["scrape_configs"]
+    document = tomllib.loads((DEPLOY / "compose" / "sidecar.toml").read_text(encoding="utf-8"))
+    port = document["admin_listen"].rpartition(":")[2]
+
+    assert job["static_configs"][0]["targets"] == [f"broker-{n}:{port}" for n in (1, 2, 3)]
+
+
+def test_the_image_is_made_of_files_that_exist_and_runs_as_nobody() -> None:
+    """What is copied is there and not ignored, and the user is not root."""
+    dockerfile = (DEPLOY / "docker" / "Dockerfile").read_text(encoding="utf-8")
+    let_in = (ROOT / ".dockerignore").read_text(encoding="utf-8")
+    for sources in re.findall(r"^COPY (?!--from)(.+) \S+$", dockerfile, re.MULTILINE):
+        for source in sources.split():
+            assert (ROOT / source).exists()
+            assert f"!{source}\n" in let_in
+    assert re.search(r"^USER (?!0\b|root)\S+$", dockerfile, re.MULTILINE)
+
+
+def test_the_chart_ships_the_rules_and_the_dashboard_as_they_are() -> None:
+    """They are links: what Prometheus and Grafana get is what was tested."""
+    files = DEPLOY / "helm" / "pulsar-quota" / "files"
+
+    assert (files / "rules.yaml").resolve() == DEPLOY / "prometheus" / "rules.yaml"
+    assert (files / "pulsar-quota.json").resolve() == DEPLOY / "grafana" / "pulsar-quota.json"
+
+
+def test_the_chart_and_the_brokers_values_agree() -> None:
+    """Ports and names stand in two files, since two charts read them."""
+    ports = read_yaml("helm", "pulsar-quota", "values.yaml")["ports"]
+    broker = read_yaml("helm", "pulsar-values.yaml")["broker"]
+    (sidecar,) = broker["initContainers"]
+
+    assert f":{ports['gate']}" in broker["additionalCommand"]
+    assert broker["configData"]["PULSAR_PREFIX_bindAddresses"].endswith(f":{ports['upstream']}")
+    assert {port["containerPort"] for port in sidecar["ports"]} == {ports["gate"], ports["admin"]}
+    assert sidecar["restartPolicy"] == "Always"
+    assert sidecar["securityContext"]["readOnlyRootFilesystem"] is True
