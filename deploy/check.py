@@ -1,6 +1,6 @@
 """``make check-deploy``: what is shipped, held against the tools that read it.
 
-Rules and their tests by promtool, the chart by helm and by the schemas of Kubernetes, the unit by systemd.
+Rules and their tests by promtool, the chart by helm and the schemas of Kubernetes, the unit by systemd.
 No container runtime is needed. Ends with 1 at the first that is refused, with 2 when a tool is missing.
 """
 
