@@ -61,6 +61,7 @@ _LIMIT: Sequence[_Column] = (
 )
 _SHARES: Sequence[_Column] = (
     (">utilisation", lambda row: f"{row.utilisation:.4f}"),
+    (">steady error", lambda row: f"{row.aggregate_error:.2%}"),
     (">regret", lambda row: f"{row.regret:.4f}"),
     (">Jain", lambda row: f"{row.jain:.4f}"),
     (">min share", lambda row: f"{row.min_share:.4f}"),

@@ -20,8 +20,9 @@ _STEPS_PER_SECOND = NANOS_PER_SECOND // STEP_NS
 class Figures:
     """One group in one run; see metrics.py for the words.
 
-    ``settle_rounds`` has an entry per event, None where it did not settle. Fairness, oscillation and
-    changes are those of the steady seconds: those at least ten rounds after an event.
+    ``settle_rounds`` has an entry per event, None where it did not settle. Fairness, the error
+    of the aggregate, oscillation and changes are those of the steady seconds: at least ten rounds after
+    an event.
     """
 
     settle_rounds: tuple[int | None, ...]
@@ -33,6 +34,7 @@ class Figures:
     mean_when_over: float
     max_sum_limits: float
     utilisation: float
+    aggregate_error: float
     jain: float
     min_share: float
     regret: float
@@ -122,6 +124,9 @@ def _measure_group(stage: Stage, recording: Recording, record: GroupRecord) -> F
         mean_when_over=metrics.mean_when_over(series, measured),
         max_sum_limits=record.max_sum_limits,
         utilisation=metrics.utilisation(series, measured),
+        aggregate_error=max(
+            (metrics.aggregate_error(series, part) for part in steady), default=0.0
+        ),
         jain=min((_jain(series, part) for part in steady), default=1.0),
         min_share=min(found, default=1.0),
         regret=metrics.regret(admitted[first_step:], central[first_step:]),

@@ -10,6 +10,7 @@ volume             what was admitted above the limit, in seconds of the limit
 time over          share of seconds with ``A`` above 1.01 C and 1.05 C
 settle             rounds from an event until, for good, nobody is further than 5 % of C/N from ``a*``;
                    None when that is not before the next event
+aggregate error    how far the mean of A is from that of min(D, C), in parts of C
 utilisation        ``Σ min(A, C) / Σ min(D, C)``
 Jain, min share    of ``x = u/a*`` over brokers with ``a* > 0``: ``(Σx)²/(n·Σx²)``, and the smallest x.
                    Nine equal ones and a starved one still have a Jain index of 0.9 (the authors of DRL
@@ -167,6 +168,14 @@ def utilisation(series: Series, seconds: range) -> float:
         used += min(series.total_admitted(second), limit)
         possible += min(series.total_wanted(second), limit)
     return used / possible if possible else 1.0
+
+
+def aggregate_error(series: Series, seconds: range) -> float:
+    """How far the aggregate is from what could have passed, on average over these seconds."""
+    limits = sum(series.limits[second] for second in seconds)
+    possible = sum(min(series.total_wanted(second), series.limits[second]) for second in seconds)
+    passed = sum(series.total_admitted(second) for second in seconds)
+    return abs(passed - possible) / limits if limits else 0.0
 
 
 def shares(series: Series, seconds: range) -> dict[str, float]:

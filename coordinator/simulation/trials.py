@@ -54,6 +54,7 @@ class Summary:
     min_share: float
     time_over_1_05: float
     dimension: str
+    aggregate_error: float
     time_over_1_01: float
     peak_overshoot_10s: float
     overshoot_volume: float
@@ -157,6 +158,7 @@ def _summary(trial: Trial, runs: Sequence[_Run]) -> Summary:
         min_share=smallest(lambda each: each.min_share),
         time_over_1_05=largest(lambda each: each.time_over_1_05),
         dimension=parameters.dimension.value,
+        aggregate_error=largest(lambda each: each.aggregate_error),
         time_over_1_01=largest(lambda each: each.time_over_1_01),
         peak_overshoot_10s=largest(lambda each: each.peak_overshoot_10s),
         overshoot_volume=largest(lambda each: each.overshoot_volume),

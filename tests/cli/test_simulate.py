@@ -20,7 +20,8 @@ FIELDS = [
 """As design.md, section 8, lists them."""
 
 MORE_FIELDS = [
-    "dimension", "time_over_1_01", "peak_overshoot_10s", "overshoot_volume", "mean_when_over", "regret",
+    "dimension", "aggregate_error", "time_over_1_01", "peak_overshoot_10s", "overshoot_volume",
+    "mean_when_over", "regret",
     "oscillation", "changes_per_minute", "starvation_seconds", "reclaim_seconds",
     "control_bytes_out", "control_bytes_in",
 ]  # fmt: skip

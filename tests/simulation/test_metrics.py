@@ -120,6 +120,13 @@ def test_utilisation_does_not_reward_overshoot() -> None:
     assert metrics.utilisation(series(100, {"a": [150]}, {"a": [500]}), range(1)) == 1.0
 
 
+def test_aggregate_error_is_that_of_the_mean() -> None:
+    """105 and 91 of 100, and 10 of 20: the sum is 14 short of 220 possible, of 300 allowed."""
+    one = series(100, {"a": [105, 91, 10]}, {"a": [500, 500, 20]})
+
+    assert metrics.aggregate_error(one, range(3)) == pytest.approx(14 / 300)
+
+
 def test_shares_leave_out_who_has_none() -> None:
     """A got all of its 50, b half of it, c wanted nothing."""
     admitted = {"a": [50, 50], "b": [0, 50], "c": [0, 0]}
