@@ -63,6 +63,7 @@ class Split:
         claims: what each participant wants.
         targets: what each participant should hold.
         in_force: the local limit that each participant announces to hold.
+        ceilings: what each participant may come to hold before it reports again.
         water_level: where the greedy ones were cut; None when everybody gets what it wants.
         binds: of a joint split of messages and bytes, the unit that is used up.
     """
@@ -73,6 +74,7 @@ class Split:
     claims: Mapping[str, Claim]
     targets: Mapping[str, int]
     in_force: Mapping[str, int]
+    ceilings: Mapping[str, int]
     water_level: int | None
     binds: Unit | None = None
 
@@ -157,6 +159,7 @@ class _Question:
     idle: int
     claims: Mapping[str, Claim]
     in_force: Mapping[str, int]
+    ceilings: Mapping[str, int]
 
     @property
     def shared(self) -> int:
@@ -172,6 +175,7 @@ class _Question:
             self.claims,
             answer.targets,
             self.in_force,
+            self.ceilings,
             answer.water_level,
             binds,
         )
@@ -191,7 +195,11 @@ def _ask(
         name: _claim(row, dimension, reserve, weight_of(row.usage)) for name, row in rows.items()
     }
     in_force = {name: _in_force(row, dimension, limit) for name, row in rows.items()}
-    return _Question(limit, reserve, members - len(claims), claims, in_force)
+    ceilings = {
+        name: max(reserve, held, rows[name].usage.ceiling_of(dimension.unit) or 0)
+        for name, held in in_force.items()
+    }
+    return _Question(limit, reserve, members - len(claims), claims, in_force, ceilings)
 
 
 def _split_jointly(

@@ -1,8 +1,8 @@
 """The local limits in force and why each is what it is.
 
-A decision is made anew only for groups whose facts changed (``mark``), and for those whose limit waits
-to be raised. It is kept whole, so that "why is this limit what it is" has an answer that needs no
-guessing: explain.py turns it into words.
+A decision is made anew only for groups whose facts changed (``mark``); that others have answered to
+know of a raise is such a fact (raising.py). It is kept whole, so that "why is this limit what it is" has
+an answer that needs no guessing: explain.py turns it into words.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from coordinator.core.escrow import gifts, in_dimension, limit_of, of_dimension
 from coordinator.core.ledgers import Ledgers
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension, Member, Rates, ResourceGroup
-from coordinator.core.policies import ANNOUNCED, STRICT
+from coordinator.core.policies import EAGER, STRICT, ceiling, room
+from coordinator.core.raising import Raises
 from coordinator.core.settings import CoreSettings
 from coordinator.core.splits import Splits
 from coordinator.core.trouble import Troubles, limit_in_trouble
@@ -49,17 +50,16 @@ class _Facts:
 class Decider:
     """Decides the local limits of this broker."""
 
-    def __init__(self, settings: CoreSettings, ledgers: Ledgers) -> None:
+    def __init__(self, settings: CoreSettings, ledgers: Ledgers, raises: Raises) -> None:
         self._settings = settings
         self._ledgers = ledgers
+        self._raises = raises
         #: The local limits in force, by group.
         self.in_force: dict[str, Rates] = {}
         #: The latest decision per group and dimension.
         self.decisions: dict[tuple[str, Dimension], Decision] = {}
         self._marked: set[str] = set()
         self._all_marked = False
-        #: Since when a higher limit is wanted; these are looked at again every time.
-        self._wanted_ns: dict[tuple[str, Dimension], int] = {}
 
     def mark(self, groups: Iterable[str]) -> None:
         """The facts of these groups changed."""
@@ -74,7 +74,7 @@ class Decider:
         self.in_force.pop(group, None)
         for dimension in Dimension:
             self.decisions.pop((group, dimension), None)
-            self._wanted_ns.pop((group, dimension), None)
+            self._raises.drop(group, dimension)
 
     def decide(
         self,
@@ -90,7 +90,6 @@ class Decider:
         splits = Splits(members, usage, self._settings)
         facts = _Facts(members, usage, splits, troubles, lifecycle, round_, now_ns)
         names = set(groups) if self._all_marked else self._marked & groups.keys()
-        names |= {group for group, _ in self._wanted_ns}
         self._marked = set()
         self._all_marked = False
         return [name for name in sorted(names) if self._decide_group(groups[name], facts)]
@@ -111,19 +110,20 @@ class Decider:
     ) -> Decision:
         limit = group.limits.of(dimension)
         if limit is None:
-            self._wanted_ns.pop((group.name, dimension), None)
+            self._raises.drop(group.name, dimension)
             return Decision(None, Binding.UNLIMITED, facts.round, facts.now_ns)
         if group.overshoot_policy == STRICT:
-            self._wanted_ns.pop((group.name, dimension), None)
+            self._raises.drop(group.name, dimension)
             return self._hold_in_escrow(group, dimension, limit, own, facts)
         reserve = reserve_of(limit, len(facts.members), self._settings)
         held = min(limit, reserve if own is None else own)
         if facts.lifecycle in (Lifecycle.STARTING, Lifecycle.LEARNING):
+            self._raises.drop(group.name, dimension)
             return Decision(min(held, reserve), Binding.RESERVE, facts.round, facts.now_ns)
         answer = facts.splits.of(group, dimension)
         if facts.lifecycle is Lifecycle.ACTIVE and self._settings.broker in facts.members:
             return self._transfer(group, dimension, held, answer, facts)
-        self._wanted_ns.pop((group.name, dimension), None)
+        self._raises.drop(group.name, dimension)
         in_trouble = limit_in_trouble(
             min(held, answer.targets.get(self._settings.broker, held)),
             limit,
@@ -144,41 +144,35 @@ class Decider:
         facts: _Facts,
     ) -> Decision:
         broker = self._settings.broker
-        target = answer.target_of(broker)
-        key = (group.name, dimension)
-        local = held
-        if target <= held:
-            self._wanted_ns.pop(key, None)
-            local = target
+        local = target = answer.target_of(broker)
+        # Who takes no part holds its reserve: everybody counts on that, nobody need be told.
+        if target > held and broker in answer.claims and group.overshoot_policy != EAGER:
+            local = self._raise(group.name, dimension, held, answer, facts)
         else:
-            wanted_ns = self._wanted_ns.setdefault(key, facts.now_ns)
-            if self._may_raise(group, answer, facts, wanted_ns):
-                local = self._raise(group, held, answer)
-            if local == target:
-                del self._wanted_ns[key]
+            self._raises.drop(group.name, dimension)
         return Decision(local, answer.binding_of(broker, local), facts.round, facts.now_ns, answer)
 
-    def _raise(self, group: ResourceGroup, held: int, answer: Split) -> int:
-        """What the policy lets this broker hold, on its way to a higher target."""
-        broker = self._settings.broker
-        policy = ANNOUNCED[group.overshoot_policy]
-        # Members that take no part hold their reserves and want nothing else: they need not be listed.
-        idle = answer.idle if broker in answer.claims else answer.idle - 1
-        in_force = {**answer.in_force, broker: held}
-        targets = {**answer.targets, broker: answer.target_of(broker)}
-        return policy(answer.limit - idle * answer.reserve, broker, targets, in_force)
-
-    def _may_raise(
-        self, group: ResourceGroup, answer: Split, facts: _Facts, wanted_ns: int
-    ) -> bool:
-        """Whether the others had time to say that they want the same, and were heard of late."""
-        if group.overshoot_policy == "eager":
-            return True
-        return facts.now_ns - wanted_ns >= self._settings.raise_delay_ns and all(
-            facts.usage.is_current(broker, facts.now_ns)
-            for broker in answer.claims
-            if broker != self._settings.broker
-        )
+    def _raise(
+        self, group: str, dimension: Dimension, held: int, answer: Split, facts: _Facts
+    ) -> int:
+        """How far a limit may go up now; what is wanted beyond that is announced."""
+        broker, now_ns = self._settings.broker, facts.now_ns
+        limit = answer.limit - answer.idle * answer.reserve
+        wanted = ceiling(limit, broker, answer.targets, {**answer.in_force, broker: held})
+        if wanted <= held:
+            self._raises.drop(group, dimension)
+            return held
+        self._raises.want(group, dimension, held, wanted, now_ns)
+        peers = answer.claims.keys() - {broker}
+        if not all(facts.usage.is_current(peer, now_ns) for peer in peers):
+            return held
+        first = held <= answer.reserve
+        asked = facts.members.keys() - {broker} if first else peers
+        known = self._raises.known_to(group, dimension, asked, facts.members, now_ns)
+        local = max(held, min(wanted, known, room(limit, broker, answer.ceilings)))
+        if local == wanted:
+            self._raises.drop(group, dimension)
+        return local
 
     def _hold_in_escrow(
         self,

@@ -245,7 +245,9 @@ class Usage:
     ``messages`` and ``bytes`` were admitted in the report's ``elapsed_ns``. The throttled shares say
     for how much of that time (in thousandths) a producer waited for tokens of that unit. The demands
     are the sender's estimate of what it would admit without its limit, per second; ``None`` is
-    unbounded (demand.py). The limits are the ones in force at the sender; ``None`` is unlimited.
+    unbounded (demand.py). The limits are the ones in force at the sender; ``None`` is unlimited. A
+    ceiling is what the sender may come to hold before it reports again (raising.py); ``None`` is the
+    limit in force.
     ``message_size`` is how many bytes a message has on the average, told where both units are limited;
     0 is unknown.
     """
@@ -258,6 +260,8 @@ class Usage:
     bytes_demand: int | None = 0
     messages_limit: int | None = None
     bytes_limit: int | None = None
+    messages_ceiling: int | None = None
+    bytes_ceiling: int | None = None
     participants: int = 0
     topics: int = 0
     message_size: int = 0
@@ -280,6 +284,10 @@ class Usage:
         """The local limit in force at the sender, per second."""
         return self.messages_limit if unit is Unit.MESSAGES else self.bytes_limit
 
+    def ceiling_of(self, unit: Unit) -> int | None:
+        """What the sender may come to hold, per second; None is the limit in force."""
+        return self.messages_ceiling if unit is Unit.MESSAGES else self.bytes_ceiling
+
     def decisive(self) -> tuple[int | None, ...]:
         """What a split is made from: all but the counts themselves."""
         return (
@@ -287,6 +295,8 @@ class Usage:
             self.bytes_demand,
             self.messages_limit,
             self.bytes_limit,
+            self.messages_ceiling,
+            self.bytes_ceiling,
             self.topics,
             self.message_size,
         )
@@ -326,6 +336,8 @@ class UsageReport:
         groups: the entries.
         ledgers: the sender's books on strict groups, as far as there is news.
         view: what the sender goes by; None from a sidecar that does not say.
+        waiting: the sender waits for answers to its ceilings; whoever takes part replies at once.
+        answers: the sequence of the newest report taken from each incarnation that has ceilings.
     """
 
     broker: str
@@ -339,3 +351,5 @@ class UsageReport:
     asks: tuple[str, ...] = ()
     ledgers: tuple[LedgerStatement, ...] = ()
     view: ViewDigest | None = None
+    waiting: bool = False
+    answers: Mapping[int, int] = field(default_factory=dict)

@@ -46,15 +46,24 @@ def sentence_of(
         case Binding.RESERVE:
             sentence = _reserve_sentence(name, dimension, answer, subject, local)
         case Binding.GATE:
-            held = answer.held()
-            sentence = (
-                f"{subject} is due {answer.target_of(subject):,}/s, but {held:,} of {answer.limit:,}/s "
-                f"are still held: it stays at {local:,}/s until the others have lowered themselves."
-            )
+            sentence = _gate_sentence(answer, subject, local)
         case _:
             reasons = "; ".join(trouble.value for trouble in troubles)
             sentence = f"{subject} holds {local:,}/s: {reasons or 'it is not registered'}."
     return sentence
+
+
+def _gate_sentence(answer: Split, subject: str, local: int) -> str:
+    held, target = answer.held(), answer.target_of(subject)
+    if held + target - local > answer.limit:
+        return (
+            f"{subject} is due {target:,}/s, but {held:,} of {answer.limit:,}/s are still held: it stays "
+            f"at {local:,}/s until the others have lowered themselves."
+        )
+    return (
+        f"{subject} is due {target:,}/s and may take them once all others have answered to know of it: "
+        f"until then it stays at {local:,}/s."
+    )
 
 
 def _reserve_sentence(

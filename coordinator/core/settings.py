@@ -25,9 +25,6 @@ class CoreSettings:
         change_permille: a group is reported when a rate moved by more than this (PIP-82's example is
             100, Pulsar's code uses 50).
         urgent_gap_ns: reports that cannot wait for the round are at least this far apart.
-        raise_delay_ns: a higher limit takes effect this long after it was first wanted. Everybody who
-            wants the same quota announces itself meanwhile, so that two who start together do not
-            both take all of it. Several times the bus's p99 delay (7 ms measured).
         arrival_reserve_permille: of the limit, kept for all brokers together that do not take part,
             so that a first producer is served before the others have made room.
         headroom_permille: a demand is taken as this much more than was admitted, so that noise does
@@ -53,7 +50,6 @@ class CoreSettings:
     complete_report_rounds: int = 5
     change_permille: int = 50
     urgent_gap_ns: int = 50 * _MILLISECOND_NS
-    raise_delay_ns: int = 50 * _MILLISECOND_NS
     arrival_reserve_permille: int = 5
     headroom_permille: int = 5
     throttled_permille: int = 100
@@ -64,3 +60,9 @@ class CoreSettings:
     disagreement_rounds: int = 3
     hold_ns: int = 30 * NANOS_PER_SECOND
     session_timeout_ns: int = 4 * NANOS_PER_SECOND
+
+    def moved(self, before: int | None, after: int | None) -> bool:
+        """Whether a value moved by more than ``change_permille`` of what it was; None is infinite."""
+        if before is None or after is None:
+            return before is not after
+        return abs(after - before) * 1000 > before * self.change_permille

@@ -13,8 +13,8 @@ Every call has the same five steps, so nothing depends on which event happened t
 
 Limits come before everything else that is told: a report announces what is in force and grants what
 was given away, so a limit is lowered before anybody is told that there is room. A higher limit waits
-``raise_delay_ns`` from when it was first wanted, so that brokers that start together see each other
-before they raise; under the policy ``strict`` it waits for what the others give (escrow.py).
+until the others have answered to know of it (raising.py); under the policy ``strict`` it waits for what
+the others give (escrow.py).
 
 The state never looks at a clock and never fails half-way: an event that the table does not allow raises
 before anything changed.
@@ -56,8 +56,9 @@ from coordinator.core.instructions import (
 from coordinator.core.ledgers import Ledgers
 from coordinator.core.lifecycle import Lifecycle, Trigger, Trouble, next_state
 from coordinator.core.meters import Meters
-from coordinator.core.model import Dimension, Member, Rates, ResourceGroup, UsageReport
-from coordinator.core.reporting import Reporter, moved
+from coordinator.core.model import Dimension, Key, Member, Rates, ResourceGroup, UsageReport
+from coordinator.core.raising import Answers, Raises, concerns
+from coordinator.core.reporting import Reporter
 from coordinator.core.settings import CoreSettings
 from coordinator.core.trouble import Troubles
 from coordinator.core.usage_map import UsageMap, Verdict
@@ -84,8 +85,9 @@ class CoordinatorState:
         #: Reports not taken, by reason.
         self.reports_dropped: dict[Verdict, int] = {}
         self.ledgers = Ledgers(settings)
-        self.decider = Decider(settings, self.ledgers)
-        self._reporter = Reporter(settings, self.ledgers)
+        self._raises = Raises(settings)
+        self.decider = Decider(settings, self.ledgers, self._raises)
+        self._reporter = Reporter(settings, self.ledgers, self._raises)
         self._round_started_ns: int | None = None
         self._counted_ns: int | None = None
         self._sampled_elapsed_ns = settings.round_ns
@@ -189,6 +191,10 @@ class CoordinatorState:
             self.agreement.heard(report.broker, report.view, digest, now_ns)
         if report.learning or self.settings.broker in report.asks:
             self._reporter.require_complete()
+        if report.waiting and self._asked_by(report.broker):
+            self._reporter.reply()
+        if self._raises.take(report, self.incarnation, now_ns):
+            self.decider.mark(self._raises.groups())
         self.decider.mark(taken.groups)
 
     def _handle_members_changed(self, event: MembersChanged, now_ns: int) -> None:
@@ -229,6 +235,7 @@ class CoordinatorState:
         own = self.members.get(self.settings.broker)
         self._seen_as_member = own is not None and own.incarnation == event.incarnation
         self._reporter.restart()
+        self._raises.restart()
         self.ledgers.open_accounts(event.incarnation, now_ns)
         self.decider.mark_all()
         return []
@@ -280,6 +287,7 @@ class CoordinatorState:
         self.meters.close_round(elapsed_ns, self.limits())
         self.ledgers.close_round()
         self._reporter.close_round(self.meters, self.limits(), self.groups or {})
+        self.decider.mark(self._raises.groups())  # who is heard, and for how long, depends on time
         self.usage.forget_strangers(now_ns - self.settings.silence_rounds * self.settings.round_ns)
         self.troubles.listen(self.usage, now_ns)
         if self.troubles:
@@ -361,16 +369,37 @@ class CoordinatorState:
             now_ns,
             learning=not self._is_informed(),
             asks=tuple(sorted(filter(self.usage.has_gap, self.members))),
+            answers=self._answers(),
         )
         self.decider.mark(self.usage.take(report, now_ns).groups)
         view = self.agreement.digest(self.usage.digest(self.settings.broker))
         return [PublishUsageReport(replace(report, view=view))]
+
+    def _answers(self) -> Answers:
+        """What to answer to all whose raises wait for this broker."""
+        sequences: dict[int, int] = {}
+        keys: set[Key] = set()
+        for peer in self.members:
+            if asked := self._asked_by(peer):
+                incarnation, sequence = self.usage.newest(peer)
+                sequences[incarnation] = sequence
+                keys |= asked
+        return Answers(sequences, keys)
+
+    def _asked_by(self, peer: str) -> set[Key]:
+        own, groups = self.settings.broker, self.groups or {}
+        return {
+            key
+            for key in self.usage.raises(peer)
+            if peer != own
+            and concerns(key, peer, own, self.usage, groups, self.members, self.settings)
+        }
 
 
 def _moved_much(before: Rates | None, after: Rates, settings: CoreSettings) -> bool:
     """Whether the others wait for this change: anything that frees or takes a notable part."""
     for dimension in Dimension:
         old = before.of(dimension) if before is not None else None
-        if moved(old, after.of(dimension), settings.change_permille):
+        if settings.moved(old, after.of(dimension)):
             return True
     return False

@@ -20,7 +20,7 @@ Taking a report costs as much as the report is long, and tells which groups have
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -88,6 +88,8 @@ class _Sender:
     gap: bool = False
     #: Where it has a row.
     keys: set[Key] = field(default_factory=set)
+    #: Where it announced a ceiling in the newest report.
+    raises: frozenset[Key] = frozenset()
     #: Of its rows (agreement.py).
     digest: int = 0
 
@@ -123,6 +125,7 @@ class UsageMap:
         sender.sequence = report.sequence
         sender.heard_ns = now_ns
         sender.elapsed_ns = report.elapsed_ns
+        sender.raises = frozenset(_raises(report))
         changed |= self._merge(report, sender)
         return Taken(verdict, frozenset(changed))
 
@@ -152,6 +155,16 @@ class UsageMap:
         if broker not in self._members:
             return None
         return self._rows.get((group, monitoring_class), {}).get(broker)
+
+    def raises(self, broker: str) -> frozenset[Key]:
+        """Where a member announced ceilings in its newest report."""
+        sender = self._senders.get(broker) if broker in self._members else None
+        return frozenset() if sender is None else sender.raises
+
+    def newest(self, broker: str) -> tuple[int, int]:
+        """Incarnation and sequence of the newest report taken from a broker that was heard."""
+        sender = self._senders[broker]
+        return sender.incarnation, sender.sequence
 
     def heard_ns(self, broker: str) -> int | None:
         """When the newest report of a broker's present incarnation arrived."""
@@ -246,3 +259,10 @@ class UsageMap:
         for key in keys:
             self._put(broker, sender, key, None)
         return {group for group, _ in keys}
+
+
+def _raises(report: UsageReport) -> Iterator[Key]:
+    for entry in report.groups:
+        for monitoring_class, usage in entry.usages.items():
+            if usage.messages_ceiling is not None or usage.bytes_ceiling is not None:
+                yield entry.group, monitoring_class

@@ -60,6 +60,10 @@ def encode(report: UsageReport) -> bytes:
         for monitoring_class, usage in entry.usages.items():
             target = row.publish if monitoring_class is MonitoringClass.PUBLISH else row.dispatch
             _encode_usage(usage, target)
+    if report.waiting:
+        message.waiting = True
+    message.answeredIncarnations.extend(report.answers.keys())
+    message.answeredSequences.extend(report.answers.values())
     for statement in report.ledgers:
         _encode_statement(statement, message.ledgers.add())
     return message.SerializeToString()
@@ -91,7 +95,22 @@ def decode(payload: bytes) -> UsageReport:
         asks=tuple(_name("asks", broker) for broker in message.asks),
         ledgers=tuple(_decode_statement(statement) for statement in message.ledgers),
         view=_decode_view(message),
+        waiting=message.waiting,
+        answers=_decode_answers(message),
     )
+
+
+def _decode_answers(message: pb.ResourceUsageInfo) -> dict[int, int]:
+    incarnations, sequences = message.answeredIncarnations, message.answeredSequences
+    if len(incarnations) != len(sequences):
+        raise BadReport(
+            f"answeredSequences has {len(sequences)} numbers, one per incarnation is "
+            f"{len(incarnations)}"
+        )
+    return {
+        _count("answeredIncarnations", incarnation): _count("answeredSequences", sequence)
+        for incarnation, sequence in zip(incarnations, sequences, strict=True)
+    }
 
 
 def _decode_view(message: pb.ResourceUsageInfo) -> ViewDigest | None:
@@ -121,6 +140,14 @@ def _encode_usage(usage: Usage, target: pb.NetworkUsage) -> None:
         target.topics = usage.topics
     if usage.message_size:
         target.messageSize = usage.message_size
+    _encode_ceilings(usage, target)
+
+
+def _encode_ceilings(usage: Usage, target: pb.NetworkUsage) -> None:
+    if usage.bytes_ceiling is not None:
+        target.bytesCeiling = usage.bytes_ceiling
+    if usage.messages_ceiling is not None:
+        target.messagesCeiling = usage.messages_ceiling
 
 
 def _encode_statement(statement: LedgerStatement, target: pb.LedgerStatement) -> None:
@@ -195,6 +222,8 @@ def _decode_usage(where: str, usage: pb.NetworkUsage) -> Usage:
         messages_demand=_optional(where, usage, "messagesDemand"),
         bytes_demand=_optional(where, usage, "bytesDemand"),
         messages_limit=_optional(where, usage, "messagesLimit"),
+        bytes_ceiling=_optional(where, usage, "bytesCeiling"),
+        messages_ceiling=_optional(where, usage, "messagesCeiling"),
         bytes_limit=_optional(where, usage, "bytesLimit"),
         participants=usage.participants,
         topics=usage.topics,
@@ -217,7 +246,14 @@ def _count(field: str, value: int) -> int:
 def _optional(
     where: str,
     usage: pb.NetworkUsage,
-    field: Literal["messagesDemand", "bytesDemand", "messagesLimit", "bytesLimit"],
+    field: Literal[
+        "messagesDemand",
+        "bytesDemand",
+        "messagesLimit",
+        "bytesLimit",
+        "messagesCeiling",
+        "bytesCeiling",
+    ],
 ) -> int | None:
     if not usage.HasField(field):
         return None

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ResourceUsageInfo(_message.Message):
-    __slots__ = ("broker", "usageMap", "incarnation", "sequence", "elapsedNanos", "complete", "learning", "leaving", "asks", "ledgers", "definitionsDigest", "membersDigest", "usageDigest")
+    __slots__ = ("broker", "usageMap", "incarnation", "sequence", "elapsedNanos", "complete", "learning", "leaving", "asks", "ledgers", "waiting", "answeredIncarnations", "answeredSequences", "definitionsDigest", "membersDigest", "usageDigest")
     BROKER_FIELD_NUMBER: _ClassVar[int]
     USAGEMAP_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -18,6 +18,9 @@ class ResourceUsageInfo(_message.Message):
     LEAVING_FIELD_NUMBER: _ClassVar[int]
     ASKS_FIELD_NUMBER: _ClassVar[int]
     LEDGERS_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    ANSWEREDINCARNATIONS_FIELD_NUMBER: _ClassVar[int]
+    ANSWEREDSEQUENCES_FIELD_NUMBER: _ClassVar[int]
     DEFINITIONSDIGEST_FIELD_NUMBER: _ClassVar[int]
     MEMBERSDIGEST_FIELD_NUMBER: _ClassVar[int]
     USAGEDIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -31,10 +34,13 @@ class ResourceUsageInfo(_message.Message):
     leaving: bool
     asks: _containers.RepeatedScalarFieldContainer[str]
     ledgers: _containers.RepeatedCompositeFieldContainer[LedgerStatement]
+    waiting: bool
+    answeredIncarnations: _containers.RepeatedScalarFieldContainer[int]
+    answeredSequences: _containers.RepeatedScalarFieldContainer[int]
     definitionsDigest: int
     membersDigest: int
     usageDigest: int
-    def __init__(self, broker: _Optional[str] = ..., usageMap: _Optional[_Iterable[_Union[ResourceUsage, _Mapping]]] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., elapsedNanos: _Optional[int] = ..., complete: _Optional[bool] = ..., learning: _Optional[bool] = ..., leaving: _Optional[bool] = ..., asks: _Optional[_Iterable[str]] = ..., ledgers: _Optional[_Iterable[_Union[LedgerStatement, _Mapping]]] = ..., definitionsDigest: _Optional[int] = ..., membersDigest: _Optional[int] = ..., usageDigest: _Optional[int] = ...) -> None: ...
+    def __init__(self, broker: _Optional[str] = ..., usageMap: _Optional[_Iterable[_Union[ResourceUsage, _Mapping]]] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., elapsedNanos: _Optional[int] = ..., complete: _Optional[bool] = ..., learning: _Optional[bool] = ..., leaving: _Optional[bool] = ..., asks: _Optional[_Iterable[str]] = ..., ledgers: _Optional[_Iterable[_Union[LedgerStatement, _Mapping]]] = ..., waiting: _Optional[bool] = ..., answeredIncarnations: _Optional[_Iterable[int]] = ..., answeredSequences: _Optional[_Iterable[int]] = ..., definitionsDigest: _Optional[int] = ..., membersDigest: _Optional[int] = ..., usageDigest: _Optional[int] = ...) -> None: ...
 
 class LedgerStatement(_message.Message):
     __slots__ = ("group", "generation", "version", "holding", "grants", "closures")
@@ -89,7 +95,7 @@ class ResourceUsage(_message.Message):
     def __init__(self, owner: _Optional[str] = ..., publish: _Optional[_Union[NetworkUsage, _Mapping]] = ..., dispatch: _Optional[_Union[NetworkUsage, _Mapping]] = ..., storage: _Optional[_Union[StorageUsage, _Mapping]] = ..., configurationVersion: _Optional[int] = ...) -> None: ...
 
 class NetworkUsage(_message.Message):
-    __slots__ = ("bytesPerPeriod", "messagesPerPeriod", "bytesLimit", "messagesLimit", "bytesThrottledPermille", "messagesThrottledPermille", "participants", "topics", "bytesDemand", "messagesDemand", "messageSize")
+    __slots__ = ("bytesPerPeriod", "messagesPerPeriod", "bytesLimit", "messagesLimit", "bytesThrottledPermille", "messagesThrottledPermille", "participants", "topics", "bytesDemand", "messagesDemand", "messageSize", "bytesCeiling", "messagesCeiling")
     BYTESPERPERIOD_FIELD_NUMBER: _ClassVar[int]
     MESSAGESPERPERIOD_FIELD_NUMBER: _ClassVar[int]
     BYTESLIMIT_FIELD_NUMBER: _ClassVar[int]
@@ -101,6 +107,8 @@ class NetworkUsage(_message.Message):
     BYTESDEMAND_FIELD_NUMBER: _ClassVar[int]
     MESSAGESDEMAND_FIELD_NUMBER: _ClassVar[int]
     MESSAGESIZE_FIELD_NUMBER: _ClassVar[int]
+    BYTESCEILING_FIELD_NUMBER: _ClassVar[int]
+    MESSAGESCEILING_FIELD_NUMBER: _ClassVar[int]
     bytesPerPeriod: int
     messagesPerPeriod: int
     bytesLimit: int
@@ -112,7 +120,9 @@ class NetworkUsage(_message.Message):
     bytesDemand: int
     messagesDemand: int
     messageSize: int
-    def __init__(self, bytesPerPeriod: _Optional[int] = ..., messagesPerPeriod: _Optional[int] = ..., bytesLimit: _Optional[int] = ..., messagesLimit: _Optional[int] = ..., bytesThrottledPermille: _Optional[int] = ..., messagesThrottledPermille: _Optional[int] = ..., participants: _Optional[int] = ..., topics: _Optional[int] = ..., bytesDemand: _Optional[int] = ..., messagesDemand: _Optional[int] = ..., messageSize: _Optional[int] = ...) -> None: ...
+    bytesCeiling: int
+    messagesCeiling: int
+    def __init__(self, bytesPerPeriod: _Optional[int] = ..., messagesPerPeriod: _Optional[int] = ..., bytesLimit: _Optional[int] = ..., messagesLimit: _Optional[int] = ..., bytesThrottledPermille: _Optional[int] = ..., messagesThrottledPermille: _Optional[int] = ..., participants: _Optional[int] = ..., topics: _Optional[int] = ..., bytesDemand: _Optional[int] = ..., messagesDemand: _Optional[int] = ..., messageSize: _Optional[int] = ..., bytesCeiling: _Optional[int] = ..., messagesCeiling: _Optional[int] = ...) -> None: ...
 
 class StorageUsage(_message.Message):
     __slots__ = ("totalBytes",)

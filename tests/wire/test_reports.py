@@ -35,6 +35,8 @@ usages = st.builds(
     bytes_demand=st.none() | counts,
     messages_limit=st.none() | counts,
     bytes_limit=st.none() | counts,
+    messages_ceiling=st.none() | counts,
+    bytes_ceiling=st.none() | counts,
     participants=small,
     topics=small,
     message_size=small,
@@ -66,6 +68,8 @@ reports = st.builds(
     asks=st.lists(names, max_size=3).map(tuple),
     ledgers=st.lists(statements, max_size=3).map(tuple),
     view=st.none() | st.builds(ViewDigest, digests, digests, digests),
+    waiting=st.booleans(),
+    answers=st.dictionaries(counts, counts, max_size=3),
 )
 
 
@@ -161,3 +165,14 @@ def test_a_group_costs_few_bytes() -> None:
     one = UsageReport("b1", 1, 1, 1_000_000_000, (entry,))
 
     assert len(encode(one)) - len(encode(empty)) <= 64
+
+
+def test_answers_without_their_incarnations_are_named() -> None:
+    """A sequence says nothing when nobody knows whose it is."""
+    info = message()
+    info.answeredSequences.extend([7, 8])
+    info.answeredIncarnations.append(3)
+    with pytest.raises(
+        BadReport, match="answeredSequences has 2 numbers, one per incarnation is 1"
+    ):
+        decode(info.SerializeToString())
