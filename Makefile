@@ -53,7 +53,7 @@ proto-is-current: $(INSTALLED)
 requirements: $(INSTALLED)  ## says at once when Java or Maven is missing, and fetches Pulsar's jars
 	@$(BIN)/python -m deploy.local jars
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(INSTALLED): pyproject.toml constraints.txt coordinator/gate/_runs.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, $$($(PYTHON) --version) found: set PYTHON=..."; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,spark]'

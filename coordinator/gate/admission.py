@@ -169,6 +169,17 @@ class AdmissionQueue:
             limiter.consume(messages, size)
         return True
 
+    def admit_run(
+        self, limiters: Sequence[PublishLimiter], messages: int, size: int, now_ns: int
+    ) -> bool:
+        """Take the tokens of several messages at once; False when one of them may have to wait."""
+        for limiter in limiters:
+            if not limiter.has_room(messages, size, now_ns):
+                return False
+        for limiter in limiters:
+            limiter.consume(messages, size)
+        return True
+
     def wait(self, waiter: Waiter, now_ns: int) -> None:
         """Line up a producer that holds messages, or release at once what need not wait."""
         more = True

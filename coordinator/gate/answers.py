@@ -9,7 +9,7 @@ All of it passes to the client as it is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from coordinator.gate import commands
 from coordinator.gate.frames import (
@@ -22,9 +22,13 @@ from coordinator.gate.frames import (
     SEND_RECEIPT,
     SUCCESS,
 )
-from coordinator.gate.participants import Consumer, Producer
+from coordinator.gate.participants import Consumer, Entries, Producer
 from coordinator.gate.roster import Roster
+from coordinator.gate.runs import RunHandler
 from coordinator.gate.stream import Handler, Verdict
+
+if TYPE_CHECKING:
+    from coordinator.gate._runs import Run
 
 # An enum member as a global: one look-up less per frame.
 _PASSES: Final = Verdict.PASSES
@@ -36,14 +40,14 @@ class BrokerAnswers:
     Args:
         roster: the participants of the connection.
         end: called with a participant that the broker ended.
-        shape: called with a limited consumer, messages and bytes of an entry that passes to it.
+        shape: called with a limited consumer and the entries that pass to it.
     """
 
     def __init__(
         self,
         roster: Roster,
         end: Callable[[Producer | Consumer], object],
-        shape: Callable[[Consumer, int, int], None],
+        shape: Callable[[Consumer, Entries], None],
     ) -> None:
         self._roster = roster
         self._end = end
@@ -61,6 +65,36 @@ class BrokerAnswers:
             CLOSE_PRODUCER: self._on_producer_closed,
             CLOSE_CONSUMER: self._on_consumer_closed,
         }
+
+    def run_handlers(self) -> dict[int, RunHandler]:
+        """By command type, of those that come in runs."""
+        return {SEND_RECEIPT: self._on_send_receipts, MESSAGE: self._on_messages}
+
+    def _on_send_receipts(self, run: Run) -> bool:
+        producer = self._roster.producers.get(run.owner)
+        if producer is not None:
+            answered = min(run.frames, producer.unanswered)
+            producer.unanswered -= answered
+            self._roster.unanswered -= answered
+        return True
+
+    def _on_messages(self, run: Run) -> bool:
+        consumer = self._roster.consumers.get(run.owner)
+        if consumer is not None:
+            entries = Entries(run.frames, run.messages, run.size, run.most_messages, run.largest)
+            self._passes(consumer, entries, run.messages)
+        return True
+
+    def _passes(self, consumer: Consumer, entries: Entries, permits: int) -> None:
+        # Whether it is limited or not: the permits must be known when a limit comes.
+        consumer.permits -= permits
+        if consumer.limited:
+            self._shape(consumer, entries)
+            return
+        for limiter in consumer.limiters:
+            counter = limiter.counter
+            counter.messages += entries.messages
+            counter.bytes += entries.size
 
     def _on_send_receipt(
         self, data: bytes, start: int, command_end: int, _frame_end: int
@@ -89,15 +123,8 @@ class BrokerAnswers:
             return metadata_end
         messages = commands.read_messages_in_batch(data, metadata, metadata_end)
         size = frame_end - command_end
-        # Whether it is limited or not: the permits must be known when a limit comes.
-        consumer.permits -= messages if unacknowledged is None else min(messages, unacknowledged)
-        if consumer.limited:
-            self._shape(consumer, messages, size)
-            return _PASSES
-        for limiter in consumer.limiters:
-            counter = limiter.counter
-            counter.messages += messages
-            counter.bytes += size
+        permits = messages if unacknowledged is None else min(messages, unacknowledged)
+        self._passes(consumer, Entries(1, messages, size, messages, size), permits)
         return _PASSES
 
     def _on_success(self, data: bytes, start: int, command_end: int, _frame_end: int) -> Verdict:

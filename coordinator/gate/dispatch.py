@@ -146,13 +146,20 @@ class DispatchLimiter:
         self._messages.promise(messages)
         self._bytes.promise(size)
 
-    def passed(self, messages: int, size: int, now_ns: int) -> None:
-        """An entry goes to a consumer: count it, and consume its tokens."""
+    def passed(self, messages: int, size: int, largest: tuple[int, int], now_ns: int) -> None:
+        """Entries go to a consumer: count them, and consume their tokens.
+
+        Args:
+            messages: in all of them.
+            size: bytes of all of them.
+            largest: most messages and bytes that one of them has.
+            now_ns: the time.
+        """
         if now_ns != self._as_of_ns:
             self._refresh(now_ns)
         self.counter.messages += messages
         self.counter.bytes += size
-        self.typical_entry = (messages, size)
+        self.typical_entry = largest
 
     def keep(self, messages: int, size: int) -> None:
         """An entry that was promised to be of this cost has come, whatever it did cost."""

@@ -182,6 +182,28 @@ class PublishLimiter:
         counter.bytes = bytes_then
         return True
 
+    def has_room(self, messages: int, size: int, now_ns: int) -> bool:
+        """Whether several messages, so much together, may pass one after the other; nobody waits.
+
+        Unlike ``admits``, never for a full bucket alone: each message has to find its tokens.
+        """
+        if self.contended:
+            return False
+        if now_ns - self._as_of_ns >= _FRESH_NS:
+            self._refresh(now_ns)
+        if self._fits(messages, size):
+            return True
+        if now_ns != self._as_of_ns:
+            self._refresh(now_ns)
+        return self._fits(messages, size)
+
+    def _fits(self, messages: int, size: int) -> bool:
+        counter = self.counter
+        return (
+            counter.messages + messages <= self._messages.ceiling
+            and counter.bytes + size <= self._bytes.ceiling
+        )
+
     def consume(self, messages: int, size: int) -> None:
         """Count a message that was admitted, at the moment for which that was asked."""
         self.counter.messages += messages

@@ -34,6 +34,16 @@ class _HeldFrame(NamedTuple):
     since_ns: int
 
 
+class Entries(NamedTuple):
+    """Entries that go to a consumer one after the other, an entry being a message or a batch."""
+
+    entries: int
+    messages: int
+    size: int
+    most_messages: int
+    largest: int
+
+
 class Consumer:
     """A consumer, counted and limited on dispatch; waits in the admission queue for permits.
 
@@ -123,17 +133,19 @@ class Consumer:
         """Keep permits that the client gave; the broker's count is an int32 and ends there, too."""
         self.withheld = min(self.withheld + permits, PERMITS_MAX)
 
-    def passed(self, messages: int, size: int, now_ns: int) -> bool:
-        """An entry goes to the client: count it, and learn from it; tell whether it cost less."""
-        kept = self._promised if self._expected else (0, 0)
+    def passed(self, entries: Entries, now_ns: int) -> bool:
+        """Entries go to the client: count them, learn from them; tell whether they cost less."""
+        expected = min(entries.entries, self._expected)
+        kept = (expected * self._promised[0], expected * self._promised[1])
+        largest = (entries.most_messages, entries.largest)
         for limiter in self.limiters:
-            limiter.passed(messages, size, now_ns)
+            limiter.passed(entries.messages, entries.size, largest, now_ns)
             limiter.keep(*kept)
-        self._expected = max(0, self._expected - 1)
+        self._expected -= expected
         # Up at once, down slowly: what is taken too small goes out too often.
-        self._entry_messages = max(messages, (3 * self._entry_messages + messages) >> 2)
-        self._entry_bytes = max(size, (3 * self._entry_bytes + size) >> 2)
-        return messages < kept[0] or size < kept[1]
+        self._entry_messages = max(largest[0], (3 * self._entry_messages + largest[0]) >> 2)
+        self._entry_bytes = max(largest[1], (3 * self._entry_bytes + largest[1]) >> 2)
+        return entries.messages < kept[0] or entries.size < kept[1]
 
     def ask(self, queue: AdmissionQueue, now_ns: int) -> None:
         """Line up for the next slice of permits, if it is time."""

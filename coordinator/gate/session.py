@@ -23,7 +23,7 @@ Everything that this module does not understand passes: the broker decides.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from coordinator.gate import commands
 from coordinator.gate.admission import AdmissionQueue
@@ -53,7 +53,7 @@ from coordinator.gate.own_frames import (
     error_frame,
     flow_frame,
 )
-from coordinator.gate.participants import Consumer, Producer
+from coordinator.gate.participants import Consumer, Entries, Producer
 from coordinator.gate.roster import Roster
 from coordinator.gate.stream import Buffer, FrameStream, Handler, Verdict
 from coordinator.gate.tally import Tally
@@ -64,6 +64,9 @@ from coordinator.gate.throttle import (
     Throttle,
     ThrottleReason,
 )
+
+if TYPE_CHECKING:
+    from coordinator.gate._runs import Run
 
 REPLICATOR_PREFIX: Final = "pulsar.repl"
 """The broker's ``replicatorPrefix``: names of geo-replication's producers and subscriptions."""
@@ -114,8 +117,13 @@ class Session:
         self._roster = Roster(groups, replicator_prefix, self._forward_held, self._grant)
         self._producers = self._roster.producers
         self._consumers = self._roster.consumers
-        self._from_client = FrameStream(self._client_handlers(), SEND)
-        self._from_broker = FrameStream(self._broker_handlers(), MESSAGE)
+        self._from_client = FrameStream(self._client_handlers(), SEND, {SEND: self._on_sends})
+        answers = BrokerAnswers(self._roster, self._end, self._shape)
+        self._from_broker = FrameStream(
+            answers.handlers() | {CONNECTED: self._on_connected, PING: self._on_ping},
+            MESSAGE,
+            answers.run_handlers(),
+        )
         #: The time of the call that is being handled.
         self._now_ns = 0
         self._draining = False
@@ -296,9 +304,9 @@ class Session:
 
     # Withholding permits and passing them on
 
-    def _shape(self, consumer: Consumer, messages: int, size: int) -> None:
-        """An entry passes to a limited consumer, which may need permits for the next one."""
-        cost_less = consumer.passed(messages, size, self._now_ns)
+    def _shape(self, consumer: Consumer, entries: Entries) -> None:
+        """Entries pass to a limited consumer, which may need permits for the next ones."""
+        cost_less = consumer.passed(entries, self._now_ns)
         consumer.ask(self._queue, self._now_ns)
         if cost_less:
             for limiter in consumer.limiters:
@@ -359,12 +367,29 @@ class Session:
         size = frame_end - command_end
         if producer.held or not self._queue.admit(producer.limiters, messages, size, self._now_ns):
             return self._hold(producer, data, start, frame_end, (messages, size))
-        producer.unanswered += 1
-        self._roster.unanswered += 1
+        self._passed(producer, 1, messages, size)
+        return _PASSES
+
+    def _on_sends(self, run: Run) -> bool:
+        """A run of SENDs; each is decided on its own if any of them may not simply pass."""
+        producer = self._producers.get(run.owner)
+        if producer is None or producer.held or self._draining:
+            return False
+        frames, messages, size = run.frames, run.messages, run.size
+        pending_max = self._bounds.pending_requests_max
+        if pending_max is not None and self._roster.unanswered + frames > pending_max:
+            return False
+        if not self._queue.admit_run(producer.limiters, messages, size, self._now_ns):
+            return False
+        self._passed(producer, frames, messages, size)
+        return True
+
+    def _passed(self, producer: Producer, frames: int, messages: int, size: int) -> None:
+        producer.unanswered += frames
+        self._roster.unanswered += frames
         if producer.exempt:
             self._tally.replicated_messages += messages
             self._tally.replicated_bytes += size
-        return _PASSES
 
     def _on_producer(
         self, data: bytes, start: int, command_end: int, frame_end: int
@@ -443,10 +468,6 @@ class Session:
         return Verdict.DISCARD
 
     # What the broker sends
-
-    def _broker_handlers(self) -> dict[int, Handler]:
-        answers = BrokerAnswers(self._roster, self._end, self._shape)
-        return answers.handlers() | {CONNECTED: self._on_connected, PING: self._on_ping}
 
     def _on_connected(self, data: bytes, start: int, command_end: int, _frame_end: int) -> Verdict:
         size = commands.read_max_message_size(data, start + 8, command_end)

@@ -14,6 +14,9 @@ are neither copied nor awaited. STOP means what it says: nothing behind that fra
 ``resume``, however much of it is already in memory (apache/pulsar#26006 is the story of a limiter that
 stopped reading the socket and went on decoding).
 
+Under load, most of what one read brings is a run of frames of one producer or consumer. Where runs can
+be found (``runs``), one that passes as a whole is decided at once; all else is decided frame by frame.
+
 Frames of our own making, and frames that were held back, may only enter between two frames:
 ``insert`` waits for that moment.
 """
@@ -35,6 +38,7 @@ from coordinator.gate.frames import (
     read_type,
     sizes_fault,
 )
+from coordinator.gate.runs import CAN_FIND_RUNS, RunHandler, find_run
 
 Buffer = bytes | memoryview
 
@@ -52,6 +56,7 @@ Handler = Callable[[bytes, int, int, int], Verdict | int]
 """(data, start, end of command, end of frame) -> verdict, or the position, behind the end of ``data``,
 that must have arrived before the frame can be decided. The command itself has arrived."""
 
+
 # Enum members as globals: one look-up less per frame.
 _PASSES: Final = Verdict.PASSES
 _SWALLOWED: Final = (Verdict.TAKEN, Verdict.DISCARD)
@@ -63,6 +68,8 @@ class FrameStream:
 
     Args:
         handlers: who decides, by command type; frames of other types pass untouched.
+        run_handlers: who is asked first about a run of frames of one producer or consumer, by command
+            type; where runs cannot be found, nobody is.
         payload_type: the only type that may carry a payload here without being looked at twice. Any
             other frame with a payload has its BaseCommand read to the end for its true type, because
             protobuf lets the type stand in odd places and the last one wins.
@@ -70,11 +77,17 @@ class FrameStream:
 
     __slots__ = (
         "_discarding", "_handlers", "_head", "_inserts", "_needed", "_payload_type", "_remaining",
-        "_scanning", "_unread", "frame_max", "out", "stopped",
+        "_run_handlers", "_scanning", "_unread", "frame_max", "out", "stopped",
     )  # fmt: skip
 
-    def __init__(self, handlers: Mapping[int, Handler], payload_type: int) -> None:
+    def __init__(
+        self,
+        handlers: Mapping[int, Handler],
+        payload_type: int,
+        run_handlers: Mapping[int, RunHandler] | None = None,
+    ) -> None:
         self._handlers = handlers
+        self._run_handlers = run_handlers or {}
         self._payload_type = payload_type
         #: The beginning of a frame that cannot be decided yet; empty between frames.
         self._head = bytearray()
@@ -158,28 +171,15 @@ class FrameStream:
     def _scan(self, data: bytes) -> None:
         """Walk over the frames in ``data``, beginning with the remainder of the one under way."""
         size = len(data)
-        handlers, payload_type, frame_max = self._handlers, self._payload_type, self.frame_max
         start = self._end_frame_under_way(data)  # what lies from start to pos passes, in one piece
         pos = self._remaining
+        runs_from = 0 if CAN_FIND_RUNS else size  # before that, none begins
         try:
             while pos < size:
-                if size - pos < HEADER_MIN:
-                    self._keep_head(data, pos, pos + HEADER_MIN)
-                    size = pos
-                    break
-                total, command = read_sizes(data, pos)
-                if not 2 <= command <= total - 4 <= frame_max - 8:
-                    raise sizes_fault(total, command, frame_max)
-                command_end, frame_end = pos + 8 + command, pos + 4 + total
-                kind = data[pos + 9]
-                verdict: Verdict | int = _PASSES
-                if data[pos + 8] != TYPE_TAG or (frame_end > command_end and kind != payload_type):
-                    verdict = self._judge_unusual(data, pos, command_end, frame_end)
-                elif kind in handlers:
-                    if command_end <= size:
-                        verdict = handlers[kind](data, pos, command_end, frame_end)
-                    else:
-                        verdict = command_end
+                if pos >= runs_from:
+                    pos, runs_from = self._pass_runs(data, pos)
+                    continue
+                verdict, frame_end = self._judge(data, pos)
                 if verdict is _PASSES:
                     pos = frame_end
                     continue
@@ -197,12 +197,44 @@ class FrameStream:
         self._remaining = pos - size
         self._pass_on(data, start, min(pos, size))
 
+    def _pass_runs(self, data: bytes, pos: int) -> tuple[int, int]:
+        """Where the runs end that pass from here, and from where on it is worth to look for another."""
+        size, frame_max, handlers = len(data), self.frame_max, self._run_handlers
+        while pos < size:
+            run = find_run(data, pos, frame_max)
+            if run is None:
+                return pos, pos + 1
+            handler = handlers.get(run.kind)
+            if handler is None or not handler(run):
+                return pos, run.end
+            pos = run.end
+        return pos, pos
+
+    def _judge(self, data: bytes, pos: int) -> tuple[Verdict | int, int]:
+        """Decide about the frame at a position; tell its end, as far as that is known."""
+        size = len(data)
+        if size - pos < HEADER_MIN:
+            return pos + HEADER_MIN, size
+        total, command = read_sizes(data, pos)
+        if not 2 <= command <= total - 4 <= self.frame_max - 8:
+            raise sizes_fault(total, command, self.frame_max)
+        command_end, frame_end = pos + 8 + command, pos + 4 + total
+        kind = data[pos + 9]
+        is_usual = data[pos + 8] == TYPE_TAG and (
+            frame_end == command_end or kind == self._payload_type
+        )
+        if is_usual and kind not in self._handlers:
+            return _PASSES, frame_end
+        if command_end > size:
+            return command_end, frame_end
+        if is_usual:
+            return self._handlers[kind](data, pos, command_end, frame_end), frame_end
+        return self._judge_unusual(data, pos, command_end, frame_end), frame_end
+
     def _judge_unusual(
         self, data: bytes, start: int, command_end: int, frame_end: int
     ) -> Verdict | int:
         """Decide about a frame that is not laid out as clients and brokers do."""
-        if command_end > len(data):
-            return command_end
         handler = self._handlers.get(read_type(data, start + 8, command_end))
         return _PASSES if handler is None else handler(data, start, command_end, frame_end)
 

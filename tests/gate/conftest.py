@@ -17,6 +17,7 @@ from coordinator.gate.session import Session
 from coordinator.gate.tally import Tally
 from coordinator.gate.throttle import HELD_BYTES_MAX, Bounds, PublishBuffer
 from tests.gate import peer
+from tests.gate.helper import deciding
 
 START_NS = 100_000_000_000
 MILLISECOND_NS = 1_000_000
@@ -162,11 +163,12 @@ def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEv
     return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
 
-@pytest.fixture
-def bench() -> Iterator[Bench]:
-    """A gate whose books must balance when the test is over."""
+@pytest.fixture(params=["frames", "runs"])
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    """A gate, with and without its compiled helper, whose books must balance when the test is over."""
     bench = Bench()
-    yield bench
+    with deciding(by_runs=request.param == "runs"):
+        yield bench
     for client in bench.clients:
         client.session.close(bench.now_ns)
         assert client.session.held_bytes == 0

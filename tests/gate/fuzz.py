@@ -3,8 +3,9 @@
 A case is a handful of well-formed frames, most of them damaged (bytes changed, cut out or put in, sizes
 rewritten), cut into pieces at random and fed to one connection. Whatever comes, a connection either
 goes on or is closed with a reason: the only exception is MalformedFrame. What it keeps is bounded, its
-books can be closed, and a gate without limits passes what it passes untouched. A failure names the seed
-and the number of its case; ``--first`` goes straight there.
+books can be closed, and a gate without limits passes what it passes untouched. Each case is run twice,
+deciding runs of frames at once and every frame on its own, with the same outcome. A failure names the
+seed and the number of its case; ``--first`` goes straight there.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from typing import NamedTuple
 
-from coordinator.core.model import Rates
+from coordinator.core.model import Rates, Traffic
 from coordinator.gate.frames import MalformedFrame
+from coordinator.gate.throttle import ThrottleReason
 from tests.gate import peer
 from tests.gate.conftest import TOPIC, Bench
+from tests.gate.helper import deciding
 
 HELD_BYTES_MAX = 2000
 MAX_MESSAGE_SIZE = 4000
@@ -64,15 +68,45 @@ def damage(dice: random.Random, frames: bytearray) -> None:
 
 def stream_of(dice: random.Random, frames: list[bytes]) -> bytes:
     """What one side sends in a case."""
-    stream = bytearray(b"".join(dice.choices(frames, k=dice.randrange(1, 8))))
+    stream = bytearray(b"".join(dice.choices(frames, k=dice.randrange(1, 12))))
     for _ in range(dice.choice((0, 1, 1, 1, 2, 5))):
         if stream:
             damage(dice, stream)
     return bytes(stream)
 
 
-def run_case(dice: random.Random) -> str:
-    """Run one case; return how the connection ended.
+class Outcome(NamedTuple):
+    """How a case went.
+
+    Args:
+        end: why the connection was closed, or that it goes on.
+        passed: what the other side received of each side.
+        traffic: what was counted.
+        throttles: how often each reason held something back.
+    """
+
+    end: str
+    passed: dict[str, bytes]
+    traffic: tuple[Traffic, ...]
+    throttles: Counter[ThrottleReason]
+
+
+def run_case(seed: str) -> str:
+    """Run one case with and without the helper; return how the connection ended.
+
+    Raises:
+        AssertionError: they differ, or a promise of this module's theory is broken.
+    """
+    outcomes = []
+    for by_runs in (False, True):
+        with deciding(by_runs):
+            outcomes.append(run_once(random.Random(seed)))
+    assert outcomes[0] == outcomes[1]
+    return outcomes[0].end
+
+
+def run_once(dice: random.Random) -> Outcome:
+    """Run one case.
 
     Raises:
         AssertionError: a promise of this module's theory is broken.
@@ -82,7 +116,9 @@ def run_case(dice: random.Random) -> str:
     if limited:
         bench.attach(ns="group")
         rate = dice.choice((0, 1, 1000, None))
-        bench.set_limits("group", Rates(rate, None, rate, dice.choice((None, 10_000))))
+        # Permits are passed on once per run instead of once per entry, so no dispatch limit that acts.
+        dispatch = dice.choice((None, 0))
+        bench.set_limits("group", Rates(rate, dice.choice((None, 10_000)), dispatch, None))
         bench.limit_topic(_NAMED, Rates(publish_messages=10), partitions=2)
     client = bench.client(HELD_BYTES_MAX, dice.choice((None, 2)) if limited else None)
     session = client.session
@@ -115,8 +151,9 @@ def run_case(dice: random.Random) -> str:
             assert stream.startswith(passed[side]), f"{side}'s bytes were touched"
     session.close(bench.now_ns)
     assert (session.held_bytes, bench.queue.waiting, bench.buffer.held_bytes) == (0, 0, 0)
-    assert all(traffic.participants == 0 for traffic in bench.groups.collect(bench.now_ns))
-    return outcome
+    traffic = bench.groups.collect(bench.now_ns)
+    assert all(counted.participants == 0 for counted in traffic)
+    return Outcome(outcome, passed, traffic, session.throttle.counts)
 
 
 def _collect(buffers: list[bytes | memoryview], passed: dict[str, bytes], side: str) -> None:
@@ -133,7 +170,7 @@ def fuzz(seed: int, cases: int, first: int = 0) -> Counter[str]:
     outcomes: Counter[str] = Counter()
     for number in range(first, first + cases):
         try:
-            outcomes[run_case(random.Random(f"{seed}/{number}"))] += 1
+            outcomes[run_case(f"{seed}/{number}")] += 1
         except Exception as error:
             error.add_note(f"python -m tests.gate.fuzz --seed {seed} --first {number} --cases 1")
             raise

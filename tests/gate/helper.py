@@ -1,0 +1,46 @@
+"""The gate with and without its compiled helper, which is built from its source for the tests."""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+import subprocess
+import sysconfig
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from coordinator.gate import runs, stream
+
+SOURCE = Path(runs.__file__).with_name("_runs.c")
+
+
+@cache
+def built() -> Callable[[bytes, int, int], Any]:
+    """The helper's function, from the very source that stands beside the code under test."""
+    with tempfile.TemporaryDirectory() as directory:
+        target = Path(directory, "_runs.so")
+        compiler = shlex.split(sysconfig.get_config_var("CC"))
+        include = f"-I{sysconfig.get_path('include')}"
+        warnings = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter")
+        options = ("-O2", "-shared", "-fPIC", *warnings, include, "-o", str(target))
+        subprocess.run([*compiler, *options, str(SOURCE)], check=True)
+        spec = importlib.util.spec_from_file_location("coordinator.gate._runs", target)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    scan: Callable[[bytes, int, int], Any] = module.scan
+    return scan
+
+
+@contextmanager
+def deciding(by_runs: bool) -> Iterator[None]:
+    """Inside, streams decide runs at once, or every frame on its own."""
+    find_run = built() if by_runs else runs._find_none
+    with patch.multiple(stream, find_run=find_run, CAN_FIND_RUNS=by_runs):
+        yield
