@@ -65,6 +65,7 @@ from coordinator.ports import (
 )
 from coordinator.totals import TrafficTotals
 from coordinator.wire import reports
+from coordinator.wire.intake import Intake, Received
 
 TICK_S = 0.05
 """How often the gate's counts are brought to the core: the delay of everything urgent that is counted."""
@@ -122,6 +123,7 @@ class Runner:
         self._bad_payloads: Counter[str] = Counter()
         self._connection: ConnectionState | None = None
         self._totals = TrafficTotals()
+        self._intake = Intake()
         self.story: deque[tuple[int, Event, tuple[Instruction, ...]]] = deque(maxlen=STORY_LENGTH)
         #: Set when the catalogue was read for the first time: from then on limits are known.
         self.informed = asyncio.Event()
@@ -191,7 +193,10 @@ class Runner:
     def health(self) -> HealthView:
         """How this sidecar is; what was no report at all is counted with the dropped reports."""
         view = explain.health(self._state, self._clock.now_ns())
-        return replace(view, reports_dropped=view.reports_dropped | self._bad_payloads)
+        dropped = view.reports_dropped | self._bad_payloads
+        if self._intake.dropped:
+            dropped["definition not known for too long"] = self._intake.dropped
+        return replace(view, reports_dropped=dropped)
 
     def group_view(self, group: str) -> GroupView:
         """One group with a row for every member; raises UnknownGroup."""
@@ -236,22 +241,28 @@ class Runner:
         assert self._gate is not None
         self._gate.set_attachments(catalogue.attachments)
         self.informed.set()
+        for received in self._intake.set_groups(entry.group for entry in catalogue.groups.values()):
+            self._report_received(received)
 
     def _ledgers_changed(self, records: tuple[LedgerRecord, ...]) -> None:
         self.post(LedgersChanged(records))
 
     def _payload_arrived(self, payload: bytes) -> None:
         try:
-            report = reports.decode(payload)
+            received = self._intake.read(payload)
         except reports.BadReport as error:
             reason = str(error).partition(":")[0]
             if not self._bad_payloads[reason]:
                 log.warning("not a usage report", reason=str(error), size=len(payload))
             self._bad_payloads[reason] += 1
             return
+        if received is not None:
+            self._report_received(received)
+
+    def _report_received(self, received: Received) -> None:
         if self._recorder is not None:
-            self._recorder.report_received(report, len(payload), self._clock.now_ns())
-        self.post(UsageReportReceived(report))
+            self._recorder.report_received(received.report, received.size, self._clock.now_ns())
+        self.post(UsageReportReceived(received.report))
 
     async def _tick(self) -> None:
         assert self._gate is not None

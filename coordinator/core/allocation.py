@@ -32,7 +32,8 @@ from coordinator.core.model import (
     Usage,
 )
 from coordinator.core.settings import CoreSettings
-from coordinator.core.usage_map import UsageMap, UsageRow
+from coordinator.core.usage_map import UsageMap
+from coordinator.core.usage_rows import UsageRow
 
 WEIGHTS: Mapping[str, Callable[[Usage], int]] = {
     "equal": lambda usage: 1,  # noqa: ARG005  # every rule has the same signature

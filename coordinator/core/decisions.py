@@ -120,8 +120,15 @@ class Decider:
         if facts.lifecycle in (Lifecycle.STARTING, Lifecycle.LEARNING):
             self._raises.drop(group.name, dimension)
             return Decision(min(held, reserve), Binding.RESERVE, facts.round, facts.now_ns)
+        active = facts.lifecycle is Lifecycle.ACTIVE and self._settings.broker in facts.members
+        takes_part = facts.usage.takes_part(group.name, dimension.monitoring_class)
+        if active and not takes_part:
+            # It holds its reserve whatever the others say, and everybody counts on that: nobody need
+            # be asked or told.
+            self._raises.drop(group.name, dimension)
+            return Decision(reserve, Binding.RESERVE, facts.round, facts.now_ns)
         answer = facts.splits.of(group, dimension)
-        if facts.lifecycle is Lifecycle.ACTIVE and self._settings.broker in facts.members:
+        if active:
             return self._transfer(group, dimension, held, answer, facts)
         self._raises.drop(group.name, dimension)
         in_trouble = limit_in_trouble(
@@ -145,8 +152,7 @@ class Decider:
     ) -> Decision:
         broker = self._settings.broker
         local = target = answer.target_of(broker)
-        # Who takes no part holds its reserve: everybody counts on that, nobody need be told.
-        if target > held and broker in answer.claims and group.overshoot_policy != EAGER:
+        if target > held and group.overshoot_policy != EAGER:
             local = self._raise(group.name, dimension, held, answer, facts)
         else:
             self._raises.drop(group.name, dimension)

@@ -6,7 +6,7 @@ force, not from a new one, so it tells why the limit *is*, not what it would be 
 
 from __future__ import annotations
 
-from coordinator.core.allocation import Binding, Split, split
+from coordinator.core.allocation import Binding, Split, reserve_of, split
 from coordinator.core.decisions import Decision
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import DIMENSIONS_OF, Dimension, Rates
@@ -215,9 +215,12 @@ def _limit_in_force(
     if row is not None:
         return row.usage.limit_of(dimension.unit)
     decision = state.decider.decisions.get((name, dimension))
-    if decision is None or decision.split is None:
+    limit = (state.groups or {})[name].limits.of(dimension)
+    if decision is None or limit is None:
         return None
-    return decision.split.in_force_at(broker)
+    if decision.split is not None:
+        return decision.split.in_force_at(broker)
+    return reserve_of(limit, len(state.members), state.settings)
 
 
 def _report_age_ns(state: CoordinatorState, broker: str, now_ns: int) -> int | None:

@@ -11,7 +11,8 @@ All rates are integers per second, all times integer nanoseconds of a monotonic 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -116,6 +117,13 @@ class ResourceGroup:
     overshoot_policy: str = "balanced"
     partition_policy: str = "hold"
     configuration_version: int = 0
+
+
+def shared_versions(versions: Iterable[int]) -> frozenset[int]:
+    """The versions that do not say which definition is meant: several have it, or it is 0, not known."""
+    return frozenset(
+        version for version, times in Counter(versions).items() if times > 1 or not version
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +337,9 @@ class UsageReport:
         incarnation: the sender's registration; a report of an older one is dropped.
         sequence: grows by one per report of an incarnation; duplicates and late ones are dropped.
         elapsed_ns: the time that the counts cover.
+        since: whoever has taken in every report up to this one, and takes in this one, has missed
+            nothing that the sender ever said.
+        named: groups are told by name, not by the versions of their definitions.
         complete: every group in which the sender takes part is listed; what is not listed has ended.
         learning: the sender does not know everybody's usage yet and asks for complete reports.
         leaving: the sender goes; everything it had is free.
@@ -344,7 +355,9 @@ class UsageReport:
     incarnation: int
     sequence: int
     elapsed_ns: int
-    groups: tuple[GroupUsage, ...]
+    groups: Sequence[GroupUsage]
+    since: int = 0
+    named: bool = False
     complete: bool = False
     learning: bool = False
     leaving: bool = False

@@ -1,17 +1,20 @@
 """When to tell the others, and what: rounds, urgent reports, suppression.
 
 A report is sent every round, so that silence means something. While it is small it lists everything. A
-large one lists the groups that changed, in this round or the last ``repeat_rounds``, and all of them
-every ``complete_report_rounds`` rounds (PIP-82: report when the usage has changed significantly, and
-mandatorily once in N cycles). What cannot wait is reported at once, at most every ``urgent_gap_ns``: a
-participant appeared or left, a broker became saturated, a limit changed by much, quota was given,
-somebody asks for a complete report, a raise waits for answers or somebody waits for one (raising.py).
+large one lists the groups that changed, in this round or the last ``repeat_rounds``, and says since which
+report nothing else did: so whoever missed more than the repeats make up for knows it, and asks for a
+complete one. Even so all groups are listed every ``complete_report_rounds`` rounds (PIP-82: report when
+the usage has changed significantly, and mandatorily once in N cycles). What cannot wait is reported at
+once, at most every ``urgent_gap_ns``: a participant appeared or left, a broker became saturated, a limit
+changed by much, quota was given, somebody asks for a complete report, a raise waits for answers or
+somebody waits for one (raising.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from coordinator.core.ledgers import Ledgers
 from coordinator.core.meters import Meters
@@ -19,15 +22,23 @@ from coordinator.core.model import (
     DIMENSIONS_OF,
     GroupUsage,
     Key,
-    LedgerStatement,
     MonitoringClass,
     Rates,
     ResourceGroup,
+    Unit,
     Usage,
     UsageReport,
+    shared_versions,
 )
 from coordinator.core.raising import Answers, Raises
 from coordinator.core.settings import CoreSettings
+
+
+class _Told(NamedTuple):
+    """What the others were told last of a group and class, and the report that said so first."""
+
+    usage: Usage
+    sequence: int
 
 
 class Reporter:
@@ -38,10 +49,13 @@ class Reporter:
         self._ledgers = ledgers
         self._raises = raises
         self._sequence = 0
-        self._told: dict[Key, Usage] = {}
+        #: In the order of their sequence.
+        self._told: dict[Key, _Told] = {}
         self._urgent: set[Key] = set()
         #: Keys that are reported in the coming rounds as well, and in how many.
         self._repeats: dict[Key, int] = {}
+        #: Versions that do not tell a definition from others.
+        self._shared: frozenset[int] = frozenset()
         self._round_due = False
         self._complete_due = True
         self._reply_due = False
@@ -69,10 +83,15 @@ class Reporter:
         """Somebody waits for an answer."""
         self._reply_due = True
 
+    def set_groups(self, groups: Mapping[str, ResourceGroup]) -> None:
+        """Take over the definitions."""
+        self._shared = shared_versions(group.configuration_version for group in groups.values())
+
     def forget(self, group: str) -> None:
         """The group is gone; the next complete report will not list it."""
         for monitoring_class in MonitoringClass:
-            self._told.pop((group, monitoring_class), None)
+            if self._told.pop((group, monitoring_class), None) is not None:
+                self._complete_due = True
             self._urgent.discard((group, monitoring_class))
             self._repeats.pop((group, monitoring_class), None)
 
@@ -95,7 +114,7 @@ class Reporter:
             if meter.farewells:
                 meter.farewells -= 1
                 self._urgent.add(key)
-            elif self._changed(self._told.get(key), self._usage(meters, key, limits)):
+            elif self._changed(key, self._usage(meters, key, limits)):
                 self.require(key)
 
     def due(self, now_ns: int) -> bool:
@@ -126,23 +145,33 @@ class Reporter:
         if not complete:
             keys = self._urgent | self._raises.keys() | set(answers.keys)
         usages: dict[str, dict[MonitoringClass, Usage]] = {}
+        listed: set[Key] = set()
         for key in sorted(keys, key=lambda key: (key[0], key[1].value)):
             if key[0] not in groups or meters.get(key) is None:
                 continue
             usage = self._usage(meters, key, limits)
-            usages.setdefault(key[0], {})[key[1]] = usage
-            self._told[key] = usage
-        report = self._report(
-            incarnation,
-            tuple(
+            if complete or self._changed(key, usage):
+                self._told.pop(key, None)
+                self._told[key] = _Told(usage, self._sequence + 1)
+            # A repeat says the same again, so that it does not matter which of them arrives.
+            usages.setdefault(key[0], {})[key[1]] = self._told[key].usage
+            listed.add(key)
+        self._sequence += 1
+        report = UsageReport(
+            broker=self._settings.broker,
+            incarnation=incarnation,
+            sequence=self._sequence,
+            elapsed_ns=elapsed_ns,
+            groups=tuple(
                 GroupUsage(name, groups[name].configuration_version, by_class)
                 for name, by_class in usages.items()
             ),
-            elapsed_ns,
-            ledgers=self._ledgers.statements(complete=complete),
+            since=0 if complete else self._since(listed),
+            named=any(groups[name].configuration_version in self._shared for name in usages),
             complete=complete,
             learning=learning,
             asks=asks,
+            ledgers=self._ledgers.statements(complete=complete),
             waiting=self._raises.waits(now_ns),
             answers=answers.sequences,
         )
@@ -156,54 +185,41 @@ class Reporter:
 
     def farewell(self, incarnation: int) -> UsageReport:
         """The last report: this broker goes, everything it had is free."""
-        return self._report(incarnation, (), 0, leaving=True)
-
-    def _report(  # noqa: PLR0913  # one per field of a report
-        self,
-        incarnation: int,
-        entries: tuple[GroupUsage, ...],
-        elapsed_ns: int,
-        *,
-        ledgers: tuple[LedgerStatement, ...] = (),
-        complete: bool = False,
-        learning: bool = False,
-        leaving: bool = False,
-        asks: tuple[str, ...] = (),
-        waiting: bool = False,
-        answers: Mapping[int, int] | None = None,
-    ) -> UsageReport:
         self._sequence += 1
         return UsageReport(
-            broker=self._settings.broker,
-            incarnation=incarnation,
-            sequence=self._sequence,
-            elapsed_ns=elapsed_ns,
-            groups=entries,
-            complete=complete,
-            learning=learning,
-            leaving=leaving,
-            asks=asks,
-            ledgers=ledgers,
-            waiting=waiting,
-            answers=answers or {},
+            self._settings.broker,
+            incarnation,
+            self._sequence,
+            elapsed_ns=0,
+            groups=(),
+            leaving=True,
         )
 
-    def _changed(self, told: Usage | None, usage: Usage) -> bool:
-        if told is None:
+    def _since(self, listed: Collection[Key]) -> int:
+        """The latest report that said something new of a group and class that is not listed."""
+        untouched = (told for key, told in reversed(self._told.items()) if key not in listed)
+        latest = next(untouched, None)
+        return 0 if latest is None else latest.sequence
+
+    def _changed(self, key: Key, usage: Usage) -> bool:
+        if key not in self._told:
             return True
-        moved = self._settings.moved
+        told = self._told[key].usage
         return (
             (told.participants > 0) != (usage.participants > 0)
-            or told.messages_limit != usage.messages_limit
-            or told.bytes_limit != usage.bytes_limit
             or told.message_size != usage.message_size
             or told.messages_ceiling != usage.messages_ceiling
             or told.bytes_ceiling != usage.bytes_ceiling
-            or moved(told.topics, usage.topics)
-            or moved(told.messages, usage.messages)
-            or moved(told.bytes, usage.bytes)
-            or moved(told.messages_demand, usage.messages_demand)
-            or moved(told.bytes_demand, usage.bytes_demand)
+            or self._settings.moved(told.topics, usage.topics)
+            or any(self._changed_in(unit, told, usage) for unit in Unit)
+        )
+
+    def _changed_in(self, unit: Unit, told: Usage, usage: Usage) -> bool:
+        limit = usage.limit_of(unit)
+        return (
+            told.limit_of(unit) != limit
+            or self._settings.moved(told.count_of(unit), usage.count_of(unit), limit)
+            or self._settings.moved(told.demand_of(unit), usage.demand_of(unit), limit)
         )
 
     def _usage(self, meters: Meters, key: Key, limits: dict[str, Rates]) -> Usage:

@@ -16,14 +16,18 @@ class CoreSettings:
     Args:
         broker: this broker's id, the same in membership and reports.
         round_ns: the report interval. Pulsar's default is 60 s, too slow for any limit that users watch.
-        complete_report_rounds: every so many rounds a report lists every group, changed or not, so
-            that a lost report is healed (PIP-82: "mandatorily report its usage once in N cycles"). In
-            the rounds between, a report is sent too, empty if nothing changed: silence is never usual.
+        complete_report_rounds: every so many rounds a report lists every group, changed or not
+            (PIP-82: "mandatorily report its usage once in N cycles"; Pulsar's own come to 5 minutes).
+            It heals nothing: whoever misses a change asks for a complete report a round later. In the
+            rounds between, a report is sent too, empty if nothing changed: silence is never usual.
         small_report_entries: a report of no more entries than this is always complete: it costs less
             than a kilobyte, and then every report that arrives heals everything that was lost before.
         repeat_rounds: what changed is reported in so many more rounds, since one report may be lost.
         change_permille: a group is reported when a rate moved by more than this (PIP-82's example is
             100, Pulsar's code uses 50).
+        negligible_permille: a change of a rate by less than this of the local limit is none, however
+            large it is beside the rate: what all brokers together do not hear of so is less than this
+            of the limit, and the last message of a few per second is most of the noise of small rates.
         urgent_gap_ns: reports that cannot wait for the round are at least this far apart.
         arrival_reserve_permille: of the limit, kept for all brokers together that do not take part,
             so that a first producer is served before the others have made room.
@@ -47,8 +51,9 @@ class CoreSettings:
 
     broker: str
     round_ns: int = NANOS_PER_SECOND
-    complete_report_rounds: int = 5
+    complete_report_rounds: int = 300
     change_permille: int = 50
+    negligible_permille: int = 1
     urgent_gap_ns: int = 50 * _MILLISECOND_NS
     arrival_reserve_permille: int = 5
     headroom_permille: int = 5
@@ -61,8 +66,13 @@ class CoreSettings:
     hold_ns: int = 30 * NANOS_PER_SECOND
     session_timeout_ns: int = 4 * NANOS_PER_SECOND
 
-    def moved(self, before: int | None, after: int | None) -> bool:
-        """Whether a value moved by more than ``change_permille`` of what it was; None is infinite."""
+    def moved(self, before: int | None, after: int | None, limit: int | None = None) -> bool:
+        """Whether a value moved by more than ``change_permille`` of what it was; None is infinite.
+
+        Where there is a local limit, also by more than ``negligible_permille`` of that.
+        """
         if before is None or after is None:
             return before is not after
-        return abs(after - before) * 1000 > before * self.change_permille
+        difference = abs(after - before) * 1000
+        negligible = (limit or 0) * self.negligible_permille
+        return difference > before * self.change_permille and difference > negligible

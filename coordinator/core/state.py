@@ -57,6 +57,7 @@ from coordinator.core.ledgers import Ledgers
 from coordinator.core.lifecycle import Lifecycle, Trigger, Trouble, next_state
 from coordinator.core.meters import Meters
 from coordinator.core.model import Dimension, Key, Member, Rates, ResourceGroup, UsageReport
+from coordinator.core.policies import STRICT
 from coordinator.core.raising import Answers, Raises, concerns
 from coordinator.core.reporting import Reporter
 from coordinator.core.settings import CoreSettings
@@ -71,7 +72,7 @@ class CoordinatorState:
         self.settings = settings
         self.lifecycle = Lifecycle.STARTING
         self.troubles = Troubles(settings)
-        self.usage = UsageMap(settings.repeat_rounds)
+        self.usage = UsageMap(settings.broker)
         self.agreement = Agreement(settings)
         self.meters = Meters(settings)
         #: Everybody alive, this broker included once it has joined; the last known ones when cut off.
@@ -217,6 +218,11 @@ class CoordinatorState:
         before = self.groups or {}
         self.groups = {group.name: group for group in event.groups}
         self.agreement.set_groups(before, self.groups)
+        self._reporter.set_groups(self.groups)
+        # A strict broker gives what it holds to those that need it, whether or not it takes part.
+        self.usage.follow(
+            [name for name, group in self.groups.items() if group.overshoot_policy == STRICT]
+        )
         instructions: list[Instruction] = []
         for name in sorted(before.keys() - self.groups.keys()):
             self.decider.forget(name)
@@ -368,7 +374,7 @@ class CoordinatorState:
             self._sampled_elapsed_ns,
             now_ns,
             learning=not self._is_informed(),
-            asks=tuple(sorted(filter(self.usage.has_gap, self.members))),
+            asks=tuple(sorted(name for name in self.members if self.usage.has_gap(name, now_ns))),
             answers=self._answers(),
         )
         self.decider.mark(self.usage.take(report, now_ns).groups)

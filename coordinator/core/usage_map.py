@@ -9,31 +9,30 @@ Reports arrive late, twice, out of order and from brokers that are gone. The rul
   the broker is gone.
 * A row ends when the broker reports no participants any more (PIP-82's "usage of 0"), when a complete
   report does not list it, when the broker leaves or when membership drops it.
-* A gap in the sequence that is longer than a change is repeated means that something may have been
-  missed: until the next complete report, for which the sender is asked, nobody raises on its rows. Nor
-  does anybody raise on the rows of a broker that was not heard for STALE_ROUNDS of its rounds.
+* A report says since which one it lists all that is new. Whoever has not taken everything up to there
+  has missed something: until that is made up for by a repeat or by the next complete report, for which
+  the sender is asked after a round, nobody raises on its rows. Nor does anybody raise on the rows of a
+  broker that was not heard for STALE_ROUNDS of its rounds.
 * A report may arrive before membership shows its sender: it is kept, but counts only once the sender is
   a member. There is room for MAX_STRANGERS of those; more are dropped.
 
-Taking a report costs as much as the report is long, and tells which groups have to be decided anew.
+A broker that takes no part in a group holds its reserve, whatever the others say. So the map *follows*
+the groups in which this broker takes part and those that it is told to: their rows are at hand by group,
+and a report tells which of them have to be decided anew. All other rows are kept by broker, as compactly
+as they came (usage_rows.py), and looked up there when somebody asks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
 
-from coordinator.core.agreement import MODULUS, usage_digest
-from coordinator.core.model import (
-    NANOS_PER_SECOND,
-    Dimension,
-    Key,
-    Member,
-    MonitoringClass,
-    Usage,
-    UsageReport,
-)
+from coordinator.core.agreement import MODULUS
+from coordinator.core.columns import ColumnEntries
+from coordinator.core.model import Key, Member, MonitoringClass, UsageReport
+from coordinator.core.usage_rows import UsageRow, UsageRows
 
 MAX_STRANGERS = 256
 STALE_ROUNDS = 3
@@ -51,25 +50,10 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What became of a report, and the groups whose split may be another one now."""
+    """What became of a report, and the followed groups whose split may be another one now."""
 
     verdict: Verdict
     groups: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class UsageRow:
-    """One broker's last word on one group and class."""
-
-    usage: Usage
-    elapsed_ns: int
-
-    def rate_of(self, dimension: Dimension) -> int:
-        """The admitted rate, per second, rounded to the nearest."""
-        if self.elapsed_ns <= 0:
-            return 0
-        count = self.usage.count_of(dimension.unit)
-        return (count * NANOS_PER_SECOND + self.elapsed_ns // 2) // self.elapsed_ns
 
 
 @dataclass(slots=True)
@@ -82,32 +66,36 @@ class _Sender:
     heard_ns: int
     #: The length of its rounds.
     elapsed_ns: int
-    #: Whether a complete report of this incarnation was taken: only then is a missing row a fact.
-    complete: bool = False
-    #: Whether so many reports were missed since then that a change may have been among them.
-    gap: bool = False
-    #: Where it has a row.
-    keys: set[Key] = field(default_factory=set)
+    #: The last report up to which everything that was said is known; 0 before a complete one. Only
+    #: then is a missing row a fact.
+    whole: int = 0
+    #: When the first report arrived after that.
+    gap_ns: int = 0
+    rows: Mapping[MonitoringClass, UsageRows] = field(
+        default_factory=lambda: {of: UsageRows(of) for of in MonitoringClass}
+    )
     #: Where it announced a ceiling in the newest report.
     raises: frozenset[Key] = frozenset()
-    #: Of its rows (agreement.py).
-    digest: int = 0
 
 
 class UsageMap:
     """The map, with what is needed to keep it true.
 
     Args:
-        repeat_rounds: in how many more reports every sender repeats what has changed.
+        broker: this broker, whose own reports are taken in as well.
     """
 
-    def __init__(self, repeat_rounds: int = 2) -> None:
-        self._repeat_rounds = repeat_rounds
+    def __init__(self, broker: str) -> None:
+        self._broker = broker
         #: Every sender; strangers included, at most MAX_STRANGERS of them.
         self._senders: dict[str, _Sender] = {}
-        #: Group and class to broker to row; a key without rows is not there.
-        self._rows: dict[Key, dict[str, UsageRow]] = {}
         self._members: dict[str, Member] = {}
+        #: The followed groups: class to group to broker to row.
+        self._followed: dict[MonitoringClass, dict[str, dict[str, UsageRow]]] = {
+            monitoring_class: {} for monitoring_class in MonitoringClass
+        }
+        #: Those that are followed whether or not this broker takes part.
+        self._wanted: frozenset[str] = frozenset()
 
     def take(self, report: UsageReport, now_ns: int) -> Taken:
         """Take a report in, or say why not."""
@@ -120,14 +108,28 @@ class UsageMap:
             changed |= self._forget(report.broker)
             sender = _Sender(report.incarnation, 0, 0, 0)
             self._senders[report.broker] = sender
-        missed = report.sequence - sender.sequence - 1
-        sender.gap = sender.gap or missed > self._repeat_rounds
+        if sender.whole == sender.sequence:
+            sender.gap_ns = now_ns
+        everything = report.complete or report.leaving
+        if everything or (sender.whole and report.since <= sender.whole):
+            sender.whole = report.sequence
         sender.sequence = report.sequence
         sender.heard_ns = now_ns
         sender.elapsed_ns = report.elapsed_ns
         sender.raises = frozenset(_raises(report))
-        changed |= self._merge(report, sender)
+        if report.broker == self._broker:
+            self._follow_all(_taking_part(report))
+        changed |= self._replace(report, sender) if everything else self._merge(report, sender)
+        if report.broker == self._broker:
+            self._unfollow_idle(changed)
         return Taken(verdict, frozenset(changed))
+
+    def follow(self, groups: Collection[str]) -> None:
+        """Follow these groups, and no others in which this broker takes no part."""
+        before = self._wanted
+        self._wanted = frozenset(groups)
+        self._follow_all(self._wanted - before)
+        self._unfollow_idle(before - self._wanted)
 
     def set_members(self, members: dict[str, Member]) -> None:
         """Membership is the last word on who is alive: forget whoever left or was reborn."""
@@ -147,14 +149,21 @@ class UsageMap:
 
     def rows(self, group: str, monitoring_class: MonitoringClass) -> Mapping[str, UsageRow]:
         """The rows of all members that take part, by broker, sorted."""
-        rows = self._rows.get((group, monitoring_class), {})
+        rows = self._followed[monitoring_class].get(group)
+        if rows is None:
+            rows = self._look_up(group, monitoring_class)
         return {broker: rows[broker] for broker in sorted(rows) if broker in self._members}
 
     def row(self, broker: str, group: str, monitoring_class: MonitoringClass) -> UsageRow | None:
         """A member's row, None when it does not take part."""
-        if broker not in self._members:
+        sender = self._senders.get(broker)
+        if sender is None or broker not in self._members:
             return None
-        return self._rows.get((group, monitoring_class), {}).get(broker)
+        return sender.rows[monitoring_class].get(group)
+
+    def takes_part(self, group: str, monitoring_class: MonitoringClass) -> bool:
+        """Whether this broker does, as it told the others."""
+        return self._broker in self._followed[monitoring_class].get(group, ())
 
     def raises(self, broker: str) -> frozenset[Key]:
         """Where a member announced ceilings in its newest report."""
@@ -179,22 +188,26 @@ class UsageMap:
     def digest(self, broker: str) -> int:
         """The digest of all rows that are kept for a broker (agreement.py)."""
         sender = self._senders.get(broker)
-        return sender.digest if sender is not None else 0
+        if sender is None:
+            return 0
+        return sum(rows.digest for rows in sender.rows.values()) % MODULUS
 
     def is_complete(self, broker: str) -> bool:
         """Whether everything of a broker's present incarnation is known."""
         sender = self._senders.get(broker)
-        return sender is not None and sender.complete
+        return sender is not None and sender.whole > 0
 
-    def has_gap(self, broker: str) -> bool:
-        """Whether a change of a broker may have been missed since its last complete report."""
+    def has_gap(self, broker: str, now_ns: int) -> bool:
+        """Whether something that a broker said was missed and not repeated for a round."""
         sender = self._senders.get(broker)
-        return sender is not None and sender.gap
+        if sender is None or sender.whole == sender.sequence:
+            return False
+        return now_ns - sender.gap_ns >= sender.elapsed_ns
 
     def is_current(self, broker: str, now_ns: int) -> bool:
         """Whether what a broker said last can be relied on for raising a limit."""
         sender = self._senders.get(broker)
-        if sender is None or sender.gap:
+        if sender is None or sender.whole != sender.sequence:
             return False
         return now_ns - sender.heard_ns <= STALE_ROUNDS * sender.elapsed_ns
 
@@ -213,55 +226,99 @@ class UsageMap:
             return Verdict.TAKEN
         return Verdict.COPY if report.sequence == sender.sequence else Verdict.LATE
 
-    def _merge(self, report: UsageReport, sender: _Sender) -> set[str]:
+    def _replace(self, report: UsageReport, sender: _Sender) -> set[str]:
+        """What the report does not list has ended; returns the groups that changed."""
         changed: set[str] = set()
-        listed: set[Key] = set()
-        for entry in report.groups:
-            for monitoring_class, usage in entry.usages.items():
-                key = (entry.group, monitoring_class)
-                listed.add(key)
-                row = UsageRow(usage, report.elapsed_ns) if usage.participants else None
-                if self._put(report.broker, sender, key, row):
-                    changed.add(entry.group)
-        if report.complete or report.leaving:
-            sender.complete = True
-            sender.gap = False
-            for key in sender.keys - listed:
-                self._put(report.broker, sender, key, None)
-                changed.add(key[0])
+        entries = report.groups
+        for monitoring_class, rows in sender.rows.items():
+            followed = self._followed[monitoring_class].keys()
+            concerned = rows.among(followed)
+            if isinstance(entries, ColumnEntries):
+                rows.replace(entries.columns.get(monitoring_class), report.elapsed_ns)
+            else:
+                rows.replace(None, report.elapsed_ns)
+                for entry in entries:
+                    if monitoring_class in entry.usages:
+                        rows.put(entry.group, entry.usages[monitoring_class], report.elapsed_ns)
+            for group in concerned | rows.among(followed):
+                if self._show(report.broker, group, monitoring_class, rows.get(group)):
+                    changed.add(group)
         return changed
 
-    def _put(self, broker: str, sender: _Sender, key: Key, row: UsageRow | None) -> bool:
-        """Set or end a row; tell whether a split can differ for it."""
-        rows = self._rows.setdefault(key, {})
-        before = rows.get(broker)
+    def _merge(self, report: UsageReport, sender: _Sender) -> set[str]:
+        """What the report does not list stays as it is; returns the groups that changed."""
+        changed: set[str] = set()
+        for entry in report.groups:
+            for monitoring_class, usage in entry.usages.items():
+                rows = sender.rows[monitoring_class]
+                rows.put(entry.group, usage, report.elapsed_ns)
+                if entry.group in self._followed[monitoring_class] and self._show(
+                    report.broker, entry.group, monitoring_class, rows.get(entry.group)
+                ):
+                    changed.add(entry.group)
+        return changed
+
+    def _show(
+        self, broker: str, group: str, monitoring_class: MonitoringClass, row: UsageRow | None
+    ) -> bool:
+        """Show a row of a followed group, or its end; tell whether a split can differ for it."""
+        shown = self._followed[monitoring_class][group]
         if row is None:
-            rows.pop(broker, None)
-            sender.keys.discard(key)
-            if not rows:
-                del self._rows[key]
-        else:
-            rows[broker] = row
-            sender.keys.add(key)
-            if before is not None and before.usage.decisive() == row.usage.decisive():
-                return False
-            sender.digest += usage_digest(key, row.usage)
-        if before is not None:
-            sender.digest -= usage_digest(key, before.usage)
-        sender.digest %= MODULUS
-        return row is not None or before is not None
+            return shown.pop(broker, None) is not None
+        before = shown.get(broker)
+        shown[broker] = row
+        return before is None or before.usage.decisive() != row.usage.decisive()
+
+    def _follow_all(self, groups: AbstractSet[str]) -> None:
+        for monitoring_class, followed in self._followed.items():
+            for group in groups - followed.keys():
+                followed[group] = self._look_up(group, monitoring_class)
+
+    def _unfollow_idle(self, groups: Iterable[str]) -> None:
+        """Leave off following those of the groups in which this broker takes no part."""
+        for group in groups:
+            if group not in self._wanted and not any(
+                self._broker in followed.get(group, ()) for followed in self._followed.values()
+            ):
+                for followed in self._followed.values():
+                    followed.pop(group, None)
+
+    def _look_up(self, group: str, monitoring_class: MonitoringClass) -> dict[str, UsageRow]:
+        found = (
+            (broker, sender.rows[monitoring_class].get(group))
+            for broker, sender in self._senders.items()
+        )
+        return {broker: row for broker, row in found if row is not None}
 
     def _forget(self, broker: str) -> set[str]:
-        sender = self._senders.pop(broker, None)
-        if sender is None:
+        """Forget all that a broker said; returns the followed groups in which it took part."""
+        if self._senders.pop(broker, None) is None:
             return set()
-        keys = set(sender.keys)
-        for key in keys:
-            self._put(broker, sender, key, None)
-        return {group for group, _ in keys}
+        groups = {
+            group
+            for followed in self._followed.values()
+            for group, shown in followed.items()
+            if shown.pop(broker, None) is not None
+        }
+        if broker == self._broker:
+            self._unfollow_idle(groups)
+        return groups
+
+
+def _taking_part(report: UsageReport) -> set[str]:
+    return {
+        entry.group
+        for entry in report.groups
+        if any(usage.participants for usage in entry.usages.values())
+    }
 
 
 def _raises(report: UsageReport) -> Iterator[Key]:
+    if isinstance(report.groups, ColumnEntries):
+        for monitoring_class, columns in report.groups.columns.items():
+            for group in columns.with_ceilings():
+                yield group, monitoring_class
+        return
     for entry in report.groups:
         for monitoring_class, usage in entry.usages.items():
             if usage.messages_ceiling is not None or usage.bytes_ceiling is not None:

@@ -7,7 +7,8 @@ sidecars send and answers everything else with ``BadReport``, which names the fi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from google.protobuf.message import DecodeError
@@ -25,13 +26,10 @@ from coordinator.core.model import (
     ViewDigest,
 )
 from coordinator.wire import resource_usage_pb2 as pb
+from coordinator.wire.columns import decode_columns, encode_columns
+from coordinator.wire.fields import BadReport, checked_count, checked_name, checked_permille
 
-MAX_NAME_LENGTH = 255
-MAX_COUNT = 2**63 - 1
-
-
-class BadReport(ValueError):
-    """A payload on the bus is not a usage report of a sidecar; the message names the field."""
+__all__ = ["BadReport", "decode", "encode"]
 
 
 def encode(report: UsageReport) -> bytes:
@@ -41,6 +39,7 @@ def encode(report: UsageReport) -> bytes:
         incarnation=report.incarnation,
         sequence=report.sequence,
         elapsedNanos=report.elapsed_ns,
+        since=report.since,
     )
     if report.complete:
         message.complete = True
@@ -53,13 +52,10 @@ def encode(report: UsageReport) -> bytes:
         message.definitionsDigest = report.view.definitions
         message.membersDigest = report.view.members
         message.usageDigest = report.view.usage
-    for entry in report.groups:
-        row = message.usageMap.add(
-            owner=entry.group, configurationVersion=entry.configuration_version
-        )
-        for monitoring_class, usage in entry.usages.items():
-            target = row.publish if monitoring_class is MonitoringClass.PUBLISH else row.dispatch
-            _encode_usage(usage, target)
+    if report.named:
+        _encode_by_name(report.groups, message)
+    else:
+        encode_columns(report.groups, message)
     if report.waiting:
         message.waiting = True
     message.answeredIncarnations.extend(report.answers.keys())
@@ -69,35 +65,57 @@ def encode(report: UsageReport) -> bytes:
     return message.SerializeToString()
 
 
-def decode(payload: bytes) -> UsageReport:
+def decode(payload: bytes, names: Mapping[int, str]) -> UsageReport:
     """A report from bytes.
+
+    Args:
+        payload: the bytes.
+        names: the group of every definition that is known, by its configuration version.
 
     Raises:
         BadReport: the bytes are no usage report, or a field is missing or out of bounds.
+        UnknownDefinition: the report is in order but cannot be read yet.
     """
     message = pb.ResourceUsageInfo()
     try:
         message.ParseFromString(payload)
     except DecodeError as error:
         raise BadReport(f"not a usage report: {error}") from error
-    for name in ("incarnation", "sequence", "elapsedNanos"):
+    for name in ("incarnation", "sequence", "elapsedNanos", "since"):
         if not message.HasField(name):
             raise BadReport(f"{name} is missing: not sent by a sidecar of this project")
-    return UsageReport(
-        broker=_name("broker", message.broker),
-        incarnation=_count("incarnation", message.incarnation),
-        sequence=_count("sequence", message.sequence),
-        elapsed_ns=_count("elapsedNanos", message.elapsedNanos),
+    if message.usageMap and (message.HasField("publish") or message.HasField("dispatch")):
+        raise BadReport("usageMap and columns in one report: groups are told by one of them")
+    head = UsageReport(
+        broker=checked_name("broker", message.broker),
+        incarnation=checked_count("incarnation", message.incarnation),
+        sequence=checked_count("sequence", message.sequence),
+        elapsed_ns=checked_count("elapsedNanos", message.elapsedNanos),
         groups=tuple(_decode_group(row) for row in message.usageMap),
+        since=checked_count("since", message.since),
+        named=bool(message.usageMap),
         complete=message.complete,
         learning=message.learning,
         leaving=message.leaving,
-        asks=tuple(_name("asks", broker) for broker in message.asks),
+        asks=tuple(checked_name("asks", broker) for broker in message.asks),
         ledgers=tuple(_decode_statement(statement) for statement in message.ledgers),
         view=_decode_view(message),
         waiting=message.waiting,
         answers=_decode_answers(message),
     )
+    if not message.HasField("publish") and not message.HasField("dispatch"):
+        return head
+    return replace(head, groups=decode_columns(message, names))
+
+
+def _encode_by_name(groups: Sequence[GroupUsage], message: pb.ResourceUsageInfo) -> None:
+    for entry in groups:
+        row = message.usageMap.add(
+            owner=entry.group, configurationVersion=entry.configuration_version
+        )
+        for monitoring_class, usage in entry.usages.items():
+            target = row.publish if monitoring_class is MonitoringClass.PUBLISH else row.dispatch
+            _encode_usage(usage, target)
 
 
 def _decode_answers(message: pb.ResourceUsageInfo) -> dict[int, int]:
@@ -108,7 +126,9 @@ def _decode_answers(message: pb.ResourceUsageInfo) -> dict[int, int]:
             f"{len(incarnations)}"
         )
     return {
-        _count("answeredIncarnations", incarnation): _count("answeredSequences", sequence)
+        checked_count("answeredIncarnations", incarnation): checked_count(
+            "answeredSequences", sequence
+        )
         for incarnation, sequence in zip(incarnations, sequences, strict=True)
     }
 
@@ -168,9 +188,9 @@ def _encode_statement(statement: LedgerStatement, target: pb.LedgerStatement) ->
 
 def _decode_statement(statement: pb.LedgerStatement) -> LedgerStatement:
     return LedgerStatement(
-        group=_name("ledgers.group", statement.group),
-        generation=_count("ledgers.generation", statement.generation),
-        version=_count("ledgers.version", statement.version),
+        group=checked_name("ledgers.group", statement.group),
+        generation=checked_count("ledgers.generation", statement.generation),
+        version=checked_count("ledgers.version", statement.version),
         holding=_parts("ledgers.holding", statement.holding),
         grants={
             _account("ledgers.grants", grant): _parts("ledgers.grants.issued", grant.issued)
@@ -188,15 +208,15 @@ def _decode_statement(statement: pb.LedgerStatement) -> LedgerStatement:
 
 def _account(where: str, message: pb.Grant | pb.Closure) -> Account:
     return Account(
-        _name(f"{where}.broker", message.broker),
-        _count(f"{where}.incarnation", message.incarnation),
+        checked_name(f"{where}.broker", message.broker),
+        checked_count(f"{where}.incarnation", message.incarnation),
     )
 
 
 def _parts(field: str, values: Sequence[int]) -> Parts:
     if len(values) != len(Dimension):
         raise BadReport(f"{field} has {len(values)} numbers, one per dimension is {len(Dimension)}")
-    amounts = [_count(field, value) for value in values]
+    amounts = [checked_count(field, value) for value in values]
     return (amounts[0], amounts[1], amounts[2], amounts[3])
 
 
@@ -207,18 +227,18 @@ def _decode_group(row: pb.ResourceUsage) -> GroupUsage:
     if row.HasField("dispatch"):
         usages[MonitoringClass.DISPATCH] = _decode_usage("dispatch", row.dispatch)
     return GroupUsage(
-        group=_name("owner", row.owner),
-        configuration_version=_count("configurationVersion", row.configurationVersion),
+        group=checked_name("owner", row.owner),
+        configuration_version=checked_count("configurationVersion", row.configurationVersion),
         usages=usages,
     )
 
 
 def _decode_usage(where: str, usage: pb.NetworkUsage) -> Usage:
     return Usage(
-        messages=_count(f"{where}.messagesPerPeriod", usage.messagesPerPeriod),
-        bytes=_count(f"{where}.bytesPerPeriod", usage.bytesPerPeriod),
-        messages_throttled_permille=_permille(where, usage.messagesThrottledPermille),
-        bytes_throttled_permille=_permille(where, usage.bytesThrottledPermille),
+        messages=checked_count(f"{where}.messagesPerPeriod", usage.messagesPerPeriod),
+        bytes=checked_count(f"{where}.bytesPerPeriod", usage.bytesPerPeriod),
+        messages_throttled_permille=checked_permille(where, usage.messagesThrottledPermille),
+        bytes_throttled_permille=checked_permille(where, usage.bytesThrottledPermille),
         messages_demand=_optional(where, usage, "messagesDemand"),
         bytes_demand=_optional(where, usage, "bytesDemand"),
         messages_limit=_optional(where, usage, "messagesLimit"),
@@ -227,20 +247,8 @@ def _decode_usage(where: str, usage: pb.NetworkUsage) -> Usage:
         bytes_limit=_optional(where, usage, "bytesLimit"),
         participants=usage.participants,
         topics=usage.topics,
-        message_size=_count(f"{where}.messageSize", usage.messageSize),
+        message_size=checked_count(f"{where}.messageSize", usage.messageSize),
     )
-
-
-def _name(field: str, value: str) -> str:
-    if not value or len(value) > MAX_NAME_LENGTH:
-        raise BadReport(f"{field} has {len(value)} characters, 1 to {MAX_NAME_LENGTH} are allowed")
-    return value
-
-
-def _count(field: str, value: int) -> int:
-    if value > MAX_COUNT:
-        raise BadReport(f"{field} is {value}, more than {MAX_COUNT}")
-    return value
 
 
 def _optional(
@@ -257,10 +265,4 @@ def _optional(
 ) -> int | None:
     if not usage.HasField(field):
         return None
-    return _count(f"{where}.{field}", getattr(usage, field))
-
-
-def _permille(where: str, value: int) -> int:
-    if value > 1000:
-        raise BadReport(f"{where} was throttled for {value} thousandths of the time")
-    return value
+    return checked_count(f"{where}.{field}", getattr(usage, field))

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14resource_usage.proto\x12\x15pulsar.resource.usage\"\xb3\x03\n\x11ResourceUsageInfo\x12\x0e\n\x06\x62roker\x18\x01 \x02(\t\x12\x36\n\x08usageMap\x18\x02 \x03(\x0b\x32$.pulsar.resource.usage.ResourceUsage\x12\x13\n\x0bincarnation\x18\x64 \x01(\x04\x12\x10\n\x08sequence\x18\x65 \x01(\x04\x12\x14\n\x0c\x65lapsedNanos\x18\x66 \x01(\x04\x12\x10\n\x08\x63omplete\x18g \x01(\x08\x12\x10\n\x08learning\x18h \x01(\x08\x12\x0f\n\x07leaving\x18i \x01(\x08\x12\x0c\n\x04\x61sks\x18j \x03(\t\x12\x37\n\x07ledgers\x18k \x03(\x0b\x32&.pulsar.resource.usage.LedgerStatement\x12\x10\n\x07waiting\x18\x8c\x01 \x01(\x08\x12!\n\x14\x61nsweredIncarnations\x18\x8d\x01 \x03(\x04\x42\x02\x10\x01\x12\x1e\n\x11\x61nsweredSequences\x18\x8e\x01 \x03(\x04\x42\x02\x10\x01\x12\x1a\n\x11\x64\x65\x66initionsDigest\x18\x82\x01 \x01(\x07\x12\x16\n\rmembersDigest\x18\x83\x01 \x01(\x07\x12\x14\n\x0busageDigest\x18\x84\x01 \x01(\x07\"\xba\x01\n\x0fLedgerStatement\x12\r\n\x05group\x18\x01 \x02(\t\x12\x12\n\ngeneration\x18\x02 \x02(\x04\x12\x0f\n\x07version\x18\x03 \x02(\x04\x12\x13\n\x07holding\x18\x04 \x03(\x04\x42\x02\x10\x01\x12,\n\x06grants\x18\x05 \x03(\x0b\x32\x1c.pulsar.resource.usage.Grant\x12\x30\n\x08\x63losures\x18\x06 \x03(\x0b\x32\x1e.pulsar.resource.usage.Closure\"@\n\x05Grant\x12\x0e\n\x06\x62roker\x18\x01 \x02(\t\x12\x13\n\x0bincarnation\x18\x02 \x02(\x04\x12\x12\n\x06issued\x18\x03 \x03(\x04\x42\x02\x10\x01\"X\n\x07\x43losure\x12\x0e\n\x06\x62roker\x18\x01 \x02(\t\x12\x13\n\x0bincarnation\x18\x02 \x02(\x04\x12\x14\n\x08received\x18\x03 \x03(\x04\x42\x02\x10\x01\x12\x12\n\x06issued\x18\x04 \x03(\x04\x42\x02\x10\x01\"\xdf\x01\n\rResourceUsage\x12\r\n\x05owner\x18\x01 \x02(\t\x12\x34\n\x07publish\x18\x02 \x01(\x0b\x32#.pulsar.resource.usage.NetworkUsage\x12\x35\n\x08\x64ispatch\x18\x03 \x01(\x0b\x32#.pulsar.resource.usage.NetworkUsage\x12\x34\n\x07storage\x18\x04 \x01(\x0b\x32#.pulsar.resource.usage.StorageUsage\x12\x1c\n\x14\x63onfigurationVersion\x18\x64 \x01(\x04\"\xc8\x02\n\x0cNetworkUsage\x12\x16\n\x0e\x62ytesPerPeriod\x18\x01 \x02(\x04\x12\x19\n\x11messagesPerPeriod\x18\x02 \x02(\x04\x12\x12\n\nbytesLimit\x18\x64 \x01(\x04\x12\x15\n\rmessagesLimit\x18\x65 \x01(\x04\x12\x1e\n\x16\x62ytesThrottledPermille\x18\x66 \x01(\r\x12!\n\x19messagesThrottledPermille\x18g \x01(\r\x12\x14\n\x0cparticipants\x18h \x01(\r\x12\x0e\n\x06topics\x18i \x01(\r\x12\x13\n\x0b\x62ytesDemand\x18j \x01(\x04\x12\x16\n\x0emessagesDemand\x18k \x01(\x04\x12\x13\n\x0bmessageSize\x18x \x01(\x04\x12\x15\n\x0c\x62ytesCeiling\x18\x8c\x01 \x01(\x04\x12\x18\n\x0fmessagesCeiling\x18\x8d\x01 \x01(\x04\"\"\n\x0cStorageUsage\x12\x12\n\ntotalBytes\x18\x01 \x02(\x04')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14resource_usage.proto\x12\x15pulsar.resource.usage\"\xaf\x04\n\x11ResourceUsageInfo\x12\x0e\n\x06\x62roker\x18\x01 \x02(\t\x12\x36\n\x08usageMap\x18\x02 \x03(\x0b\x32$.pulsar.resource.usage.ResourceUsage\x12\x13\n\x0bincarnation\x18\x64 \x01(\x04\x12\x10\n\x08sequence\x18\x65 \x01(\x04\x12\x14\n\x0c\x65lapsedNanos\x18\x66 \x01(\x04\x12\x10\n\x08\x63omplete\x18g \x01(\x08\x12\x10\n\x08learning\x18h \x01(\x08\x12\x0f\n\x07leaving\x18i \x01(\x08\x12\x0c\n\x04\x61sks\x18j \x03(\t\x12\x37\n\x07ledgers\x18k \x03(\x0b\x32&.pulsar.resource.usage.LedgerStatement\x12\x34\n\x07publish\x18l \x01(\x0b\x32#.pulsar.resource.usage.UsageColumns\x12\x35\n\x08\x64ispatch\x18m \x01(\x0b\x32#.pulsar.resource.usage.UsageColumns\x12\r\n\x05since\x18n \x01(\x04\x12\x10\n\x07waiting\x18\x8c\x01 \x01(\x08\x12!\n\x14\x61nsweredIncarnations\x18\x8d\x01 \x03(\x04\x42\x02\x10\x01\x12\x1e\n\x11\x61nsweredSequences\x18\x8e\x01 \x03(\x04\x42\x02\x10\x01\x12\x1a\n\x11\x64\x65\x66initionsDigest\x18\x82\x01 \x01(\x07\x12\x16\n\rmembersDigest\x18\x83\x01 \x01(\x07\x12\x14\n\x0busageDigest\x18\x84\x01 \x01(\x07\"\xba\x01\n\x0fLedgerStatement\x12\r\n\x05group\x18\x01 \x02(\t\x12\x12\n\ngeneration\x18\x02 \x02(\x04\x12\x0f\n\x07version\x18\x03 \x02(\x04\x12\x13\n\x07holding\x18\x04 \x03(\x04\x42\x02\x10\x01\x12,\n\x06grants\x18\x05 \x03(\x0b\x32\x1c.pulsar.resource.usage.Grant\x12\x30\n\x08\x63losures\x18\x06 \x03(\x0b\x32\x1e.pulsar.resource.usage.Closure\"@\n\x05Grant\x12\x0e\n\x06\x62roker\x18\x01 \x02(\t\x12\x13\n\x0bincarnation\x18\x02 \x02(\x04\x12\x12\n\x06issued\x18\x03 \x03(\x04\x42\x02\x10\x01\"X\n\x07\x43losure\x12\x0e\n\x06\x62roker\x18\x01 \x02(\t\x12\x13\n\x0bincarnation\x18\x02 \x02(\x04\x12\x14\n\x08received\x18\x03 \x03(\x04\x42\x02\x10\x01\x12\x12\n\x06issued\x18\x04 \x03(\x04\x42\x02\x10\x01\"\xdf\x01\n\rResourceUsage\x12\r\n\x05owner\x18\x01 \x02(\t\x12\x34\n\x07publish\x18\x02 \x01(\x0b\x32#.pulsar.resource.usage.NetworkUsage\x12\x35\n\x08\x64ispatch\x18\x03 \x01(\x0b\x32#.pulsar.resource.usage.NetworkUsage\x12\x34\n\x07storage\x18\x04 \x01(\x0b\x32#.pulsar.resource.usage.StorageUsage\x12\x1c\n\x14\x63onfigurationVersion\x18\x64 \x01(\x04\"\xc8\x02\n\x0cNetworkUsage\x12\x16\n\x0e\x62ytesPerPeriod\x18\x01 \x02(\x04\x12\x19\n\x11messagesPerPeriod\x18\x02 \x02(\x04\x12\x12\n\nbytesLimit\x18\x64 \x01(\x04\x12\x15\n\rmessagesLimit\x18\x65 \x01(\x04\x12\x1e\n\x16\x62ytesThrottledPermille\x18\x66 \x01(\r\x12!\n\x19messagesThrottledPermille\x18g \x01(\r\x12\x14\n\x0cparticipants\x18h \x01(\r\x12\x0e\n\x06topics\x18i \x01(\r\x12\x13\n\x0b\x62ytesDemand\x18j \x01(\x04\x12\x16\n\x0emessagesDemand\x18k \x01(\x04\x12\x13\n\x0bmessageSize\x18x \x01(\x04\x12\x15\n\x0c\x62ytesCeiling\x18\x8c\x01 \x01(\x04\x12\x18\n\x0fmessagesCeiling\x18\x8d\x01 \x01(\x04\"\xbd\x03\n\x0cUsageColumns\x12\x17\n\x0b\x64\x65\x66initions\x18\x01 \x03(\x04\x42\x02\x10\x01\x12\x1d\n\x11messagesPerPeriod\x18\x02 \x03(\x04\x42\x02\x10\x01\x12\x1a\n\x0e\x62ytesPerPeriod\x18\x03 \x03(\x04\x42\x02\x10\x01\x12%\n\x19messagesThrottledPermille\x18\x04 \x03(\rB\x02\x10\x01\x12\"\n\x16\x62ytesThrottledPermille\x18\x05 \x03(\rB\x02\x10\x01\x12!\n\x15messagesDemandPlusOne\x18\x06 \x03(\x04\x42\x02\x10\x01\x12\x1e\n\x12\x62ytesDemandPlusOne\x18\x07 \x03(\x04\x42\x02\x10\x01\x12 \n\x14messagesLimitPlusOne\x18\x08 \x03(\x04\x42\x02\x10\x01\x12\x1d\n\x11\x62ytesLimitPlusOne\x18\t \x03(\x04\x42\x02\x10\x01\x12\x18\n\x0cparticipants\x18\n \x03(\rB\x02\x10\x01\x12\x12\n\x06topics\x18\x0b \x03(\rB\x02\x10\x01\x12\x17\n\x0bmessageSize\x18\x0c \x03(\x04\x42\x02\x10\x01\x12\"\n\x16messagesCeilingPlusOne\x18\r \x03(\x04\x42\x02\x10\x01\x12\x1f\n\x13\x62ytesCeilingPlusOne\x18\x0e \x03(\x04\x42\x02\x10\x01\"\"\n\x0cStorageUsage\x12\x12\n\ntotalBytes\x18\x01 \x02(\x04')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,18 +43,48 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CLOSURE'].fields_by_name['received']._serialized_options = b'\020\001'
   _globals['_CLOSURE'].fields_by_name['issued']._loaded_options = None
   _globals['_CLOSURE'].fields_by_name['issued']._serialized_options = b'\020\001'
+  _globals['_USAGECOLUMNS'].fields_by_name['definitions']._loaded_options = None
+  _globals['_USAGECOLUMNS'].fields_by_name['definitions']._serialized_options = b'\020\001'
+  _globals['_USAGECOLUMNS'].fields_by_name['messagesPerPeriod']._loaded_options = None
+  _globals['_USAGECOLUMNS'].fields_by_name['messagesPerPeriod']._serialized_options = b'\020\001'
+  _globals['_USAGECOLUMNS'].fields_by_name['bytesPerPeriod']._loaded_options = None
+  _globals['_USAGECOLUMNS'].fields_by_name['bytesPerPeriod']._serialized_options = b'\020\001'
+  _globals['_USAGECOLUMNS'].fields_by_name['messagesThrottledPermille']._loaded_options = None
+  _globals['_USAGECOLUMNS'].fields_by_name['messagesThrottledPermille']._serialized_options = b'\020\001'
+  _globals['_USAGECOLUMNS'].fields_by_name['bytesThrottledPermille']._loaded_options = None
+  _globals['_USAGECOLUMNS'].fields_by_name['bytesThrottledPermille']._serialized_options = b'\020\001'
+  _globals['_USAGECOLUMNS'].fields_by_name['messagesDemandPlusOne']._loaded_options = None
+  _globals['_USAGECOLUMNS'].fields_by_name['messagesDemandPlusOne']._serialized_options = b'\020\001'
+  _globals['_USAGECOLUMNS'].fields_by_name['bytesDemandPlusOne']._loaded_options = None
+  _globals['_USAGECOLUMNS'].fields_by_name['bytesDemandPlusOne']._serialized_options = b'\020\001'
+  _globals['_USAGECOLUMNS'].fields_by_name['messagesLimitPlusOne']._loaded_options = None
+  _globals['_USAGECOLUMNS'].fields_by_name['messagesLimitPlusOne']._serialized_options = b'\020\001'
+  _globals['_USAGECOLUMNS'].fields_by_name['bytesLimitPlusOne']._loaded_options = None
+  _globals['_USAGECOLUMNS'].fields_by_name['bytesLimitPlusOne']._serialized_options = b'\020\001'
+  _globals['_USAGECOLUMNS'].fields_by_name['participants']._loaded_options = None
+  _globals['_USAGECOLUMNS'].fields_by_name['participants']._serialized_options = b'\020\001'
+  _globals['_USAGECOLUMNS'].fields_by_name['topics']._loaded_options = None
+  _globals['_USAGECOLUMNS'].fields_by_name['topics']._serialized_options = b'\020\001'
+  _globals['_USAGECOLUMNS'].fields_by_name['messageSize']._loaded_options = None
+  _globals['_USAGECOLUMNS'].fields_by_name['messageSize']._serialized_options = b'\020\001'
+  _globals['_USAGECOLUMNS'].fields_by_name['messagesCeilingPlusOne']._loaded_options = None
+  _globals['_USAGECOLUMNS'].fields_by_name['messagesCeilingPlusOne']._serialized_options = b'\020\001'
+  _globals['_USAGECOLUMNS'].fields_by_name['bytesCeilingPlusOne']._loaded_options = None
+  _globals['_USAGECOLUMNS'].fields_by_name['bytesCeilingPlusOne']._serialized_options = b'\020\001'
   _globals['_RESOURCEUSAGEINFO']._serialized_start=48
-  _globals['_RESOURCEUSAGEINFO']._serialized_end=483
-  _globals['_LEDGERSTATEMENT']._serialized_start=486
-  _globals['_LEDGERSTATEMENT']._serialized_end=672
-  _globals['_GRANT']._serialized_start=674
-  _globals['_GRANT']._serialized_end=738
-  _globals['_CLOSURE']._serialized_start=740
-  _globals['_CLOSURE']._serialized_end=828
-  _globals['_RESOURCEUSAGE']._serialized_start=831
-  _globals['_RESOURCEUSAGE']._serialized_end=1054
-  _globals['_NETWORKUSAGE']._serialized_start=1057
-  _globals['_NETWORKUSAGE']._serialized_end=1385
-  _globals['_STORAGEUSAGE']._serialized_start=1387
-  _globals['_STORAGEUSAGE']._serialized_end=1421
+  _globals['_RESOURCEUSAGEINFO']._serialized_end=607
+  _globals['_LEDGERSTATEMENT']._serialized_start=610
+  _globals['_LEDGERSTATEMENT']._serialized_end=796
+  _globals['_GRANT']._serialized_start=798
+  _globals['_GRANT']._serialized_end=862
+  _globals['_CLOSURE']._serialized_start=864
+  _globals['_CLOSURE']._serialized_end=952
+  _globals['_RESOURCEUSAGE']._serialized_start=955
+  _globals['_RESOURCEUSAGE']._serialized_end=1178
+  _globals['_NETWORKUSAGE']._serialized_start=1181
+  _globals['_NETWORKUSAGE']._serialized_end=1509
+  _globals['_USAGECOLUMNS']._serialized_start=1512
+  _globals['_USAGECOLUMNS']._serialized_end=1957
+  _globals['_STORAGEUSAGE']._serialized_start=1959
+  _globals['_STORAGEUSAGE']._serialized_end=1993
 # @@protoc_insertion_point(module_scope)

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ResourceUsageInfo(_message.Message):
-    __slots__ = ("broker", "usageMap", "incarnation", "sequence", "elapsedNanos", "complete", "learning", "leaving", "asks", "ledgers", "waiting", "answeredIncarnations", "answeredSequences", "definitionsDigest", "membersDigest", "usageDigest")
+    __slots__ = ("broker", "usageMap", "incarnation", "sequence", "elapsedNanos", "complete", "learning", "leaving", "asks", "ledgers", "publish", "dispatch", "since", "waiting", "answeredIncarnations", "answeredSequences", "definitionsDigest", "membersDigest", "usageDigest")
     BROKER_FIELD_NUMBER: _ClassVar[int]
     USAGEMAP_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -18,6 +18,9 @@ class ResourceUsageInfo(_message.Message):
     LEAVING_FIELD_NUMBER: _ClassVar[int]
     ASKS_FIELD_NUMBER: _ClassVar[int]
     LEDGERS_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_FIELD_NUMBER: _ClassVar[int]
+    DISPATCH_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
     ANSWEREDINCARNATIONS_FIELD_NUMBER: _ClassVar[int]
     ANSWEREDSEQUENCES_FIELD_NUMBER: _ClassVar[int]
@@ -34,13 +37,16 @@ class ResourceUsageInfo(_message.Message):
     leaving: bool
     asks: _containers.RepeatedScalarFieldContainer[str]
     ledgers: _containers.RepeatedCompositeFieldContainer[LedgerStatement]
+    publish: UsageColumns
+    dispatch: UsageColumns
+    since: int
     waiting: bool
     answeredIncarnations: _containers.RepeatedScalarFieldContainer[int]
     answeredSequences: _containers.RepeatedScalarFieldContainer[int]
     definitionsDigest: int
     membersDigest: int
     usageDigest: int
-    def __init__(self, broker: _Optional[str] = ..., usageMap: _Optional[_Iterable[_Union[ResourceUsage, _Mapping]]] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., elapsedNanos: _Optional[int] = ..., complete: _Optional[bool] = ..., learning: _Optional[bool] = ..., leaving: _Optional[bool] = ..., asks: _Optional[_Iterable[str]] = ..., ledgers: _Optional[_Iterable[_Union[LedgerStatement, _Mapping]]] = ..., waiting: _Optional[bool] = ..., answeredIncarnations: _Optional[_Iterable[int]] = ..., answeredSequences: _Optional[_Iterable[int]] = ..., definitionsDigest: _Optional[int] = ..., membersDigest: _Optional[int] = ..., usageDigest: _Optional[int] = ...) -> None: ...
+    def __init__(self, broker: _Optional[str] = ..., usageMap: _Optional[_Iterable[_Union[ResourceUsage, _Mapping]]] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., elapsedNanos: _Optional[int] = ..., complete: _Optional[bool] = ..., learning: _Optional[bool] = ..., leaving: _Optional[bool] = ..., asks: _Optional[_Iterable[str]] = ..., ledgers: _Optional[_Iterable[_Union[LedgerStatement, _Mapping]]] = ..., publish: _Optional[_Union[UsageColumns, _Mapping]] = ..., dispatch: _Optional[_Union[UsageColumns, _Mapping]] = ..., since: _Optional[int] = ..., waiting: _Optional[bool] = ..., answeredIncarnations: _Optional[_Iterable[int]] = ..., answeredSequences: _Optional[_Iterable[int]] = ..., definitionsDigest: _Optional[int] = ..., membersDigest: _Optional[int] = ..., usageDigest: _Optional[int] = ...) -> None: ...
 
 class LedgerStatement(_message.Message):
     __slots__ = ("group", "generation", "version", "holding", "grants", "closures")
@@ -123,6 +129,38 @@ class NetworkUsage(_message.Message):
     bytesCeiling: int
     messagesCeiling: int
     def __init__(self, bytesPerPeriod: _Optional[int] = ..., messagesPerPeriod: _Optional[int] = ..., bytesLimit: _Optional[int] = ..., messagesLimit: _Optional[int] = ..., bytesThrottledPermille: _Optional[int] = ..., messagesThrottledPermille: _Optional[int] = ..., participants: _Optional[int] = ..., topics: _Optional[int] = ..., bytesDemand: _Optional[int] = ..., messagesDemand: _Optional[int] = ..., messageSize: _Optional[int] = ..., bytesCeiling: _Optional[int] = ..., messagesCeiling: _Optional[int] = ...) -> None: ...
+
+class UsageColumns(_message.Message):
+    __slots__ = ("definitions", "messagesPerPeriod", "bytesPerPeriod", "messagesThrottledPermille", "bytesThrottledPermille", "messagesDemandPlusOne", "bytesDemandPlusOne", "messagesLimitPlusOne", "bytesLimitPlusOne", "participants", "topics", "messageSize", "messagesCeilingPlusOne", "bytesCeilingPlusOne")
+    DEFINITIONS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGESPERPERIOD_FIELD_NUMBER: _ClassVar[int]
+    BYTESPERPERIOD_FIELD_NUMBER: _ClassVar[int]
+    MESSAGESTHROTTLEDPERMILLE_FIELD_NUMBER: _ClassVar[int]
+    BYTESTHROTTLEDPERMILLE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGESDEMANDPLUSONE_FIELD_NUMBER: _ClassVar[int]
+    BYTESDEMANDPLUSONE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGESLIMITPLUSONE_FIELD_NUMBER: _ClassVar[int]
+    BYTESLIMITPLUSONE_FIELD_NUMBER: _ClassVar[int]
+    PARTICIPANTS_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGESIZE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGESCEILINGPLUSONE_FIELD_NUMBER: _ClassVar[int]
+    BYTESCEILINGPLUSONE_FIELD_NUMBER: _ClassVar[int]
+    definitions: _containers.RepeatedScalarFieldContainer[int]
+    messagesPerPeriod: _containers.RepeatedScalarFieldContainer[int]
+    bytesPerPeriod: _containers.RepeatedScalarFieldContainer[int]
+    messagesThrottledPermille: _containers.RepeatedScalarFieldContainer[int]
+    bytesThrottledPermille: _containers.RepeatedScalarFieldContainer[int]
+    messagesDemandPlusOne: _containers.RepeatedScalarFieldContainer[int]
+    bytesDemandPlusOne: _containers.RepeatedScalarFieldContainer[int]
+    messagesLimitPlusOne: _containers.RepeatedScalarFieldContainer[int]
+    bytesLimitPlusOne: _containers.RepeatedScalarFieldContainer[int]
+    participants: _containers.RepeatedScalarFieldContainer[int]
+    topics: _containers.RepeatedScalarFieldContainer[int]
+    messageSize: _containers.RepeatedScalarFieldContainer[int]
+    messagesCeilingPlusOne: _containers.RepeatedScalarFieldContainer[int]
+    bytesCeilingPlusOne: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, definitions: _Optional[_Iterable[int]] = ..., messagesPerPeriod: _Optional[_Iterable[int]] = ..., bytesPerPeriod: _Optional[_Iterable[int]] = ..., messagesThrottledPermille: _Optional[_Iterable[int]] = ..., bytesThrottledPermille: _Optional[_Iterable[int]] = ..., messagesDemandPlusOne: _Optional[_Iterable[int]] = ..., bytesDemandPlusOne: _Optional[_Iterable[int]] = ..., messagesLimitPlusOne: _Optional[_Iterable[int]] = ..., bytesLimitPlusOne: _Optional[_Iterable[int]] = ..., participants: _Optional[_Iterable[int]] = ..., topics: _Optional[_Iterable[int]] = ..., messageSize: _Optional[_Iterable[int]] = ..., messagesCeilingPlusOne: _Optional[_Iterable[int]] = ..., bytesCeilingPlusOne: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class StorageUsage(_message.Message):
     __slots__ = ("totalBytes",)

@@ -65,6 +65,7 @@ class Cluster:
     weights: str = "equal"
     partition_policy: str = "hold"
     small_report_entries: int = 16
+    complete_report_rounds: int = 300
     #: Brokers whose bus is cut.
     deaf: set[str] = field(default_factory=set)
     #: Whether a report gets lost on its way to one receiver.
@@ -82,7 +83,11 @@ class Cluster:
     def start(self, broker: str, demand: int = 0) -> CoordinatorState:
         """Start a sidecar whose broker answers and whose ZooKeeper is connected."""
         state = CoordinatorState(
-            CoreSettings(broker=broker, small_report_entries=self.small_report_entries)
+            CoreSettings(
+                broker=broker,
+                small_report_entries=self.small_report_entries,
+                complete_report_rounds=self.complete_report_rounds,
+            )
         )
         self.states[broker] = state
         self.send(broker, ConnectionChanged(ConnectionState.CONNECTED))

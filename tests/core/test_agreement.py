@@ -81,7 +81,7 @@ def report(sequence: int, rates: dict[str, int], *, complete: bool = False) -> U
 
 def map_after(reports: list[UsageReport]) -> UsageMap:
     """The usage map of somebody who has taken these."""
-    usage = UsageMap()
+    usage = UsageMap("b1")
     usage.set_members({"b2": Member("b2", 7)})
     for taken in reports:
         usage.take(taken, 0)

@@ -355,9 +355,10 @@ def test_eager_settles_too(cluster: Cluster) -> None:
     assert [cluster.limit_of("b1"), cluster.limit_of("b2")] == [1500, 1500]
 
 
-def test_with_nothing_new_reports_are_empty_but_for_every_fifth(cluster: Cluster) -> None:
-    """Suppression of large reports: at constant demand a group is reported once in five rounds."""
+def test_with_nothing_new_reports_are_empty_but_for_a_few(cluster: Cluster) -> None:
+    """Suppression of large reports: at constant demand a group is reported once in so many rounds."""
     cluster.small_report_entries = 0
+    cluster.complete_report_rounds = 5
     cluster.start("b1", demand=5000)
     cluster.start("b2", demand=5000)
     cluster.run(8)
@@ -368,6 +369,36 @@ def test_with_nothing_new_reports_are_empty_but_for_every_fifth(cluster: Cluster
     assert len(reports) == 2 * 50
     assert [report for report in reports if report.groups and not report.complete] == []
     assert sum(report.complete for report in reports) == 2 * 50 / 5
+
+
+def test_whoever_missed_a_change_of_a_large_report_asks_and_is_told(cluster: Cluster) -> None:
+    """Also when every repeat was lost, and long before a complete report is due."""
+    cluster.small_report_entries = 0
+    cluster.start("b1", demand=5000)
+    cluster.start("b2", demand=5000)
+    cluster.run(5)
+    cluster.want("b1", 300)
+    cluster.deaf = {"b2"}
+    cluster.run(5)
+    assert cluster.limit_of("b2") == 1500
+    cluster.deaf = set()
+    cluster.run(4)
+
+    assert cluster.limit_of("b2") > 2600
+    assert cluster.states["b2"].usage.is_current("b1", cluster.now_ns)
+
+
+def test_a_group_that_is_gone_is_not_remembered_by_others(cluster: Cluster) -> None:
+    """What a broker told of a group is taken back when the group is deleted: it reports completely."""
+    cluster.small_report_entries = 0
+    cluster.start("b1", demand=5000)
+    cluster.start("b2", demand=5000)
+    cluster.run(5)
+    before = len(cluster.reports)
+    cluster.send("b1", GroupsChanged(()))
+    cluster.run(1.1)
+
+    assert any(report.complete for report in cluster.reports[before:] if report.broker == "b1")
 
 
 def test_a_small_report_is_always_complete(cluster: Cluster) -> None:

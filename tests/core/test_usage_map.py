@@ -8,9 +8,11 @@ from coordinator.core.model import (
     Usage,
     UsageReport,
 )
-from coordinator.core.usage_map import MAX_STRANGERS, UsageMap, UsageRow, Verdict
+from coordinator.core.usage_map import MAX_STRANGERS, UsageMap, Verdict
+from coordinator.core.usage_rows import UsageRow
 
 SECOND = 1_000_000_000
+OWN = "b0"
 PUBLISH = MonitoringClass.PUBLISH
 
 
@@ -20,6 +22,7 @@ def report(
     sequence: int = 1,
     groups: tuple[str, ...] = ("orders",),
     participants: int = 1,
+    since: int = 0,
     complete: bool = False,
     leaving: bool = False,
 ) -> UsageReport:
@@ -31,6 +34,7 @@ def report(
         sequence,
         SECOND,
         tuple(GroupUsage(name, 1, {PUBLISH: usage}) for name in groups),
+        since=since,
         complete=complete,
         leaving=leaving,
     )
@@ -38,7 +42,7 @@ def report(
 
 def usage_map(*brokers: str, incarnation: int = 1) -> UsageMap:
     """A map whose members are these brokers."""
-    usage = UsageMap()
+    usage = UsageMap(OWN)
     usage.set_members({name: Member(name, incarnation) for name in brokers})
     return usage
 
@@ -141,6 +145,7 @@ def test_strangers_are_bounded_and_forgotten() -> None:
 def test_a_report_tells_which_groups_are_to_be_decided_anew() -> None:
     """New, ended and changed rows count; one that says the same again, or counts more, does not."""
     usage = usage_map("b1")
+    usage.follow(["orders", "audit"])
     first = usage.take(report(groups=("orders", "audit"), complete=True), 0)
     same = usage.take(report(sequence=2, groups=("orders",)), 1)
     ended = usage.take(report(sequence=3, groups=("orders",), complete=True), 2)
@@ -152,18 +157,59 @@ def test_a_report_tells_which_groups_are_to_be_decided_anew() -> None:
     assert reborn.groups == {"orders", "audit"}
 
 
-def test_a_long_gap_in_the_sequence_makes_a_broker_untrusted_until_it_reports_completely() -> None:
-    """Two lost reports are covered by the repeats; after more, a change may have been missed."""
+def test_who_has_missed_nothing_new_goes_on_relying_on_a_broker() -> None:
+    """Lost reports do not matter when what they said is said again, or was nothing."""
     usage = usage_map("b1")
     usage.take(report(complete=True), 0)
-    usage.take(report(sequence=4), 1)
-    assert not usage.has_gap("b1")
-    usage.take(report(sequence=8), 2)
-    assert usage.has_gap("b1")
-    assert not usage.is_current("b1", now_ns=2)
-    usage.take(report(sequence=9, complete=True), 3)
+    usage.take(report(sequence=9, since=1), 1)
 
-    assert usage.is_current("b1", now_ns=3)
+    assert usage.is_current("b1", now_ns=1)
+    assert not usage.has_gap("b1", now_ns=2 * SECOND)
+
+
+def test_who_has_missed_something_new_does_not_rely_on_a_broker_until_it_is_said_again() -> None:
+    """At once nobody raises; a round later a complete report is asked for, and that heals it."""
+    usage = usage_map("b1")
+    usage.take(report(complete=True), 0)
+    usage.take(report(sequence=3, since=2), 1)
+    usage.take(report(sequence=4, since=2), SECOND)
+
+    assert not usage.is_current("b1", now_ns=SECOND)
+    assert not usage.has_gap("b1", now_ns=SECOND)
+    assert usage.has_gap("b1", now_ns=SECOND + 1)
+
+    usage.take(report(sequence=5, complete=True), SECOND + 2)
+    assert usage.is_current("b1", now_ns=SECOND + 2)
+    assert not usage.has_gap("b1", now_ns=3 * SECOND)
+
+
+def test_a_repeat_makes_up_for_what_was_missed() -> None:
+    """A report that lists all that is new since the last whole one leaves nothing to ask for."""
+    usage = usage_map("b1")
+    usage.take(report(complete=True), 0)
+    usage.take(report(sequence=3, since=2), 1)
+    usage.take(report(sequence=4, since=1), 2)
+
+    assert usage.is_current("b1", now_ns=2)
+    assert not usage.has_gap("b1", now_ns=2 * SECOND)
+
+
+def test_groups_are_followed_while_this_broker_takes_part() -> None:
+    """What others say of a group counts from when this broker takes part to when it leaves."""
+    usage = usage_map(OWN, "b1")
+    usage.take(report(complete=True), 0)
+    assert usage.take(report(sequence=2, groups=(), complete=True), 1).groups == set()
+    usage.take(report(sequence=3, complete=True), 2)
+
+    assert usage.take(report(OWN, complete=True), 3).groups == {"orders"}
+    assert usage.takes_part("orders", PUBLISH)
+    assert set(usage.rows("orders", PUBLISH)) == {OWN, "b1"}
+    assert usage.take(report(sequence=4, groups=(), complete=True), 4).groups == {"orders"}
+
+    assert usage.take(report(OWN, sequence=2, groups=(), complete=True), 5).groups == {"orders"}
+    assert not usage.takes_part("orders", PUBLISH)
+    assert usage.take(report(sequence=5, complete=True), 6).groups == set()
+    assert set(usage.rows("orders", PUBLISH)) == {"b1"}
 
 
 def test_a_broker_that_was_not_heard_for_three_of_its_rounds_is_not_current() -> None:

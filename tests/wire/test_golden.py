@@ -35,4 +35,4 @@ def test_a_brokers_figures_are_where_we_look_for_them() -> None:
 def test_a_brokers_own_report_is_not_taken_for_a_sidecars() -> None:
     """It says nothing of time, limits or incarnation, so it cannot count as usage of a sidecar."""
     with pytest.raises(BadReport, match="incarnation is missing"):
-        decode(TRAFFIC)
+        decode(TRAFFIC, {})

@@ -1,0 +1,179 @@
+"""The usage of many groups at one broker, field by field instead of row by row.
+
+A broker of a large cluster hears of hundreds of thousands of rows, and looks at few of them. As objects
+they would cost 500 bytes each and be slow to make; as columns, each an array of the narrowest numbers
+that hold its largest value, they cost about 30, and a row is made when somebody asks for it.
+
+A column is empty when all of it is zero. Demands and limits are kept as one more than they are, with 0
+for None, so that every column is one of whole numbers.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from struct import Struct
+from typing import overload
+from zlib import crc32
+
+from coordinator.core.model import GroupUsage, MonitoringClass, Usage
+
+COUNTS = (
+    "messages", "bytes", "messages_throttled_permille", "bytes_throttled_permille", "participants",
+    "topics", "message_size",
+)  # fmt: skip
+"""Fields of Usage that are kept as they are."""
+
+OPTIONALS = (
+    "messages_demand", "bytes_demand", "messages_limit", "bytes_limit", "messages_ceiling",
+    "bytes_ceiling",
+)  # fmt: skip
+"""Fields of Usage that are kept as one more, 0 being None."""
+
+_DECISIVE = (*OPTIONALS, "topics", "message_size")
+_FIGURES = Struct("<8Q")
+_CODES = "BHIQ"
+WIDEST = _CODES[-1]
+"""The type of a column with a value of more than 32 bits."""
+_EMPTY = array("B")
+
+
+@dataclass(frozen=True, slots=True)
+class UsageColumns:
+    """One class of traffic of many groups.
+
+    Args:
+        places: where in the columns each group is, by name; may be shared with other columns.
+        versions: the configuration version that the sender follows, by place.
+        fields: a column for every field of Usage, by its name.
+    """
+
+    places: Mapping[str, int]
+    versions: array[int]
+    fields: Mapping[str, array[int]]
+
+    def usage(self, group: str) -> Usage | None:
+        """A group's usage; None when it is not in the columns."""
+        place = self.places.get(group)
+        return None if place is None else self.usage_at(place)
+
+    def usage_at(self, place: int) -> Usage:
+        """The usage in a place."""
+        return Usage(
+            messages=self._value("messages", place),
+            bytes=self._value("bytes", place),
+            messages_throttled_permille=self._value("messages_throttled_permille", place),
+            bytes_throttled_permille=self._value("bytes_throttled_permille", place),
+            messages_demand=self._optional("messages_demand", place),
+            bytes_demand=self._optional("bytes_demand", place),
+            messages_limit=self._optional("messages_limit", place),
+            bytes_limit=self._optional("bytes_limit", place),
+            messages_ceiling=self._optional("messages_ceiling", place),
+            bytes_ceiling=self._optional("bytes_ceiling", place),
+            participants=self._value("participants", place),
+            topics=self._value("topics", place),
+            message_size=self._value("message_size", place),
+        )
+
+    def with_ceilings(self) -> list[str]:
+        """The groups in which a raise is announced."""
+        ceilings = [self.fields[name] for name in ("messages_ceiling", "bytes_ceiling")]
+        return [
+            group
+            for group, place in (self.places.items() if any(ceilings) else ())
+            if any(column and column[place] for column in ceilings)
+        ]
+
+    def digest(self, monitoring_class: MonitoringClass) -> int:
+        """The sum of the hashes of all rows with participants."""
+        seed = _seed(monitoring_class)
+        columns = (self.fields[name] or repeat(0) for name in _DECISIVE)
+        rows = zip(self.places, self.fields["participants"], *columns, strict=False)
+        return sum(
+            crc32(_FIGURES.pack(*figures), crc32(group.encode(), seed))
+            for group, participants, *figures in rows
+            if participants
+        )
+
+    def _value(self, field: str, place: int) -> int:
+        column = self.fields[field]
+        return column[place] if column else 0
+
+    def _optional(self, field: str, place: int) -> int | None:
+        return self._value(field, place) - 1 if self._value(field, place) else None
+
+
+def usage_digest(group: str, monitoring_class: MonitoringClass, usage: Usage) -> int:
+    """The hash of one row: all that a split is made from; the same on every machine."""
+    optionals = (getattr(usage, name) for name in OPTIONALS)
+    figures = (0 if figure is None else figure + 1 for figure in optionals)
+    row = _FIGURES.pack(*figures, usage.topics, usage.message_size)
+    return crc32(row, crc32(group.encode(), _seed(monitoring_class)))
+
+
+def _seed(monitoring_class: MonitoringClass) -> int:
+    return crc32(monitoring_class.value.encode())
+
+
+class ColumnEntries(Sequence[GroupUsage]):
+    """A report's entries in columns, by class; an entry is made when it is looked at."""
+
+    def __init__(self, columns: Mapping[MonitoringClass, UsageColumns]) -> None:
+        self.columns = columns
+        self._names = tuple(dict.fromkeys(name for of in columns.values() for name in of.places))
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @overload
+    def __getitem__(self, index: int) -> GroupUsage: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[GroupUsage]: ...
+    def __getitem__(self, index: int | slice) -> GroupUsage | Sequence[GroupUsage]:
+        if isinstance(index, slice):
+            return [self._entry(name) for name in self._names[index]]
+        return self._entry(self._names[index])
+
+    def __iter__(self) -> Iterator[GroupUsage]:
+        return map(self._entry, self._names)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # equal to other sequences, which have none
+
+    def _entry(self, name: str) -> GroupUsage:
+        usages = {}
+        version = 0
+        for monitoring_class, columns in self.columns.items():
+            place = columns.places.get(name)
+            if place is not None:
+                version = columns.versions[place] if columns.versions else 0
+                usages[monitoring_class] = columns.usage_at(place)
+        return GroupUsage(name, version, usages)
+
+
+def in_columns(rows: Sequence[tuple[str, int, Usage]]) -> UsageColumns:
+    """Rows of (group, configuration version, usage), put into columns; every group is there once."""
+    usages = [usage for _, _, usage in rows]
+    fields = {name: narrow([getattr(usage, name) for usage in usages]) for name in COUNTS}
+    for name in OPTIONALS:
+        values = [getattr(usage, name) for usage in usages]
+        fields[name] = narrow([0 if value is None else value + 1 for value in values])
+    places = {name: place for place, (name, _, _) in enumerate(rows)}
+    return UsageColumns(places, narrow([version for _, version, _ in rows]), fields)
+
+
+def narrow(values: Sequence[int]) -> array[int]:
+    """The values in an array of the narrowest numbers that hold the largest; empty if all are zero.
+
+    Raises:
+        OverflowError: a value is negative or has more than 64 bits.
+    """
+    largest = max(values, default=0)
+    if not largest:
+        return _EMPTY
+    code = next((code for code in _CODES if largest >> 8 * array(code).itemsize == 0), WIDEST)
+    return array(code, values)
