@@ -1,5 +1,8 @@
 """pulsar-quota: a resource-group quota coordinator for Apache Pulsar (PIP-82)."""
 
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
-__version__ = version("pulsar-quota")
+try:
+    __version__ = version("pulsar-quota")
+except PackageNotFoundError:  # shipped to Spark's executors as a bare archive (--py-files)
+    __version__ = "unknown"

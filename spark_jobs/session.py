@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from pyspark.sql import SparkSession
 
@@ -41,6 +42,8 @@ def session(name: str, cores: int = 2, *, quick: bool = False) -> SparkSession:
         builder = builder.config(key, value)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not started by spark-submit
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        # Workers are to have what is installed here; Spark itself takes the first python3.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.master(f"local[{cores}]")
         partitions = cores if quick else 8 * cores
         builder = builder.config("spark.sql.shuffle.partitions", str(partitions))

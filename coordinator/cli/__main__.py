@@ -25,6 +25,7 @@ from coordinator.cli import (
     simulate,
     status,
     top,
+    what_if,
 )
 from coordinator.cli.failures import CommandFailed
 from coordinator.cli.session import Session
@@ -109,6 +110,7 @@ app.command("explain")(explain.explain)
 app.command("doctor")(doctor.doctor)
 app.command("sidecar")(sidecar.sidecar)
 app.command("report")(report.report)
+app.command("what-if")(what_if.what_if)
 app.command("simulate")(simulate.simulate)
 
 

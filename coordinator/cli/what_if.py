@@ -1,0 +1,64 @@
+"""``pulsar-quota what-if``: recorded demand under other settings, before anyone applies them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coordinator.cli.failures import CommandFailed, WrongUse
+from coordinator.cli.session import session_of
+
+
+def what_if(
+    context: typer.Context,
+    directory: Annotated[Path, typer.Argument(help="What the sidecars recorded.", metavar="DIR")],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="What is to be other, e.g. orders.publishRateInMsgs=6000 or orders.law=static.",
+            metavar="GROUP.SETTING=VALUE",
+        ),
+    ] = None,
+    interval: Annotated[
+        float | None, typer.Option(help="Another report interval, in seconds.", min=0.1, max=300)
+    ] = None,
+    seconds: Annotated[
+        int, typer.Option(help="How much of each group is played: its last seconds.", min=10)
+    ] = 3_600,
+    cluster: Annotated[
+        str | None, typer.Option(help="This cluster's files only.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where all rows go, as Parquet.", metavar="DIR")
+    ] = None,
+    cores: Annotated[int, typer.Option(help="Cores to use.", min=1)] = 2,
+) -> None:
+    """Say from recorded traffic what a change would have done."""
+    # Only this command needs Spark, which is an extra and takes seconds to load.
+    try:
+        from spark_jobs.changes import BadChange  # noqa: PLC0415
+        from spark_jobs.intake import RefusedInput  # noqa: PLC0415
+        from spark_jobs.what_if import as_json, produce, text  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise CommandFailed(
+            f"Spark is not installed ({error.name} is missing): pip install 'pulsar-quota[spark]'"
+        ) from error
+    try:
+        outcome = produce(
+            directory,
+            settings or [],
+            cluster=cluster,
+            interval=interval,
+            seconds=seconds,
+            cores=cores,
+            out=out,
+        )
+    except (BadChange, RefusedInput) as error:
+        raise WrongUse(str(error)) from error
+    except OSError as error:
+        raise CommandFailed(f"{out}: cannot be written: {error}") from error
+    typer.echo(as_json(outcome) if session_of(context).as_json else text(outcome))
+    raise typer.Exit(outcome.exit_code)

@@ -1,0 +1,258 @@
+"""Recorded demand, played again under other settings: what would have passed?
+
+A replay is a simulated cluster (world.py) whose clients want, second by second, what clients were seen to
+want, and whose group has the definitions that it had, each with the same change. So the law, the transfer
+policy, the reports and the buckets are the real ones; only the traffic is taken from a recording.
+
+What a recording cannot tell is what a client that had to wait would have sent in the end. In seconds in
+which a broker's clients waited nearly all of the time they are taken to want all there is, so the answer
+to "what if the limit were higher" is the most that would be used, never the least.
+
+Brokers come and go with their clients: a second without a row is one without clients. Losses on the bus,
+deaths and ZooKeeper's troubles are not played again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from coordinator.core.model import (
+    DIMENSIONS_OF,
+    NANOS_PER_SECOND,
+    Dimension,
+    MonitoringClass,
+    Rates,
+    ResourceGroup,
+    Unit,
+)
+from coordinator.core.settings import CoreSettings
+from coordinator.simulation import metrics
+from coordinator.simulation.experiment import series_of
+from coordinator.simulation.traffic import MESSAGE_BYTES
+from coordinator.simulation.world import World
+
+LEAD_IN_S = 20
+"""The first second is played for so long before anything counts: by then the sidecars have started."""
+
+UNBOUNDED = -1
+"""Wanted messages per second of clients that waited nearly all of a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStory:
+    """One broker's clients in one group and class, second by second.
+
+    Args:
+        wanted: messages per second; None where nobody was connected, UNBOUNDED where it is not known.
+        messages: messages admitted.
+        size: bytes admitted.
+        topics: the most topics that they used.
+    """
+
+    wanted: Sequence[int | None]
+    messages: Sequence[int]
+    size: Sequence[int]
+    topics: int = 1
+
+    @property
+    def message_bytes(self) -> int:
+        """How large a message was, on average."""
+        passed = sum(self.messages)
+        return max(1, sum(self.size) // passed) if passed else MESSAGE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What a recording tells of one group and class.
+
+    Args:
+        monitoring_class: whose traffic.
+        definitions: the group's, each with the second from which it holds; the first from 0.
+        brokers: by id; all of the same length.
+    """
+
+    monitoring_class: MonitoringClass
+    definitions: Sequence[tuple[int, ResourceGroup]]
+    brokers: Mapping[str, BrokerStory]
+
+    @property
+    def seconds(self) -> int:
+        """How long it is."""
+        return max((len(broker.wanted) for broker in self.brokers.values()), default=0)
+
+    @property
+    def dimensions(self) -> tuple[Dimension, ...]:
+        """Those that some definition limits."""
+        return tuple(
+            dimension
+            for dimension in DIMENSIONS_OF[self.monitoring_class]
+            if any(group.limits.of(dimension) is not None for _, group in self.definitions)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to be other than it was; None leaves it.
+
+    Args:
+        limits: by dimension, per second; None is unlimited.
+        law: of the group.
+        overshoot_policy: of the group.
+        weights: of the group.
+        round_seconds: the report interval of every sidecar.
+    """
+
+    limits: Mapping[Dimension, int | None] | None = None
+    law: str | None = None
+    overshoot_policy: str | None = None
+    weights: str | None = None
+    round_seconds: float | None = None
+
+    def of(self, group: ResourceGroup) -> ResourceGroup:
+        """A definition with this change."""
+        rates = {dimension: group.limits.of(dimension) for dimension in Dimension}
+        return replace(
+            group,
+            limits=Rates.from_mapping(rates | dict(self.limits or {})),
+            law=self.law or group.law,
+            overshoot_policy=self.overshoot_policy or group.overshoot_policy,
+            weights=self.weights or group.weights,
+        )
+
+    def to(self, story: Story) -> Story:
+        """A story in which every definition has this change."""
+        changed = [(second, self.of(group)) for second, group in story.definitions]
+        return replace(story, definitions=changed)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One dimension of one group over a whole story; metrics.py has the words.
+
+    Args:
+        admitted: per second, all brokers together, on average.
+        peak_overshoot: of the worst second.
+        utilisation: of what could have passed.
+        jain: Jain's index of u/a*.
+        min_share: the smallest u/a*.
+        scarce: part of the seconds in which more was wanted than the limit.
+        by_broker: admitted per second on average, by broker.
+    """
+
+    admitted: float
+    peak_overshoot: float
+    utilisation: float
+    jain: float
+    min_share: float
+    scarce: float
+    by_broker: Mapping[str, float]
+
+
+def replay(story: Story, *, round_seconds: float = 1.0, seed: int = 0) -> dict[Dimension, Figures]:
+    """Play a story; the figures of every limited dimension, without the lead-in.
+
+    Args:
+        story: what to play; at least one definition and one broker.
+        round_seconds: the report interval of every sidecar.
+        seed: of all chance in it, the network's delays for the most part.
+    """
+    world = World(seed, LEAD_IN_S + story.seconds)
+    for second, group in story.definitions:
+        world.at(LEAD_IN_S + second if second else 0, partial(_define, world, group))
+    name = story.definitions[0][1].name
+    messages = DIMENSIONS_OF[story.monitoring_class][0]
+    for broker, told in sorted(story.brokers.items()):
+        settings = CoreSettings(broker=broker, round_ns=round(round_seconds * NANOS_PER_SECOND))
+        world.start(broker, {name: _Recorded(story, told)}, dimension=messages, settings=settings)
+    recording = world.run()
+    whole = range(LEAD_IN_S, LEAD_IN_S + story.seconds)
+    return {
+        dimension: _figures(series_of(recording.group(name, dimension)), whole)
+        for dimension in story.dimensions
+    }
+
+
+def recorded(story: Story) -> dict[Dimension, Figures]:
+    """The same figures of what was recorded."""
+    whole = range(story.seconds)
+    return {dimension: _figures(_series(story, dimension), whole) for dimension in story.dimensions}
+
+
+class _Recorded:
+    """A source that wants what was wanted, and in the lead-in what is wanted first."""
+
+    def __init__(self, story: Story, broker: BrokerStory) -> None:
+        self.message_bytes = broker.message_bytes
+        self.topics = broker.topics
+        self._wanted = _wanted(story, broker)
+
+    def rate(self, now_ns: int) -> int | None:
+        """Messages per second in the second that a step which ends now belongs to."""
+        second = (now_ns - 1) // NANOS_PER_SECOND - LEAD_IN_S
+        return self._wanted[min(max(second, 0), len(self._wanted) - 1)]
+
+
+def _define(world: World, group: ResourceGroup) -> None:
+    world.define(
+        group.name,
+        group.limits,
+        law=group.law,
+        policy=group.overshoot_policy,
+        weights=group.weights,
+    )
+
+
+def _wanted(story: Story, broker: BrokerStory) -> list[int | None]:
+    """Messages per second; where that is not known, as many as use up the highest limit."""
+    most = 0
+    for _, group in story.definitions:
+        for dimension in DIMENSIONS_OF[story.monitoring_class]:
+            each = _each(dimension, broker)
+            most = max(most, -(-(group.limits.of(dimension) or 0) // each))
+    return [most if wanted == UNBOUNDED else wanted for wanted in broker.wanted]
+
+
+def _each(dimension: Dimension, broker: BrokerStory) -> int:
+    """What a message counts in a dimension."""
+    return 1 if dimension.unit is Unit.MESSAGES else broker.message_bytes
+
+
+def _series(story: Story, dimension: Dimension) -> metrics.Series:
+    """What was recorded, as the metrics take it."""
+    limits = []
+    for second in range(story.seconds):
+        *_, group = (group for since, group in story.definitions if since <= second)
+        limits.append(group.limits.of(dimension) or 0)
+    in_messages = dimension.unit is Unit.MESSAGES
+    return metrics.Series(
+        limits=limits,
+        admitted={
+            name: broker.messages if in_messages else broker.size
+            for name, broker in story.brokers.items()
+        },
+        wanted={
+            name: [(wanted or 0) * _each(dimension, broker) for wanted in _wanted(story, broker)]
+            for name, broker in story.brokers.items()
+        },
+    )
+
+
+def _figures(series: metrics.Series, seconds: range) -> Figures:
+    totals = [series.total_admitted(second) for second in seconds]
+    limits = [float(series.limits[second]) for second in seconds]
+    scarce = [series.total_wanted(second) > series.limits[second] for second in seconds]
+    shares = metrics.shares(series, seconds)
+    return Figures(
+        admitted=sum(totals) / len(totals),
+        peak_overshoot=metrics.peak_overshoot(totals, limits, 1),
+        utilisation=metrics.utilisation(series, seconds),
+        jain=metrics.jain(list(shares.values())),
+        min_share=min(shares.values(), default=1.0),
+        scarce=sum(scarce) / len(scarce),
+        by_broker={
+            broker: sum(values[second] for second in seconds) / len(seconds)
+            for broker, values in series.admitted.items()
+        },
+    )

@@ -1,0 +1,139 @@
+"""From recorded tables to stories that can be played again (coordinator/simulation/replay.py).
+
+The demand of a second is the gate's own observation in it, as in timeline.py: what was admitted, more of
+it where clients waited a while, and not known where they waited nearly all of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
+
+from coordinator.core.model import Dimension, MonitoringClass, Rates, ResourceGroup
+from coordinator.simulation.replay import UNBOUNDED, BrokerStory, Story
+from spark_jobs.tables import DIMENSION_COLUMNS
+from spark_jobs.timeline import SATURATED, THROTTLED
+
+KEY = ["resource_group", "monitoring_class"]
+"""What a story is about."""
+
+DEFINITIONS_MAX = 1_000
+"""Of one group; older ones are left out, and the first of the others holds before it was known."""
+
+
+def demand(admitted: DataFrame, groups: Sequence[str] | None, seconds: int) -> DataFrame:
+    """One row per group, class, broker and second: messages, bytes, wanted, topics.
+
+    ``wanted`` is in messages; null is that nobody was connected, UNBOUNDED that it is not known.
+
+    Args:
+        admitted: the recorded table.
+        groups: which ones; None is all.
+        seconds: how many of each group, its last ones.
+    """
+    chosen = admitted if groups is None else admitted.where(F.col("resource_group").isin(*groups))
+    by_unit = F.when(F.col("dimension").endswith("InMsgs"), "messages").otherwise("bytes")
+    held = F.least(F.try_divide(F.sum("held_us"), F.sum("observed_us")), F.lit(1.0))
+    rows = (
+        chosen.withColumn("unit", by_unit)
+        .groupBy(*KEY, "broker", F.unix_seconds("second").alias("second"), "unit")
+        .agg(
+            F.sum("admitted").alias("admitted"),
+            held.alias("held"),
+            F.max("participants").alias("participants"),
+            F.max("topics").alias("topics"),
+        )
+        .groupBy(*KEY, "broker", "second")
+        .agg(
+            F.max(F.when(F.col("unit") == "messages", F.col("admitted"))).alias("messages"),
+            F.max(F.when(F.col("unit") == "bytes", F.col("admitted"))).alias("bytes"),
+            F.max("held").alias("held"),
+            F.max("participants").alias("participants"),
+            F.max("topics").alias("topics"),
+        )
+    )
+    last = F.max("second").over(Window.partitionBy(*KEY))
+    wanted = (
+        F.when(F.col("held") >= SATURATED, F.lit(UNBOUNDED))
+        .when(F.col("held") >= THROTTLED, F.col("messages") * (1 + F.col("held")))
+        .when((F.col("participants") > 0) | (F.col("messages") > 0), F.col("messages"))
+    )
+    return (
+        rows.withColumn("last", last)
+        .where(F.col("second") > F.col("last") - seconds)
+        .select(
+            *KEY, "broker", "second", "topics",
+            F.coalesce("messages", F.lit(0)).alias("messages"),
+            F.coalesce("bytes", F.lit(0)).alias("bytes"),
+            wanted.cast("bigint").alias("wanted"),
+        )
+    )  # fmt: skip
+
+
+def definitions(configuration: DataFrame) -> DataFrame:
+    """One row per group, class and definition: known_second and everything that it says."""
+    newest_first = Window.partitionBy("resource_group").orderBy(F.desc("configuration_version"))
+    known = (
+        configuration.where(F.col("configuration_version").isNotNull())
+        .groupBy("resource_group", "configuration_version")
+        .agg(
+            F.unix_seconds(F.min("ts")).alias("known_second"),
+            *(F.first(column).alias(column) for column in DIMENSION_COLUMNS.values()),
+            *(F.first(name).alias(name) for name in ("law", "overshoot_policy", "weights")),
+        )
+        .withColumn("number", F.row_number().over(newest_first))
+        .where(F.col("number") <= DEFINITIONS_MAX)
+        .drop("number")
+    )
+    classes = F.array(*(F.lit(monitoring_class.value) for monitoring_class in MonitoringClass))
+    return known.withColumn("monitoring_class", F.explode(classes))
+
+
+def story_of(rows: pd.DataFrame, told: pd.DataFrame) -> Story | None:
+    """One group and class as a story; None when no definition of it limits anything.
+
+    Args:
+        rows: of ``demand``, of one group and class.
+        told: of ``definitions``, of the same.
+    """
+    if rows.empty or told.empty:
+        return None
+    first, last = int(rows["second"].min()), int(rows["second"].max())
+    told = told.sort_values("configuration_version")
+    since = [0, *((told["known_second"].iloc[1:] - first).clip(lower=0).astype(int))]
+    groups = [_definition(row) for row in told.to_dict("records")]
+    story = Story(
+        MonitoringClass(rows["monitoring_class"].iloc[0]),
+        list(zip(since, groups, strict=True)),
+        {
+            str(name): _broker(of_broker, first, last)
+            for name, of_broker in rows.groupby("broker", sort=True)
+        },
+    )
+    return story if story.dimensions else None
+
+
+def _definition(row: Mapping[str, Any]) -> ResourceGroup:
+    rates = {
+        Dimension(name): None if pd.isna(row[column]) else int(row[column])
+        for name, column in DIMENSION_COLUMNS.items()
+    }
+    named = {
+        name: row[name] for name in ("law", "overshoot_policy", "weights") if row[name] is not None
+    }
+    return replace(ResourceGroup(row["resource_group"], Rates.from_mapping(rates)), **named)
+
+
+def _broker(rows: pd.DataFrame, first: int, last: int) -> BrokerStory:
+    by_second = rows.set_index("second").reindex(range(first, last + 1))
+    return BrokerStory(
+        wanted=[None if pd.isna(value) else int(value) for value in by_second["wanted"]],
+        messages=[int(value) for value in by_second["messages"].fillna(0)],
+        size=[int(value) for value in by_second["bytes"].fillna(0)],
+        topics=max(1, int(rows["topics"].max())),
+    )

@@ -1,0 +1,104 @@
+"""What if: the recording played again gives itself, and with a change what that would have given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from coordinator.core.model import Dimension
+from coordinator.simulation.replay import Change
+from spark_jobs.changes import BadChange, parse
+from spark_jobs.intake import RefusedInput
+from spark_jobs.what_if import Outcome, ask, main, text
+from tests.spark_jobs.recorded import RecordedCluster
+
+MESSAGES = Dimension.PUBLISH_MESSAGES.value
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recording of three brokers: two want more than there is, one does not."""
+    place = tmp_path_factory.mktemp("calm")
+    cluster = RecordedCluster(limit=3000, place=place)
+    for broker, demand in (("broker-1", 5000), ("broker-2", 2500), ("broker-3", 300)):
+        cluster.start(broker, demand=demand)
+    cluster.run(30)
+    cluster.write()
+    return place
+
+
+@pytest.fixture(scope="module")
+def doubled(spark: SparkSession, calm: Path) -> Outcome:
+    """The answer to: what if the limit were twice as high?"""
+    return ask(spark, calm, parse(["orders.publishRateInMsgs=6000"]), seconds=20)
+
+
+def admitted(outcome: Outcome, variant: str, broker: str | None = None) -> float:
+    """What an answer says that passed per second."""
+    (row,) = [
+        row
+        for row in outcome.rows
+        if (row["variant"], row["broker"], row["dimension"]) == (variant, broker, MESSAGES)
+    ]
+    return float(row["admitted"])
+
+
+def test_played_again_as_it_was_it_gives_what_was_recorded(doubled: Outcome) -> None:
+    """That is what lets one trust the rest of the answer."""
+    assert admitted(doubled, "recorded") == pytest.approx(3_000, rel=0.02)
+    assert admitted(doubled, "replayed") == pytest.approx(3_000, rel=0.02)
+    assert doubled.warnings == ()
+    assert doubled.exit_code == 0
+
+
+def test_a_higher_limit_goes_to_those_who_waited(doubled: Outcome) -> None:
+    """The broker that had what it wanted gets no more; the others share the rest."""
+    assert admitted(doubled, "changed", "broker-3") == pytest.approx(300, rel=0.05)
+    assert admitted(doubled, "changed") == pytest.approx(6_000, rel=0.03)
+
+
+def test_the_answer_fits_a_screen(doubled: Outcome) -> None:
+    """Three lines a dimension, and who gains."""
+    shown = text(doubled)
+
+    assert "recorded" in shown
+    assert "changed" in shown
+    assert "broker-2" in shown
+
+
+def test_a_group_that_was_not_recorded_is_refused_by_name(spark: SparkSession, calm: Path) -> None:
+    """Silence about it would read as "no effect"."""
+    with pytest.raises(RefusedInput, match="payments"):
+        ask(spark, calm, parse(["payments.publishRateInMsgs=1"]))
+
+
+def test_several_settings_of_a_group_add_up() -> None:
+    """-1 is "not limited", as in Pulsar; names of groups may have dots."""
+    changes = parse(["a.b.publishRateInMsgs=-1", "a.b.law=static", "c.weights=topics"])
+
+    assert changes["a.b"] == Change(limits={Dimension.PUBLISH_MESSAGES: None}, law="static")
+    assert changes["c"].weights == "topics"
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("publishRateInMsgs=1", "GROUP.SETTING=VALUE"),
+        ("orders.speed=1", "no setting; there are publishRateInMsgs"),
+        ("orders.publishRateInMsgs=fast", "whole number"),
+        ("orders.publishRateInMsgs=-2", "whole number"),
+        ("orders.law=grd", "no law; there are max-min"),
+    ],
+)
+def test_a_wrong_setting_is_refused_with_what_to_write(setting: str, said: str) -> None:
+    """Before anything is played."""
+    with pytest.raises(BadChange, match=said):
+        parse([setting])
+
+
+def test_wrong_use_ends_with_2(calm: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where spark-submit calls it."""
+    assert main([str(calm)]) == 2
+    assert "nothing is to be changed" in capsys.readouterr().err
