@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from admin_api.access import Access
+from coordinator.core.certificate import Certificate
 from coordinator.core.events import ConnectionState
 from coordinator.core.gate_views import ConnectionFigures, GateFigures, GateLimits, HoldView
 from coordinator.core.model import Dimension
@@ -48,6 +49,14 @@ class Views(Protocol):
         Raises:
             UnknownGroup: there is no such group, or nothing was decided on it yet.
             UnknownBroker: there is no such member.
+        """
+        ...
+
+    def certificates(self, group: str) -> tuple[Certificate, ...]:
+        """The most that a group's local limits can add up to now, for each dimension it limits.
+
+        Raises:
+            UnknownGroup: there is no such group.
         """
         ...
 

@@ -14,6 +14,7 @@ from typing import TypeVar
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from admin_api.backend import Views
+from coordinator.core.certificate import Certificate
 from coordinator.core.explain import UnknownGroup
 from coordinator.core.model import DIMENSIONS_OF, NANOS_PER_SECOND, Dimension, Unit
 from coordinator.core.views import BrokerUsageView, GroupView
@@ -95,6 +96,14 @@ class GroupFamilies:
             "pulsar_quota_topics", "Topics with a participant.", labels=["group"]
         )
 
+        self._certified = _per_unit(
+            GaugeMetricFamily,
+            "certificate_{unit}_per_second",
+            "The most that all local limits together can be now; the lowest of all sidecars' counts, "
+            "no series = nothing can be said.",
+            _OURS,
+        )
+
     def add(self, group: str) -> None:
         """Read one group; one that the core does not know yet or any more has only its counts."""
         self._add_counts(group)
@@ -105,6 +114,8 @@ class GroupFamilies:
         for row in view.brokers:
             if row.broker == self._broker:
                 self._add_row(group, row)
+        for certificate in self._views.certificates(group):
+            self._add_certificate(certificate)
         for dimension in Dimension:
             limit = view.limits.of(dimension)
             if limit is not None:
@@ -116,7 +127,7 @@ class GroupFamilies:
         """The families, each once."""
         by_unit: tuple[Mapping[Unit, Metric], ...] = (
             self._admitted, self._used, self._held, self._local, self._quota, self._cluster,
-            self._demand, self._throttled,
+            self._demand, self._throttled, self._certified,
         )  # fmt: skip
         for families in by_unit:
             yield from families.values()
@@ -145,6 +156,12 @@ class GroupFamilies:
             self._throttled[dimension.unit].add_metric(labels, share)
         self._participants.add_metric([group], row.participants)
         self._topics.add_metric([group], row.topics)
+
+    def _add_certificate(self, certificate: Certificate) -> None:
+        dimension = certificate.dimension
+        if certificate.most is not None:
+            labels = [certificate.group, dimension.monitoring_class.value]
+            self._certified[dimension.unit].add_metric(labels, certificate.most)
 
     def _add_demand(self, view: GroupView, dimension: Dimension) -> None:
         try:

@@ -268,6 +268,7 @@ class Config:
         return CoreSettings(
             broker=self.broker_id,
             round_ns=_nanos(self.report_interval_seconds),
+            burst_ns=_nanos(self.burst_seconds),
             hold_ns=_nanos(self.hold_seconds),
             session_timeout_ns=_nanos(self.zookeeper_session_timeout_seconds),
         )

@@ -20,6 +20,7 @@ from typing import assert_never
 import structlog
 
 from coordinator.core import explain
+from coordinator.core.certificate import Certificate
 from coordinator.core.events import (
     BrokerAvailabilityChanged,
     ConnectionChanged,
@@ -205,6 +206,10 @@ class Runner:
     def explain(self, group: str, dimension: Dimension, broker: str | None) -> Explanation:
         """Why a local limit is what it is; raises UnknownGroup and UnknownBroker."""
         return explain.explain(self._state, group, dimension, broker, self._clock.now_ns())
+
+    def certificates(self, group: str) -> tuple[Certificate, ...]:
+        """The most that a group's local limits can add up to now; raises UnknownGroup."""
+        return explain.certificates(self._state, group, self._clock.now_ns())
 
     def catalogue(self) -> Catalogue:
         """The last copy of the store that arrived here; empty before the first."""

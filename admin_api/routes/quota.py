@@ -21,6 +21,7 @@ from admin_api.names import GroupName
 from admin_api.routes.common import PROBLEMS, Backend, link_next
 from admin_api.schemas import AttachmentsBody, Definition
 from admin_api.schemas_live import ExplanationBody, GroupLimits, GroupUsage
+from admin_api.schemas_trust import GroupCertificates
 from coordinator.core.explain import UnknownBroker, UnknownGroup
 from coordinator.core.model import Dimension
 from coordinator.core.views import Explanation, GroupView
@@ -120,6 +121,33 @@ async def explain(
         raise ApiError(404, NO_SUCH_GROUP) from error
     except UnknownBroker as error:
         raise ApiError(404, f"Broker {error} is no member") from error
+
+
+@router.get("/certificate")
+async def list_certificates(
+    request: Request,
+    response: Response,
+    backend: Backend,
+    limit: Limit = MAX_PAGE,
+    after: After = "",
+) -> list[GroupCertificates]:
+    """The most that every group's local limits can add up to now; in pages, as the usage."""
+    page = await _page(request, response, backend.views, limit, after)
+    found = []
+    for view in page:
+        with contextlib.suppress(UnknownGroup):  # deleted since the page was read
+            found.append(GroupCertificates.of(view.group, backend.views.certificates(view.group)))
+        await asyncio.sleep(0)  # the gate lives on this event loop too
+    return found
+
+
+@router.get("/certificate/{name:path}")
+async def get_certificate(name: GroupName, backend: Backend) -> GroupCertificates:
+    """The most that one group's local limits can add up to now, and what that rests on."""
+    try:
+        return GroupCertificates.of(name, backend.views.certificates(name))
+    except UnknownGroup as error:
+        raise ApiError(404, NO_SUCH_GROUP) from error
 
 
 async def _page(

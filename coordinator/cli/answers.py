@@ -112,6 +112,33 @@ class Health(TypedDict):
     disagreements: list[Disagreement]
 
 
+class Holder(TypedDict):
+    """The most that one broker's local limit can be."""
+
+    broker: str
+    most: int
+    basis: str
+
+
+class Certificate(TypedDict):
+    """The most that the local limits of one dimension can add up to now; None is "unknown"."""
+
+    dimension: str
+    limit: int
+    most: int | None
+    newcomer: int
+    burst: int
+    holders: list[Holder]
+    sentence: str
+
+
+class GroupCertificates(TypedDict):
+    """A group with a certificate for each dimension that it limits."""
+
+    group: str
+    certificates: list[Certificate]
+
+
 class Want(TypedDict):
     """What one broker is taken to want; ``wants`` is None when that is more than can be known."""
 

@@ -15,7 +15,14 @@ from urllib.parse import quote
 
 import httpx
 
-from coordinator.cli.answers import AuditEntry, Definition, Explanation, GroupUsage, Health
+from coordinator.cli.answers import (
+    AuditEntry,
+    Definition,
+    Explanation,
+    GroupCertificates,
+    GroupUsage,
+    Health,
+)
 from coordinator.cli.failures import CommandFailed, WrongUse
 
 _TIMEOUT_S = 10.0
@@ -107,6 +114,14 @@ class AdminClient:
         """Why a broker's local limit is what it is; no broker means the sidecar's own."""
         query = {"dimension": dimension} | ({"broker": broker} if broker else {})
         return cast("Explanation", self._read(f"/quota/v1/explain/{_segment(group)}", query))
+
+    def certificates(self) -> list[GroupCertificates]:
+        """The most that every group's local limits can add up to now."""
+        return cast("list[GroupCertificates]", self._read_pages("/quota/v1/certificate"))
+
+    def certificate(self, group: str) -> GroupCertificates:
+        """The most that one group's local limits can add up to now."""
+        return cast("GroupCertificates", self._read(f"/quota/v1/certificate/{_segment(group)}"))
 
     def health(self) -> Health:
         """How the sidecar is."""

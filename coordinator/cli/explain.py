@@ -41,8 +41,9 @@ def explain(
     session = session_of(context)
     with session.connect() as client:
         explanation = client.explain(group, dimension, broker)
+        certified = client.certificate(group)["certificates"]
     if session.as_json:
-        print_json(explanation)
+        print_json({**explanation, "certificates": certified})
         return
     shown = table(["From", ">wants", ">limit", ">admitted", ">throttled", ">report age", ">weight"])
     for want in explanation["wants"]:
@@ -60,6 +61,9 @@ def explain(
     out.print(_headline(explanation))
     out.print(f"  {explanation['sentence']}")
     out.print(f"  {_level(explanation)}")
+    for certificate in certified:
+        if certificate["dimension"] == dimension:
+            out.print(f"  {certificate['sentence']}")
     if explanation["wants"]:
         out.print(shown)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import typer
 
 from coordinator.cli.answers import DIMENSION_NAMES, UNLIMITED, GroupUsage, Health
@@ -15,8 +17,9 @@ def status(context: typer.Context) -> None:
     with session.connect() as client:
         health = client.health()
         usage = client.usage()
+        certified = client.certificates()
     if session.as_json:
-        print_json({"health": health, "groups": usage})
+        print_json({"health": health, "groups": usage, "certificates": certified})
         return
     out = console()
     ready = "ready" if health["ready"] else "not ready"
@@ -33,9 +36,16 @@ def status(context: typer.Context) -> None:
     for row in member_rows(health):
         shown.add_row(*row)
     out.print(shown)
-    groups = table(["group", "dimension", ">limit", ">admitted", ">used", ">brokers", "throttled"])
+    groups = table(
+        ["group", "dimension", ">limit", ">at most", ">admitted", ">used", ">brokers", "throttled"]
+    )
+    bounds = {
+        (each["group"], certificate["dimension"]): certificate["most"]
+        for each in certified
+        for certificate in each["certificates"]
+    }
     for group in usage:
-        for row in summary_rows(group):
+        for row in summary_rows(group, bounds):
             groups.add_row(*row)
     out.print(groups if usage else "There are no resource groups.")
 
@@ -57,12 +67,20 @@ def member_rows(health: Health) -> list[tuple[str, ...]]:
     return rows
 
 
-def summary_rows(group: GroupUsage) -> list[tuple[str, ...]]:
-    """One row per dimension that is limited; one for a group without limits."""
+def summary_rows(
+    group: GroupUsage, bounds: Mapping[tuple[str, str], int | None]
+) -> list[tuple[str, ...]]:
+    """One row per dimension that is limited; one for a group without limits.
+
+    Args:
+        group: what its brokers admit.
+        bounds: what all local limits together can be at most, by group and dimension.
+    """
     limited = [name for name in DIMENSION_NAMES if group["limits"][name] != UNLIMITED]
     rows: list[tuple[str, ...]] = []
     for dimension in limited:
         limit = group["limits"][dimension]
+        bound = bounds.get((group["group"], dimension))
         admitted = sum(row["admitted"][dimension] for row in group["brokers"])
         throttled = [r["broker"] for r in group["brokers"] if r["throttledShare"][dimension] > 0]
         rows.append(
@@ -70,10 +88,13 @@ def summary_rows(group: GroupUsage) -> list[tuple[str, ...]]:
                 group["group"],
                 DIMENSION_NAMES[dimension],
                 rate(limit),
+                "?" if bound is None else f"{bound:,}",
                 f"{admitted:,}",
                 percent(admitted / limit) if limit else "-",
                 str(len(group["brokers"])),
                 ", ".join(throttled) or "-",
             )
         )
-    return rows or [(group["group"], "-", "unlimited", "-", "-", str(len(group["brokers"])), "-")]
+    return rows or [
+        (group["group"], "-", "unlimited", "-", "-", "-", str(len(group["brokers"])), "-")
+    ]

@@ -86,6 +86,15 @@ class UsageColumns:
             if any(column and column[place] for column in ceilings)
         ]
 
+    def ended(self) -> list[str]:
+        """The groups that are listed because the sender takes no part any more."""
+        participants = self.fields["participants"]
+        if participants and 0 not in participants:
+            return []
+        return [
+            group for group, place in self.places.items() if not self._value("participants", place)
+        ]
+
     def digest(self, monitoring_class: MonitoringClass) -> int:
         """The sum of the hashes of all rows with participants."""
         seed = _seed(monitoring_class)

@@ -151,7 +151,8 @@ class Decider:
         facts: _Facts,
     ) -> Decision:
         broker = self._settings.broker
-        local = target = answer.target_of(broker)
+        # Some laws hand out more than there is, or round up: no local limit is above the group's.
+        local = target = min(answer.limit, answer.target_of(broker))
         if target > held and group.overshoot_policy != EAGER:
             local = self._raise(group.name, dimension, held, answer, facts)
         else:

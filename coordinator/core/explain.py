@@ -7,6 +7,7 @@ force, not from a new one, so it tells why the limit *is*, not what it would be 
 from __future__ import annotations
 
 from coordinator.core.allocation import Binding, Split, reserve_of, split
+from coordinator.core.certificate import Certificate
 from coordinator.core.decisions import Decision
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import DIMENSIONS_OF, Dimension, Rates
@@ -78,6 +79,22 @@ def group_view(state: CoordinatorState, name: str, now_ns: int) -> GroupView:
         overshoot_policy=group.overshoot_policy,
         configuration_version=group.configuration_version,
         brokers=tuple(_broker_row(state, name, broker, now_ns) for broker in sorted(state.members)),
+    )
+
+
+def certificates(state: CoordinatorState, name: str, now_ns: int) -> tuple[Certificate, ...]:
+    """The most that the local limits of a group can add up to now, for each dimension it limits.
+
+    Raises:
+        UnknownGroup: there is no such group.
+    """
+    group = (state.groups or {}).get(name)
+    if group is None:
+        raise UnknownGroup(name)
+    return tuple(
+        state.certificate(group, dimension, now_ns)
+        for dimension in Dimension
+        if group.limits.of(dimension) is not None
     )
 
 

@@ -159,6 +159,16 @@ class Ledgers:
         books = self._books.get(group)
         return books.ledger.holding() if books is not None else None
 
+    def told(self, group: str) -> set[str] | None:
+        """The brokers that are known to follow the books of a group; None when this one does not."""
+        books = self._books.get(group)
+        if books is None:
+            return None
+        followers = {
+            account.broker for account in books.heard if account not in books.ledger.closed
+        }
+        return followers | {self._settings.broker}
+
     def holdings(self, group: str) -> dict[str, Parts]:
         """The holding of every member that has told it, with what it was given since."""
         books = self._books[group]

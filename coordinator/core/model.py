@@ -347,6 +347,7 @@ class UsageReport:
         groups: the entries.
         ledgers: the sender's books on strict groups, as far as there is news.
         view: what the sender goes by; None from a sidecar that does not say.
+        troubled: the sender does not hear everybody, and in the end moves to C/N unasked (trouble.py).
         waiting: the sender waits for answers to its ceilings; whoever takes part replies at once.
         answers: the sequence of the newest report taken from each incarnation that has ceilings.
     """
@@ -364,5 +365,6 @@ class UsageReport:
     asks: tuple[str, ...] = ()
     ledgers: tuple[LedgerStatement, ...] = ()
     view: ViewDigest | None = None
+    troubled: bool = False
     waiting: bool = False
     answers: Mapping[int, int] = field(default_factory=dict)

@@ -43,6 +43,7 @@ class CoreSettings:
         disagreement_rounds: a view that differs from this one's for more rounds than this is told of. A
             definition reaches all within milliseconds, the report that shows it within a round, and one
             or two of those may get lost.
+        burst_ns: what the gate's buckets save up, as time at their rate; told with every certificate.
         hold_ns: how long the last limits are held when the bus is silent. The bus is silent for 12 s
             whenever the broker that owns its topic dies, so more than that.
         session_timeout_ns: the ZooKeeper session's timeout. kazoo says LOST only after it has
@@ -63,6 +64,7 @@ class CoreSettings:
     repeat_rounds: int = 2
     silence_rounds: int = 7
     disagreement_rounds: int = 3
+    burst_ns: int = 50 * _MILLISECOND_NS
     hold_ns: int = 30 * NANOS_PER_SECOND
     session_timeout_ns: int = 4 * NANOS_PER_SECOND
 

@@ -26,6 +26,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from coordinator.core.agreement import Agreement
+from coordinator.core.certificate import Certificate, Certifier, Facts
 from coordinator.core.decisions import Decider
 from coordinator.core.events import (
     BrokerAvailabilityChanged,
@@ -74,6 +75,7 @@ class CoordinatorState:
         self.troubles = Troubles(settings)
         self.usage = UsageMap(settings.broker)
         self.agreement = Agreement(settings)
+        self.certifier = Certifier(settings)
         self.meters = Meters(settings)
         #: Everybody alive, this broker included once it has joined; the last known ones when cut off.
         self.members: dict[str, Member] = {}
@@ -117,6 +119,34 @@ class CoordinatorState:
     def limits(self) -> dict[str, Rates]:
         """The local limits in force, by group."""
         return self.decider.in_force
+
+    def certificate(self, group: ResourceGroup, dimension: Dimension, now_ns: int) -> Certificate:
+        """The most that the local limits of a group can add up to now (certificate.py).
+
+        Args:
+            group: a definition that this sidecar has.
+            dimension: one that it limits.
+            now_ns: the time.
+        """
+        facts = Facts(
+            members=self.members,
+            usage=self.usage,
+            agreement=self.agreement,
+            limits=self.limits(),
+            booked=self.ledgers.told(group.name),
+            now_ns=now_ns,
+        )
+        booked = self.certifier.by_the_books(group, dimension, facts)
+        if booked is not None:
+            return booked
+        if self.incarnation is None or self.settings.broker not in self.members:
+            return self.certifier.nothing(group, dimension, "this sidecar is not a member")
+        if self._is_cut_off():
+            obstacle = "this sidecar is cut off from ZooKeeper"
+            return self.certifier.nothing(group, dimension, obstacle)
+        if self.certifier.stood_still(now_ns):
+            return self.certifier.nothing(group, dimension, "this sidecar has just stood still")
+        return self.certifier.by_word(group, dimension, facts)
 
     def validate(self) -> None:
         """Check the invariants; a failure is a mistake in the core.
@@ -171,6 +201,7 @@ class CoordinatorState:
         assert self._counted_ns is not None
         elapsed_ns = now_ns - self._counted_ns
         self._counted_ns = now_ns
+        self.certifier.counted(elapsed_ns, now_ns)
         for traffic in event.traffic:
             limits = self.limits().get(traffic.group, Rates())
             if self.meters.count(traffic, elapsed_ns, limits):
@@ -187,6 +218,7 @@ class CoordinatorState:
                 count = self.reports_dropped.get(taken.verdict, 0)
                 self.reports_dropped[taken.verdict] = count + 1
             return
+        self.certifier.take(report)
         if report.view is not None and report.broker in self.members:
             digest = self.usage.digest(report.broker)
             self.agreement.heard(report.broker, report.view, digest, now_ns)
@@ -201,6 +233,9 @@ class CoordinatorState:
     def _handle_members_changed(self, event: MembersChanged, now_ns: int) -> None:
         before = self.members
         self.members = {member.broker: member for member in event.members}
+        self.certifier.set_members(
+            self.members, self.usage, self.groups or {}, self.limits(), now_ns
+        )
         self.usage.set_members(self.members)
         self.agreement.set_members(self.members)
         self.ledgers.set_members(self.members, now_ns)
@@ -218,6 +253,7 @@ class CoordinatorState:
         before = self.groups or {}
         self.groups = {group.name: group for group in event.groups}
         self.agreement.set_groups(before, self.groups)
+        self.certifier.set_groups(before, self.groups)
         self._reporter.set_groups(self.groups)
         # A strict broker gives what it holds to those that need it, whether or not it takes part.
         self.usage.follow(
@@ -295,6 +331,7 @@ class CoordinatorState:
         self._reporter.close_round(self.meters, self.limits(), self.groups or {})
         self.decider.mark(self._raises.groups())  # who is heard, and for how long, depends on time
         self.usage.forget_strangers(now_ns - self.settings.silence_rounds * self.settings.round_ns)
+        self.certifier.close_round(self.agreement)
         self.troubles.listen(self.usage, now_ns)
         if self.troubles:
             self.decider.mark_all()  # what trouble does to a limit depends on how long it has lasted
@@ -352,14 +389,16 @@ class CoordinatorState:
 
     def _write_ledgers(self, now_ns: int) -> list[Instruction]:
         trusted = self.lifecycle in (Lifecycle.ACTIVE, Lifecycle.DEGRADED)
-        cut_off = Trouble.ZOOKEEPER_SUSPENDED in self.troubles or (
-            Trouble.ZOOKEEPER_LOST in self.troubles
-        )
-        if not trusted or cut_off or self.groups is None:
+        if not trusted or self._is_cut_off() or self.groups is None:
             return []
         records = self.ledgers.writes(self.groups, self.usage, now_ns)
         leftovers = self.ledgers.leftovers(self.groups)
         return [*map(WriteLedger, records), *map(RemoveLedger, leftovers)]
+
+    def _is_cut_off(self) -> bool:
+        return (
+            Trouble.ZOOKEEPER_SUSPENDED in self.troubles or Trouble.ZOOKEEPER_LOST in self.troubles
+        )
 
     def _report(self, now_ns: int) -> list[Instruction]:
         if self.incarnation is None or self.lifecycle in (Lifecycle.DRAINING, Lifecycle.STOPPED):
@@ -379,7 +418,8 @@ class CoordinatorState:
         )
         self.decider.mark(self.usage.take(report, now_ns).groups)
         view = self.agreement.digest(self.usage.digest(self.settings.broker))
-        return [PublishUsageReport(replace(report, view=view))]
+        troubled = Trouble.BUS_SILENT in self.troubles
+        return [PublishUsageReport(replace(report, view=view, troubled=troubled))]
 
     def _answers(self) -> Answers:
         """What to answer to all whose raises wait for this broker."""

@@ -122,6 +122,11 @@ class Host:
         schedule.after(STEP_NS, self._step)
 
     @property
+    def paused(self) -> bool:
+        """Whether it stands still."""
+        return self._paused
+
+    @property
     def now_ns(self) -> int:
         """This host's own monotonic clock."""
         return self._schedule.now_ns + self._clock_ns

@@ -42,6 +42,7 @@ from coordinator.simulation.recording import Passed, Recording
 from coordinator.simulation.schedule import Schedule
 from coordinator.simulation.traffic import Load, Source
 from coordinator.simulation.valve import STEP_NS
+from coordinator.simulation.watch import Watch
 from coordinator.simulation.zookeeper import ZooKeeper
 from coordinator.wire import reports
 
@@ -78,6 +79,14 @@ class World:
         self._sums: dict[tuple[str, Dimension], int] = {}
         self._crashes: dict[tuple[str, Dimension], list[int]] = {}
         self._views_checked = 0
+        #: Holds every certificate against what is in force.
+        self.watch = Watch(
+            self.schedule,
+            self.zookeeper,
+            self.hosts,
+            self._definitions,
+            self._uncertain,
+        )
         self.schedule.after(NANOS_PER_SECOND, self._each_second)
 
     # What a scenario does.
@@ -208,6 +217,8 @@ class World:
             record.max_sum_limits = max(record.max_sum_limits, total.in_force / total.limit)
         self._hold_to(AT_ANY_INSTANT, group, total, host.name)
         self._note_reclaim(subject, total)
+        if after > before and group in self._definitions:
+            self.watch.raised(subject)
 
     def passed(self, host: Host, key: Key, load: Load, admitted: int) -> None:
         """Write a step of a group's traffic down, in every dimension that is limited."""
@@ -271,6 +282,9 @@ class World:
         known = {_version(host, group) for host in self.hosts.values()}
         self._outgoing[group] = [old for old in outgoing if old.configuration_version in known]
         return max(each.limits.of(dimension) or 0 for each in (newest, *self._outgoing[group]))
+
+    def _uncertain(self, broker: str, what: str) -> None:
+        raise PromiseBroken(self._where(broker, what))
 
     def _note_reclaim(self, subject: tuple[str, Dimension], total: Sum) -> None:
         crashes = self._crashes.get(subject)

@@ -52,6 +52,8 @@ def encode(report: UsageReport) -> bytes:
         message.definitionsDigest = report.view.definitions
         message.membersDigest = report.view.members
         message.usageDigest = report.view.usage
+    if report.troubled:
+        message.troubled = True
     if report.named:
         _encode_by_name(report.groups, message)
     else:
@@ -100,6 +102,7 @@ def decode(payload: bytes, names: Mapping[int, str]) -> UsageReport:
         asks=tuple(checked_name("asks", broker) for broker in message.asks),
         ledgers=tuple(_decode_statement(statement) for statement in message.ledgers),
         view=_decode_view(message),
+        troubled=message.troubled,
         waiting=message.waiting,
         answers=_decode_answers(message),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -112,6 +113,17 @@ async def test_an_unknown_demand_is_infinite(
     families = await scrape(client)
 
     assert math.isinf(value_of(families["pulsar_quota_demand_messages_per_second"], **ORDERS))
+
+
+async def test_a_certificate_is_told(client: httpx.AsyncClient, world: World, orders: str) -> None:
+    """A rate; no series while nothing can be said."""
+    world.throttle_orders()
+    family = "pulsar_quota_certificate_messages_per_second"
+    assert value_of((await scrape(client))[family], **ORDERS) == 3_000
+
+    unknown = replace(world.views.certified[orders][0], most=None)
+    world.views.certified[orders] = (unknown,)
+    assert not (await scrape(client))[family].samples
 
 
 async def test_the_sidecar_is_told_in_numbers(client: httpx.AsyncClient, world: World) -> None:

@@ -138,6 +138,32 @@ async def test_explain_unknown_broker(client: httpx.AsyncClient, orders: str) ->
     )
 
 
+async def test_a_certificate_says_what_it_is_made_of(
+    client: httpx.AsyncClient, world: World, orders: str
+) -> None:
+    """The sum, what comes on top of it, and every broker's part with its reason."""
+    world.throttle_orders()
+    answer = (await client.get(f"/quota/v1/certificate/{orders}")).json()
+
+    assert (await client.get("/quota/v1/certificate")).json() == [answer]
+    (certificate,) = answer["certificates"]
+    assert certificate.pop("sentence").startswith(
+        "All together hold at most 3,000/s of 3,000/s now"
+    )
+    assert certificate == {
+        "dimension": "publishRateInMsgs",
+        "limit": 3_000,
+        "most": 3_000,
+        "newcomer": 15,
+        "burst": 152,
+        "holders": [
+            {"broker": "broker-1", "most": 1_000, "basis": "in force here"},
+            {"broker": "broker-2", "most": 2_000, "basis": "announced"},
+        ],
+    }
+    assert (await client.get("/quota/v1/certificate/nobody")).status_code == 404
+
+
 async def test_health_of_a_well_sidecar(client: httpx.AsyncClient) -> None:
     """State, members and what was dropped."""
     health = await client.get("/quota/v1/health")

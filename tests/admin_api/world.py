@@ -13,6 +13,7 @@ from admin_api.backend import AdminBackend
 from coordinator.adapters.memory import MemoryBrokerAdmin, MemoryBus, MemoryTopic
 from coordinator.adapters.memory_store import MemoryStore
 from coordinator.adapters.memory_topic_limits import MemoryTopicLimits
+from coordinator.core.certificate import Basis, Certificate, Holder
 from coordinator.core.events import ConnectionState
 from coordinator.core.explain import UnknownBroker, UnknownGroup
 from coordinator.core.gate_views import ConnectionFigures, GateFigures, GateLimits, HoldView
@@ -56,6 +57,7 @@ class FixedViews:
     undecided: set[str] = field(default_factory=set)
     counted: TrafficTotals = field(default_factory=TrafficTotals)
     explanations: dict[tuple[str, Dimension, str], Explanation] = field(default_factory=dict)
+    certified: dict[str, tuple[Certificate, ...]] = field(default_factory=dict)
 
     def health(self) -> HealthView:
         """What the test says."""
@@ -80,6 +82,12 @@ class FixedViews:
         except KeyError:
             raise UnknownBroker(subject) from None
 
+    def certificates(self, group: str) -> tuple[Certificate, ...]:
+        """What the test says."""
+        if group not in self.shown.groups:
+            raise UnknownGroup(group)
+        return self.certified.get(group, ())
+
     def catalogue(self) -> Catalogue:
         """The last one that the store has sent."""
         return self.shown
@@ -99,6 +107,21 @@ class FixedViews:
     def turn(self, **changes: object) -> None:
         """Change fields of the health."""
         self.health_view = replace(self.health_view, **changes)  # type: ignore[arg-type]
+
+
+CERTIFICATE = Certificate(
+    "orders",
+    Dimension.PUBLISH_MESSAGES,
+    limit=3_000,
+    most=3_000,
+    newcomer=15,
+    burst=152,
+    holders=(
+        Holder("broker-1", 1_000, Basis.OWN),
+        Holder("broker-2", 2_000, Basis.ANNOUNCED),
+    ),
+)
+"""What all local limits of orders can add up to."""
 
 
 FIGURES = GateFigures(
@@ -195,6 +218,7 @@ class World:
 
     def throttle_orders(self) -> None:
         """Two brokers share 3,000 messages/s of orders; the second one is throttled."""
+        self.views.certified["orders"] = (CERTIFICATE,)
         self.views.rows = (
             usage_row("broker-1", admitted=1_001, limit=1_000, throttled_permille=0),
             usage_row("broker-2", admitted=1_990, limit=2_000, throttled_permille=610),

@@ -29,8 +29,9 @@ def test_status(run: Run) -> None:
 
     assert shown.startswith("broker-1 is ACTIVE (ready), round 812\n")
     assert cells(shown, "broker-2") == ["broker-2", "127.0.0.1:8088", "19", "0.21", "s", "ago"]
-    orders = ["orders", "publish", "messages", "3,000", "2,991", "100", "%", "2", "broker-2"]
-    assert cells(shown, "orders") == orders
+    assert cells(shown, "orders") == (
+        ["orders", "publish", "messages", "3,000", "3,000", "2,991", "100", "%", "2", "broker-2"]
+    )
 
 
 def test_status_in_trouble(run: Run, world: World) -> None:
@@ -87,8 +88,9 @@ def test_explain_without_participants(run: Run, world: World) -> None:
     alone = replace(world.views.explanations[key], wants=(), water_level=None, target=3_000)
     world.views.explanations[key] = alone
 
-    last = run("explain", "orders").stdout.splitlines()[-1]
+    *_, last, certificate = run("explain", "orders").stdout.splitlines()
 
+    assert certificate.strip().startswith("All together hold at most 3,000/s of 3,000/s now")
     assert last == ("  No broker takes part. Limit of the cluster: 3,000/s. On its way to 3,000/s.")
 
 

@@ -66,6 +66,8 @@ class Cluster:
     partition_policy: str = "hold"
     small_report_entries: int = 16
     complete_report_rounds: int = 300
+    #: The configuration version of the definition.
+    version: int = 0
     #: Brokers whose bus is cut.
     deaf: set[str] = field(default_factory=set)
     #: Whether a report gets lost on its way to one receiver.
@@ -105,7 +107,12 @@ class Cluster:
             weights=self.weights,
             overshoot_policy=self.policy,
             partition_policy=self.partition_policy,
+            configuration_version=self.version,
         )
+
+    def tell_group(self, broker: str) -> None:
+        """Let one sidecar read the definition as it stands."""
+        self.send(broker, GroupsChanged((self.group(),)))
 
     def ledgers(self) -> LedgersChanged:
         """The records as they stand."""
@@ -142,7 +149,7 @@ class Cluster:
 
     def _tell_group(self) -> None:
         for broker in self.states:
-            self.send(broker, GroupsChanged((self.group(),)))
+            self.tell_group(broker)
 
     def kill(self, broker: str) -> None:
         """A sidecar and its broker vanish; membership does not know it yet."""
