@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping
 
 import benchmarks.bucket
+import benchmarks.gate
+import benchmarks.gate_broker
 import benchmarks.law
 import benchmarks.sim
 import benchmarks.wire
@@ -15,6 +17,8 @@ from benchmarks.figures import Measurement
 MEASUREMENTS: Mapping[str, Measurement] = {
     **benchmarks.law.MEASUREMENTS,
     **benchmarks.bucket.MEASUREMENTS,
+    **benchmarks.gate.MEASUREMENTS,
+    **benchmarks.gate_broker.MEASUREMENTS,
     **benchmarks.wire.MEASUREMENTS,
     **benchmarks.sim.MEASUREMENTS,
 }

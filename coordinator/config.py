@@ -51,6 +51,11 @@ class Config:
         gate_tls_key_file: its private key (PEM).
         gate_tls_client_ca_file: authorities that must have signed a client's certificate (PEM); empty
             demands none. The broker does not see that certificate, so tokens still say who it is.
+        gate_upstream_tls: whether the gate speaks TLS to the broker at gate_upstream.
+        gate_upstream_tls_ca_file: authorities of the broker's certificate (PEM); empty are the system's.
+        gate_upstream_tls_hostname: the name in the broker's certificate; empty is gate_upstream's host.
+        gate_upstream_proxy_protocol: version (1 or 2) of HAProxy's PROXY header that tells the broker the
+            client's address, with haProxyProtocolEnabled=true there; 0 sends none.
         admin_listen: host:port of the admin API; anything but loopback needs keys for tokens.
         admin_tls_certificate_file: certificate chain of the admin API (PEM); empty is plain HTTP.
         admin_tls_key_file: its private key (PEM).
@@ -118,6 +123,10 @@ class Config:
     gate_tls_certificate_file: str = ""
     gate_tls_key_file: str = ""
     gate_tls_client_ca_file: str = ""
+    gate_upstream_tls: bool = False
+    gate_upstream_tls_ca_file: str = ""
+    gate_upstream_tls_hostname: str = ""
+    gate_upstream_proxy_protocol: int = 0
     admin_listen: str = "127.0.0.1:8087"
     admin_tls_certificate_file: str = ""
     admin_tls_key_file: str = ""
@@ -227,6 +236,10 @@ class Config:
             raise ConfigError(f"gate_tls_client_ca_file: means nothing without {', '.join(names)}")
         if self.gate_tls_listen:
             split_address("gate_tls_listen", self.gate_tls_listen)
+        for name in ("gate_upstream_tls_ca_file", "gate_upstream_tls_hostname"):
+            if getattr(self, name) and not self.gate_upstream_tls:
+                raise ConfigError(f"{name}: means nothing without gate_upstream_tls = true")
+        _check_range("gate_upstream_proxy_protocol", self.gate_upstream_proxy_protocol, 0, 2)
 
     def _check_access(self) -> None:
         has_keys = bool(self.auth_secret_key_file or self.auth_public_key_files)

@@ -37,6 +37,7 @@ from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.core.state import CoordinatorState
 from coordinator.gate.proxy import Gate
 from coordinator.gate.tls import Certificate, TlsError, TlsFiles, TlsListener
+from coordinator.gate.upstream import UpstreamTls
 from coordinator.logs import configure_logs
 from coordinator.ports import PortError
 from coordinator.runner import Runner
@@ -140,19 +141,26 @@ async def _run(config: Config, reload: Callable[[], Config]) -> int:
 def _gate(config: Config, runner: Runner, clock: MonotonicClock) -> Gate:
     listen_host, listen_port = split_address("gate_listen", config.gate_listen)
     upstream_host, upstream_port = split_address("gate_upstream", config.gate_upstream)
-    return Gate(
-        listen_host=listen_host,
-        listen_port=listen_port,
-        upstream_host=upstream_host,
-        upstream_port=upstream_port,
-        listener=runner,
-        clock=clock,
-        held_bytes_max=config.held_bytes_max,
-        publish_buffer_bytes_max=config.publish_buffer_bytes_max,
-        pending_requests_max=config.pending_publish_requests_max or None,
-        tls=_gate_tls(config),
-        burst_ns=round(config.burst_seconds * NANOS_PER_SECOND),
-    )
+    ca, hostname = config.gate_upstream_tls_ca_file, config.gate_upstream_tls_hostname
+    upstream_tls = UpstreamTls(Path(ca) if ca else None, hostname or upstream_host)
+    try:
+        return Gate(
+            listen_host=listen_host,
+            listen_port=listen_port,
+            upstream_host=upstream_host,
+            upstream_port=upstream_port,
+            listener=runner,
+            clock=clock,
+            held_bytes_max=config.held_bytes_max,
+            publish_buffer_bytes_max=config.publish_buffer_bytes_max,
+            pending_requests_max=config.pending_publish_requests_max or None,
+            tls=_gate_tls(config),
+            burst_ns=round(config.burst_seconds * NANOS_PER_SECOND),
+            upstream_tls=upstream_tls if config.gate_upstream_tls else None,
+            proxy_protocol=config.gate_upstream_proxy_protocol,
+        )
+    except TlsError as error:
+        raise ConfigError(f"gate_upstream_tls_ca_file: cannot be used: {error}") from error
 
 
 def _limit_broker(gate: Gate, config: Config) -> None:

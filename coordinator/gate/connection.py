@@ -22,6 +22,7 @@ from typing import Protocol, cast
 from coordinator.gate.frames import MalformedFrame
 from coordinator.gate.session import Session
 from coordinator.gate.stream import Buffer
+from coordinator.gate.upstream import Address
 
 KEEP_ALIVE_S = 10.0
 """A paused client gets a sign of life this often; clients give up after twice 30 s of silence."""
@@ -43,6 +44,10 @@ class Host(Protocol):
 
     def new_session(self, released: Callable[[], None]) -> Session:
         """The engine of a new connection."""
+        ...
+
+    def upstream_header(self, client: Address | None, gate: Address | None) -> bytes:
+        """What the broker is told before a client's own bytes."""
         ...
 
     def opened(self, connection: Connection) -> None:
@@ -144,6 +149,12 @@ class Connection(asyncio.Protocol):
             return
         self._broker = transport
         _prepare(transport)
+        names = (self._client.get_extra_info(name) for name in ("peername", "sockname"))
+        header = self._host.upstream_header(
+            *((name[0], name[1]) if name else None for name in names)
+        )
+        if header:
+            transport.write(header)
         self.flush()
 
     def broker_data_received(self, data: bytes) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 import structlog
 
 from coordinator.core.gate_views import ConnectionFigures, GateFigures, GateLimits, HoldView
-from coordinator.core.model import NANOS_PER_SECOND, Attachments, Rates, Traffic
+from coordinator.core.model import Attachments, Rates, Traffic
 from coordinator.core.topics import TopicName
 from coordinator.gate.admission import AdmissionQueue
 from coordinator.gate.connection import BrokerSide, Connection
@@ -28,12 +28,9 @@ from coordinator.gate.session import REPLICATOR_PREFIX, Session
 from coordinator.gate.tally import Tally
 from coordinator.gate.throttle import HELD_BYTES_MAX, Bounds, PublishBuffer, ThrottleReason
 from coordinator.gate.tls import TlsListener
+from coordinator.gate.upstream import Address, Upstream, UpstreamTls
 from coordinator.ports import Clock
 
-CONNECT_TIMEOUT_S: Final = 5.0
-"""The broker is next door: if it takes longer than this, it is not there."""
-
-_WARN_INTERVAL_NS: Final = 60 * NANOS_PER_SECOND
 _MILLISECOND_NS: Final = 1_000_000
 
 _log = structlog.get_logger(__name__)
@@ -56,6 +53,11 @@ class Gate:
         burst_ns: how much a limit can save up, as time.
         replicator_prefix: the broker's ``replicatorPrefix``.
         tls: listens with TLS as well, if given; see ``TlsListener``.
+        upstream_tls: how to speak TLS to the broker; None is plain.
+        proxy_protocol: version of the PROXY header that tells the broker who the client is; 0 is none.
+
+    Raises:
+        TlsError: a file of ``upstream_tls`` cannot be used.
     """
 
     def __init__(  # noqa: PLR0913 - keyword-only, each one explained above
@@ -73,21 +75,26 @@ class Gate:
         burst_ns: int = BURST_NS,
         replicator_prefix: str = REPLICATOR_PREFIX,
         tls: TlsListener | None = None,
+        upstream_tls: UpstreamTls | None = None,
+        proxy_protocol: int = 0,
     ) -> None:
         self._entrance = Entrance(listen_host, listen_port, tls)
-        self._upstream_host = upstream_host
-        self._upstream_port = upstream_port
         self._bounds = Bounds(held_bytes_max, pending_requests_max)
         self._buffer = PublishBuffer(publish_buffer_bytes_max)
         self._replicator_prefix = replicator_prefix
-        self._proxy_targets = frozenset({f"{upstream_host}:{upstream_port}"})
         self.now_ns: Callable[[], int] = clock.now_ns
+        self._upstream = Upstream(
+            upstream_host,
+            upstream_port,
+            self.now_ns,
+            tls=upstream_tls,
+            proxy_protocol=proxy_protocol,
+        )
+        self._proxy_targets = frozenset({self._upstream.address})
         self._groups = GroupTable(listener, burst_ns=burst_ns)
         self._queue = AdmissionQueue()
         self._tally = Tally()
         self._malformed_closes: Counter[str] = Counter()
-        self._upstream_failures = 0
-        self._warned_ns: int | None = None
         self._connections: set[Connection] = set()
         self._dialling: set[asyncio.Task[None]] = set()
         self._wake: asyncio.TimerHandle | None = None
@@ -240,7 +247,7 @@ class Gate:
             dropped_frames=self._tally.dropped_frames,
             replicated_messages=self._tally.replicated_messages,
             replicated_bytes=self._tally.replicated_bytes,
-            upstream_failures=self._upstream_failures,
+            upstream_failures=self._upstream.failures,
             malformed_closes=dict(self._malformed_closes),
         )
 
@@ -291,6 +298,10 @@ class Gate:
             proxy_targets=self._proxy_targets,
         )
 
+    def upstream_header(self, client: Address | None, gate: Address | None) -> bytes:
+        """What the broker is told before a client's own bytes."""
+        return self._upstream.header(client, gate)
+
     def opened(self, connection: Connection) -> None:
         """A client connected: dial the broker."""
         self._connections.add(connection)
@@ -327,28 +338,8 @@ class Gate:
         self.plan_wake()
 
     async def _dial(self, connection: Connection) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                await loop.create_connection(
-                    lambda: BrokerSide(connection), self._upstream_host, self._upstream_port
-                )
-        except OSError as error:  # TimeoutError is one
-            self._upstream_failed(error)
+        if not await self._upstream.dial(lambda: BrokerSide(connection)):
             connection.broker_lost()
-
-    def _upstream_failed(self, error: OSError) -> None:
-        self._upstream_failures += 1
-        now_ns = self.now_ns()
-        if self._warned_ns is None or now_ns - self._warned_ns >= _WARN_INTERVAL_NS:
-            self._warned_ns = now_ns
-            _log.warning(
-                "broker cannot be reached, client turned away",
-                host=self._upstream_host,
-                port=self._upstream_port,
-                reason=str(error) or type(error).__name__,
-                failures=self._upstream_failures,
-            )
 
 
 def _by_name(counts: Mapping[ThrottleReason, int]) -> dict[str, int]:

@@ -1,0 +1,236 @@
+"""The gate: processor time per frame and per gigabyte, memory, and what many groups and topics cost.
+
+Measured between puppets (`gate_load`) as processor time of the gate's own process, beside a bare
+pass-through in asyncio that gets the same load by turns: what any proxy of this kind costs at least. All
+limits are checked and none is reached. Lines under ``gate/engine`` are the engine without sockets. Beside
+the real broker: `gate_broker`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+import socket
+import statistics
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from functools import partial
+from typing import Final
+
+import uvloop
+
+from benchmarks import gate_frames
+from benchmarks.figures import Figure, Measurement, median_seconds
+from benchmarks.gate_load import Load, Puppet, consume, publish
+from benchmarks.gate_process import TENANT, Process, running
+from coordinator.core.model import Attachments, MonitoringClass, Rates
+from coordinator.gate.admission import AdmissionQueue
+from coordinator.gate.groups import GroupTable
+from coordinator.gate.runs import CAN_FIND_RUNS
+from coordinator.gate.session import Session
+from coordinator.gate.tally import Tally
+
+TURNS: Final = 3
+LIMITED: Final = f"persistent://{TENANT}/limited/t"
+FREE: Final = f"persistent://{TENANT}/free/t"
+SMALL: Final = Load(LIMITED, 100, 1, 500_000, window=32)
+LARGE: Final = Load(LIMITED, 64 * 1024, 64, 12_000, window=32)
+IDLE_CONNECTIONS: Final = 5_000
+GROUPS: Final = 1_000
+TOPICS: Final = 10_000
+
+_GIGABYTE: Final = 10**9
+_FRAMES_PER_READ: Final = 64
+_READS: Final = 200
+
+Play = Callable[[Load, int, int], Coroutine[None, None, None]]
+
+
+def _processor_s(play: Play, load: Load) -> dict[str, float]:
+    """Processor time of a gate and of a bare pass-through for the same load, medians of turns."""
+    taken: dict[str, list[float]] = {"gate": [], "bare": []}
+    upstream = _free_port()
+    with (
+        running("gate", _free_port(), upstream) as gate,
+        running("bare", _free_port(), upstream) as bare,
+    ):
+        for _ in range(TURNS):
+            for name, process in (("gate", gate), ("bare", bare)):
+                before = process.processor_s()
+                uvloop.run(play(load, process.port, upstream))
+                taken[name].append(process.processor_s() - before)
+    return {name: statistics.median(seconds) for name, seconds in taken.items()}
+
+
+def _per_frame(name: str, play: Play, load: Load, frames_each: int) -> Iterator[Figure]:
+    seconds = _processor_s(play, load)
+    each = {name: taken / load.frames / frames_each * 1e6 for name, taken in seconds.items()}
+    yield Figure(f"gate/processor-us-per-frame/{name}", each.pop("gate"), "us", "lower", each, 2.0)
+
+
+def _per_gigabyte(name: str, play: Play, load: Load) -> Iterator[Figure]:
+    seconds = _processor_s(play, load)
+    gigabytes = load.content_bytes * load.frames / _GIGABYTE
+    each = {name: taken / gigabytes for name, taken in seconds.items()}
+    yield Figure(f"gate/processor-s-per-gb/{name}", each.pop("gate"), "s", "lower", each, 0.9)
+
+
+def sockets() -> Iterator[Figure]:
+    """The gate's process under load; a publish is two frames, itself and its receipt."""
+    yield from _per_frame("publish", publish, SMALL, 2)
+    yield from _per_frame("consume", consume, SMALL, 1)
+    yield from _per_gigabyte("publish", publish, LARGE)
+    yield from _per_gigabyte("consume", consume, LARGE)
+
+
+def idle_connections() -> Iterator[Figure]:
+    """Memory of the process with as many connected clients, each with a producer that does nothing."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = 4 * IDLE_CONNECTIONS
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(needed, hard)), hard))
+    try:
+        resident: dict[str, float] = {}
+        for kind in ("gate", "bare"):
+            upstream = _free_port()
+            with running(kind, _free_port(), upstream) as process:
+                resident[kind] = uvloop.run(_hold_idle(process, upstream)) / 10**6
+        ours = resident.pop("gate")
+        name = f"gate/idle-connections-{IDLE_CONNECTIONS}"
+        yield Figure(name, ours, "MB", "lower", resident, 400)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def _hold_idle(process: Process, upstream: int) -> int:
+    loop = asyncio.get_running_loop()
+    brokers: list[Puppet] = []
+
+    def new_broker() -> Puppet:
+        puppet = Puppet(lambda _: puppet.write(gate_frames.producer_success()))
+        brokers.append(puppet)
+        return puppet
+
+    async with contextlib.AsyncExitStack() as stack:
+        server = await loop.create_server(new_broker, "127.0.0.1", upstream, backlog=1024)
+        stack.callback(server.close)
+        opened = asyncio.Semaphore(0)
+        for _ in range(IDLE_CONNECTIONS):
+            client = Puppet(lambda _: opened.release())
+            await loop.create_connection(partial(_same, client), "127.0.0.1", process.port)
+            client.write(gate_frames.producer(LIMITED))
+            await opened.acquire()
+        return process.resident_bytes()
+
+
+def _same(puppet: Puppet) -> Puppet:
+    return puppet
+
+
+class _Deaf:
+    """A listener who does not want to know."""
+
+    def participants_changed(
+        self, group: str, monitoring_class: MonitoringClass, count: int
+    ) -> None:
+        """Nothing to do."""
+
+
+def _session(groups: GroupTable, queue: AdmissionQueue, topic: str) -> Session:
+    session = Session(groups, queue, Tally(), released=lambda: None)
+    now_ns = time.monotonic_ns()
+    session.receive_from_client(gate_frames.producer(topic), now_ns)
+    session.receive_from_broker(gate_frames.producer_success(), now_ns)
+    session.receive_from_client(gate_frames.subscribe(topic), now_ns)
+    session.receive_from_broker(gate_frames.success(), now_ns)
+    session.receive_from_client(gate_frames.flow(1000), now_ns)
+    return session
+
+
+def _reads(
+    session: Session, receive: Callable[[bytes, int], None], frame: bytes
+) -> Callable[[], None]:
+    data = frame * _FRAMES_PER_READ
+
+    def run() -> None:
+        for _ in range(_READS):
+            receive(data, time.monotonic_ns())
+            session.to_broker.clear()
+            session.to_client.clear()
+
+    return run
+
+
+def _limited_table(groups: int) -> GroupTable:
+    table = GroupTable(_Deaf())
+    now_ns = time.monotonic_ns()
+    names = {f"{TENANT}/limited": "group-0"}
+    names |= {f"{TENANT}/n{number}": f"group-{number}" for number in range(groups)}
+    table.attachments = Attachments({}, names)
+    for group in set(names.values()):
+        table.set_limits(group, Rates(10**9, 10**12, 10**9, 10**12), now_ns)
+    return table
+
+
+def engine() -> Iterator[Figure]:
+    """Nanoseconds per frame without sockets, with every check, as a read under load brings them."""
+    queue = AdmissionQueue()
+    session = _session(_limited_table(1), queue, LIMITED)
+    free = _session(_limited_table(1), queue, FREE)
+    time.sleep(0.1)  # new buckets start empty
+    to_broker, to_client = session.receive_from_client, session.receive_from_broker
+    contenders = {
+        "publish": _reads(session, to_broker, gate_frames.send(100)),
+        "publish-without-group": _reads(free, free.receive_from_client, gate_frames.send(100)),
+        "receipt": _reads(session, to_client, gate_frames.receipt()),
+        "consume": _reads(session, to_client, gate_frames.delivery(100)),
+        "consume-without-group": _reads(free, free.receive_from_broker, gate_frames.delivery(100)),
+    }
+    seconds = median_seconds(contenders, 30)
+    by = "runs" if CAN_FIND_RUNS else "frames"
+    for name, taken in seconds.items():
+        each = taken / (_READS * _FRAMES_PER_READ) * 1e9
+        yield Figure(f"gate/engine-ns-per-frame-by-{by}/{name}", each, "ns", "lower", target=2000)
+
+
+def many() -> Iterator[Figure]:
+    """One read of each of so many topics in as many groups, beside all of them of one topic and group."""
+    contenders: Mapping[str, Callable[[], object]] = {
+        "one": _round(groups=1, topics=1),
+        "many": _round(groups=GROUPS, topics=TOPICS),
+    }
+    time.sleep(0.1)
+    seconds = median_seconds(contenders, 9)
+    each = {name: taken / TOPICS * 1e6 for name, taken in seconds.items()}
+    name = f"gate/engine-us-per-read/{GROUPS}-groups-{TOPICS}-topics"
+    yield Figure(name, each["many"], "us", "lower", {"one group, one topic": each["one"]})
+
+
+def _round(groups: int, topics: int) -> Callable[[], object]:
+    table, queue = _limited_table(groups), AdmissionQueue()
+    sessions = [
+        _session(table, queue, f"persistent://{TENANT}/n{number % groups}/t{number}")
+        for number in range(topics)
+    ]
+    data = gate_frames.send(100) * 4
+
+    def run() -> None:
+        for number in range(TOPICS):
+            session = sessions[number % topics]
+            session.receive_from_client(data, time.monotonic_ns())
+            session.to_broker.clear()
+
+    return run
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+MEASUREMENTS: Mapping[str, Measurement] = {
+    "gate/engine-ns": engine,
+    "gate/engine-us": many,
+    "gate/processor": sockets,
+    "gate/idle": idle_connections,
+}

@@ -1,0 +1,175 @@
+"""Load through a gate between two puppets: a client and a broker that send what was made before.
+
+Closed loops, as real clients are: so many publishes are under way and a receipt makes room for the next
+one; a consumer gives permits again as its messages come. The puppets' own work is next to nothing per
+frame, and what is measured is the processor time of whoever stands between, so foreign load disturbs
+little.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, cast
+
+from benchmarks import gate_frames
+from coordinator.gate.commands import read_flow
+from coordinator.gate.frames import FLOW, read_sizes
+
+_PERMITS: Final = 1000
+_TIMEOUT_S: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Frames of one kind.
+
+    Args:
+        topic: whose.
+        content_bytes: content of a frame.
+        messages: in one frame.
+        frames: how many pass in all.
+        window: how many publishes are under way.
+    """
+
+    topic: str
+    content_bytes: int
+    messages: int
+    frames: int
+    window: int = 1000
+
+
+class Puppet(asyncio.Protocol):
+    """One end of a connection.
+
+    Args:
+        received: called with what was read.
+        connected: called when there is a connection.
+    """
+
+    def __init__(
+        self, received: Callable[[bytes], None], connected: Callable[[], None] = lambda: None
+    ) -> None:
+        self._received = received
+        self._connected = connected
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self.transport = cast("asyncio.Transport", transport)
+        self._connected()
+
+    def data_received(self, data: bytes) -> None:
+        """Hand on."""
+        self._received(data)
+
+    def write(self, data: bytes) -> None:
+        """Send."""
+        assert self.transport is not None
+        self.transport.write(data)
+
+
+class _Publishing:
+    """A producer, and a broker that answers every publish."""
+
+    def __init__(self, load: Load, done: asyncio.Future[None]) -> None:
+        self._load, self.done = load, done
+        self._send = gate_frames.send(load.content_bytes, load.messages)
+        self._receipt = gate_frames.receipt()
+        self._opened = False
+        self._at_broker = -len(gate_frames.producer(load.topic))
+        self._answered = -len(gate_frames.producer_success())
+        self._receipts = 0
+        self._sent = 0
+        self.broker = Puppet(self._broker_received)
+        self.client = Puppet(self._client_received, self._begin)
+
+    def _begin(self) -> None:
+        self.client.write(gate_frames.producer(self._load.topic))
+
+    def _broker_received(self, data: bytes) -> None:
+        if not self._opened:
+            self._opened = True
+            self.broker.write(gate_frames.producer_success())
+        self._at_broker += len(data)
+        arrived = max(0, self._at_broker) // len(self._send)
+        if arrived > self._receipts:
+            self.broker.write(self._receipt * (arrived - self._receipts))
+            self._receipts = arrived
+
+    def _client_received(self, data: bytes) -> None:
+        self._answered += len(data)
+        if self._answered < 0:
+            return
+        answered = self._answered // len(self._receipt)
+        if answered == self._load.frames:
+            self.done.set_result(None)
+            return
+        room = min(self._load.window - (self._sent - answered), self._load.frames - self._sent)
+        self.client.write(self._send * room)
+        self._sent += room
+
+
+class _Consuming:
+    """A consumer that gives permits again, and a broker that has a backlog."""
+
+    def __init__(self, load: Load, done: asyncio.Future[None]) -> None:
+        self._load, self.done = load, done
+        self._delivery = gate_frames.delivery(load.content_bytes, load.messages)
+        self._from_client = b""
+        self._sent = 0
+        self._received = -len(gate_frames.success())
+        self._given_for = 0
+        self.broker = Puppet(self._broker_received)
+        self.client = Puppet(self._client_received, self._begin)
+
+    def _begin(self) -> None:
+        self.client.write(gate_frames.subscribe(self._load.topic) + gate_frames.flow(_PERMITS))
+
+    def _broker_received(self, data: bytes) -> None:
+        stream = self._from_client + data
+        while len(stream) >= 8 and len(stream) >= 4 + read_sizes(stream, 0)[0]:
+            total, command = read_sizes(stream, 0)
+            if stream[9] == FLOW:
+                self._deliver(read_flow(stream, 8, 8 + command)[1])
+            else:
+                self.broker.write(gate_frames.success())
+            stream = stream[4 + total :]
+        self._from_client = stream
+
+    def _deliver(self, permits: int) -> None:
+        frames = min(permits, self._load.frames - self._sent)
+        self.broker.write(self._delivery * frames)
+        self._sent += frames
+
+    def _client_received(self, data: bytes) -> None:
+        self._received += len(data)
+        frames = max(0, self._received) // len(self._delivery)
+        if frames == self._load.frames and not self.done.done():
+            self.done.set_result(None)
+        elif frames - self._given_for >= _PERMITS // 2:
+            self.client.write(gate_frames.flow(frames - self._given_for))
+            self._given_for = frames
+
+
+async def publish(load: Load, listen: int, upstream: int) -> None:
+    """Publish a load through what listens on a port and leads to another one."""
+    await _run(_Publishing(load, asyncio.get_running_loop().create_future()), listen, upstream)
+
+
+async def consume(load: Load, listen: int, upstream: int) -> None:
+    """Consume a load in the same way."""
+    await _run(_Consuming(load, asyncio.get_running_loop().create_future()), listen, upstream)
+
+
+async def _run(play: _Publishing | _Consuming, listen: int, upstream: int) -> None:
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: play.broker, "127.0.0.1", upstream)
+    transport, _ = await loop.create_connection(lambda: play.client, "127.0.0.1", listen)
+    try:
+        async with asyncio.timeout(_TIMEOUT_S):
+            await play.done
+    finally:
+        transport.close()
+        server.close()

@@ -1,0 +1,49 @@
+"""The puppets that measure the gate: what they send arrives, whoever stands between."""
+
+from __future__ import annotations
+
+import pytest
+import uvloop
+
+from benchmarks import gate_frames
+from benchmarks.gate import _free_port
+from benchmarks.gate_broker import Outcome, _outcome
+from benchmarks.gate_load import Load, consume, publish
+from benchmarks.gate_process import TENANT, running
+from coordinator.gate.commands import metadata_bounds, read_messages_in_batch, read_send
+
+LOAD = Load(f"persistent://{TENANT}/limited/t", 100, 3, 2_000, window=50)
+
+
+@pytest.mark.parametrize("kind", ["gate", "bare"])
+def test_a_load_passes_and_costs_processor_time(kind: str) -> None:
+    """Published and consumed to the last frame, through a gate with limits and through nothing."""
+    upstream = _free_port()
+    with running(kind, _free_port(), upstream) as process:
+        before = process.processor_s()
+        uvloop.run(publish(LOAD, process.port, upstream))
+        uvloop.run(consume(LOAD, process.port, upstream))
+
+        assert process.processor_s() > before
+        assert process.resident_bytes() > 10**7
+
+
+def test_frames_say_what_they_are_meant_to() -> None:
+    """As the gate reads them."""
+    send, delivery = gate_frames.send(10, 7), gate_frames.delivery(10, 7)
+    assert read_send(send, 8, 8 + int.from_bytes(send[4:8], "big")) == (1, 7)
+    command_end = 8 + int.from_bytes(delivery[4:8], "big")
+    metadata = metadata_bounds(delivery, command_end, len(delivery))
+    assert read_messages_in_batch(delivery, *metadata) == 7
+
+
+def test_the_load_tools_last_words_are_understood() -> None:
+    """And its early end is an error, with what it said."""
+    said = (
+        "INFO - Aggregated throughput stats --- 52292 records sent --- 5207.981 msg/s --- 3.9 Mbit/s\n"
+        "INFO - Aggregated latency stats --- Latency: mean:  99.205 ms - med:  79.781 - 95pct: 300.155"
+        " - 99pct: 390.829 - 99.9pct: 444.525"
+    )
+    assert _outcome(said) == Outcome(5207.981, 99.205, 390.829)
+    with pytest.raises(RuntimeError, match="no such option"):
+        _outcome("no such option")

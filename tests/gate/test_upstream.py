@@ -1,0 +1,148 @@
+"""The way to the broker: PROXY headers as HAProxy's specification has them, and TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from coordinator.gate import Gate
+from coordinator.gate.tls import TlsError, TlsFiles
+from coordinator.gate.upstream import Address, Upstream, UpstreamTls
+from tests.gate import peer
+from tests.gate.conftest import Story
+from tests.gate.test_proxy import MonotonicClock, until
+from tests.gate.test_tls import make_certificate
+
+V2 = b"\r\n\r\n\0\r\nQUIT\n"
+HEAD_6 = bytes.fromhex("21210024 fe80" + "00" * 13 + "01" + "00" * 15 + "01 dc04 19fa")
+CLIENT, GATE = ("192.168.0.1", 56324), ("192.168.0.11", 6650)
+CLIENT_6, GATE_6 = ("fe80::1%eth0", 56324), ("::1", 6650)
+
+
+@pytest.mark.parametrize(
+    ("version", "client", "gate", "header"),
+    [
+        (0, CLIENT, GATE, b""),
+        (1, CLIENT, GATE, b"PROXY TCP4 192.168.0.1 192.168.0.11 56324 6650\r\n"),
+        (1, CLIENT_6, GATE_6, b"PROXY TCP6 fe80::1 ::1 56324 6650\r\n"),
+        (1, None, GATE, b"PROXY UNKNOWN\r\n"),
+        (2, CLIENT, GATE, V2 + bytes.fromhex("2111000c c0a80001 c0a8000b dc04 19fa")),
+        (2, CLIENT_6, GATE_6, V2 + HEAD_6),
+        (2, CLIENT, None, V2 + bytes.fromhex("20000000")),
+    ],
+)  # fmt: skip
+def test_a_header_names_the_client(
+    version: int, client: Address | None, gate: Address | None, header: bytes
+) -> None:
+    """Byte by byte; who is not known is not named."""
+    upstream = Upstream("127.0.0.1", 1, lambda: 0, proxy_protocol=version)
+    assert upstream.header(client, gate) == header
+
+
+@asynccontextmanager
+async def gate_before(
+    received: list[bytes],
+    context: ssl.SSLContext | None = None,
+    tls: UpstreamTls | None = None,
+    proxy_protocol: int = 0,
+) -> AsyncIterator[Gate]:
+    """A gate in front of a broker that only listens."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1000):
+            received.append(data)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context) as server:
+        gate = Gate(
+            listen_host="127.0.0.1",
+            listen_port=0,
+            upstream_host="127.0.0.1",
+            upstream_port=server.sockets[0].getsockname()[1],
+            listener=Story(),
+            clock=MonotonicClock(),
+            upstream_tls=tls,
+            proxy_protocol=proxy_protocol,
+        )
+        await gate.start()
+        try:
+            yield gate
+        finally:
+            await gate.close()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> TlsFiles:
+    """The broker's certificate, for localhost."""
+    return make_certificate(tmp_path / "broker", "broker")
+
+
+def serving(files: TlsFiles) -> ssl.SSLContext:
+    """What the broker needs of it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.certificate, files.key)
+    return context
+
+
+async def test_the_header_comes_first_and_once() -> None:
+    """Before everything that the client sends."""
+    received: list[bytes] = []
+    async with gate_before(received, proxy_protocol=1) as gate:
+        _, writer = await asyncio.open_connection("127.0.0.1", gate.port)
+        port = writer.get_extra_info("sockname")[1]
+        writer.write(peer.connect())
+        writer.write(peer.PING)
+        expected = f"PROXY TCP4 127.0.0.1 127.0.0.1 {port} {gate.port}\r\n".encode()
+
+        await until(lambda: b"".join(received) == expected + peer.connect() + peer.PING)
+        writer.close()
+
+
+async def test_frames_pass_with_tls_and_the_header_inside(files: TlsFiles) -> None:
+    """The broker's certificate is checked against the name that it should have."""
+    received: list[bytes] = []
+    tls = UpstreamTls(files.certificate, "localhost")
+    async with gate_before(received, serving(files), tls, proxy_protocol=2) as gate:
+        _, writer = await asyncio.open_connection("127.0.0.1", gate.port)
+        writer.write(peer.connect())
+
+        await until(lambda: b"".join(received).endswith(peer.connect()))
+        assert b"".join(received).startswith(V2)
+        writer.close()
+
+
+@pytest.mark.parametrize("what", ["another name", "another authority", "no TLS at all"])
+async def test_a_broker_that_proves_nothing_is_not_spoken_to(
+    files: TlsFiles, tmp_path: Path, what: str
+) -> None:
+    """The client is turned away, and that is counted; nothing reaches whoever listens there."""
+    received: list[bytes] = []
+    other = make_certificate(tmp_path / "other", "other")
+    tls = UpstreamTls(
+        other.certificate if what == "another authority" else files.certificate,
+        "broker.example.org" if what == "another name" else "localhost",
+    )
+    context = None if what == "no TLS at all" else serving(files)
+    async with gate_before(received, context, tls) as gate:
+        reader, writer = await asyncio.open_connection("127.0.0.1", gate.port)
+        writer.write(peer.connect())
+
+        async with asyncio.timeout(10):
+            with contextlib.suppress(ConnectionResetError):  # its CONNECT was never read
+                assert await reader.read() == b""
+        assert gate.figures().upstream_failures == 1
+        assert peer.connect() not in b"".join(received)
+        writer.close()
+
+
+def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+    """At the start, before anybody connects."""
+    missing = tmp_path / "missing.pem"
+    with pytest.raises(TlsError, match=r"missing\.pem"):
+        Upstream("127.0.0.1", 1, lambda: 0, tls=UpstreamTls(missing, "localhost"))
