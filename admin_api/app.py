@@ -16,9 +16,13 @@ from admin_api.request_rate import RequestRate
 from admin_api.routes import (
     attachments,
     audit,
+    board,
+    dashboard,
+    events,
     gate,
     groups,
     metrics,
+    operations,
     quota,
     relay,
     sidecar,
@@ -43,17 +47,21 @@ def create_app(backend: AdminBackend) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.backend = backend
+    app.state.event_readers = set()
     guarded = (
         groups.router, attachments.router, quota.router, topics.router, gate.router,
-        sidecar.router, audit.router, metrics.router,
+        sidecar.router, audit.router, metrics.router, board.router, events.router,
+        operations.router,
     )  # fmt: skip
     for router in guarded:
         app.include_router(router, dependencies=[Depends(identified), Depends(refuse_large_body)])
-    app.include_router(sidecar.open_router, dependencies=[Depends(refuse_large_body)])
+    unguarded = (sidecar.open_router, dashboard.router)
+    for router in unguarded:
+        app.include_router(router, dependencies=[Depends(refuse_large_body)])
     # Last, so that every path of ours comes first.
     app.include_router(relay.router, dependencies=[Depends(identified)])
     app.add_middleware(KeepEncodedSeparators)
-    ours = (*guarded, sidecar.open_router)
+    ours = (*guarded, *unguarded)
     errors.install(app, [route for router in ours for route in router.routes])
     if backend.requests_per_second is not None:
         app.add_middleware(RequestRate, requests_per_second=backend.requests_per_second)

@@ -12,10 +12,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from admin_api.access import Access
+from coordinator.core.board import Board
 from coordinator.core.certificate import Certificate
 from coordinator.core.events import ConnectionState
 from coordinator.core.gate_views import ConnectionFigures, GateFigures, GateLimits, HoldView
-from coordinator.core.model import Dimension
+from coordinator.core.journal import Journal
+from coordinator.core.model import Dimension, ResourceGroup
+from coordinator.core.operations import Holdings, Operation
+from coordinator.core.preview import DimensionPreview
 from coordinator.core.views import Explanation, GroupView, HealthView
 from coordinator.ports import (
     BrokerAdmin,
@@ -23,6 +27,7 @@ from coordinator.ports import (
     BusHealth,
     Catalogue,
     GroupStore,
+    RecordedOperation,
     TopicLimitStore,
 )
 from coordinator.totals import TrafficTotals
@@ -73,6 +78,53 @@ class Views(Protocol):
         ...
 
 
+class Watching(Protocol):
+    """What this sidecar has seen of the whole cluster lately (coordinator.watch.Watch)."""
+
+    @property
+    def board(self) -> Board:
+        """Every group at a glance, and its recent past."""
+        ...
+
+    @property
+    def journal(self) -> Journal:
+        """What happened."""
+        ...
+
+    @property
+    def period_s(self) -> float:
+        """Seconds from one look at a group to the next."""
+        ...
+
+    def now_ns(self) -> int:
+        """The time that ages count from."""
+        ...
+
+    def age_s(self) -> float:
+        """Seconds since all groups were looked at."""
+        ...
+
+    def preview(self, changed: ResourceGroup) -> tuple[DimensionPreview, ...]:
+        """What would follow if a group were defined so."""
+        ...
+
+
+class Following(Protocol):
+    """Changes on their way (coordinator.following.Following)."""
+
+    def holdings(self, group: str) -> Holdings:
+        """What every participant of a group holds now: to be asked before the change."""
+        ...
+
+    async def accept(self, operation: Operation) -> Operation | None:
+        """Record and follow a change that was made; None when it cannot be recorded."""
+        ...
+
+    async def operations(self, limit: int) -> list[RecordedOperation]:
+        """The newest operations, newest first; raises StoreUnreachable."""
+        ...
+
+
 class GateMeter(Protocol):
     """What the gate says of itself."""
 
@@ -113,6 +165,8 @@ class AdminBackend:
     topic_limits: TopicLimitStore
     broker: BrokerAdmin
     views: Views
+    watching: Watching
+    following: Following
     gate: GateMeter
     bus: BusMeter
     access: Access = field(default_factory=Access)

@@ -16,8 +16,10 @@ from admin_api.backend import AdminBackend, Views
 from admin_api.conditions import Condition
 from admin_api.errors import ApiError
 from admin_api.schemas import GroupPatch
+from coordinator.core.journal import difference
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Attachments, Rates, ResourceGroup
+from coordinator.core.operations import Operation
 from coordinator.ports import (
     ANYTHING,
     AlreadyExists,
@@ -50,6 +52,11 @@ class Owner:
     def __str__(self) -> str:
         return self.tenant if self.namespace is None else f"{self.tenant}/{self.namespace}"
 
+    @property
+    def subject(self) -> str:
+        """What the audit trail calls it."""
+        return f"{'tenants' if self.namespace is None else 'namespaces'}/{self}"
+
     def group_in(self, attachments: Attachments) -> str | None:
         """The group that it is attached to."""
         owners = attachments.tenants if self.namespace is None else attachments.namespaces
@@ -58,32 +65,44 @@ class Owner:
 
 async def put_group(
     backend: AdminBackend, name: str, patch: GroupPatch, condition: Condition, by: Origin
-) -> Versioned:
+) -> tuple[Versioned, Operation | None]:
     """Create a group, or change the fields that the patch names.
+
+    Returns:
+        The group, and the operation that follows the change; None when nothing changed, or when
+        the change could not be followed.
 
     Raises:
         ApiError: 412 when the condition does not hold, 409 when others kept changing the group.
         StoreUnreachable: the store did not answer.
     """
-    written = await _write(backend.store, name, patch, condition, by)
+    held = backend.following.holdings(name)
+    before, written = await _write(backend.store, name, patch, condition, by)
+    operation = None
+    if written != before:
+        text = difference(None if before is None else before.group, written.group)
+        subject = f"groups/{name}"
+        accepted = Operation(-1, name, written.version, subject, text, by.actor, "", held)
+        operation = await backend.following.accept(accepted)
     await _echo(backend.views, lambda seen: _has(seen, name, written.version))
-    return written
+    return written, operation
 
 
 async def _write(
     store: GroupStore, name: str, patch: GroupPatch, condition: Condition, by: Origin
-) -> Versioned:
+) -> tuple[Versioned | None, Versioned]:
+    """The group before and after; both are the same when nothing changed."""
     for _ in range(MAX_ATTEMPTS):
         current = await find_group(store, name)
         condition.check(current)
         try:
             if current is None:
                 created = patch.applied_to(ResourceGroup(name, Rates()))
-                return await store.create_group(created, by=by)
+                return None, await store.create_group(created, by=by)
             changed = patch.applied_to(current.group)
             if changed == current.group:
-                return current
-            return await store.update_group(changed, current.version, by=by)
+                return current, current
+            return current, await store.update_group(changed, current.version, by=by)
         except (AlreadyExists, NotFound, VersionConflict):
             continue
     raise ApiError(409, TOO_MANY_WRITERS)
@@ -128,16 +147,34 @@ async def _delete(store: GroupStore, name: str, condition: Condition, by: Origin
     raise ApiError(409, TOO_MANY_WRITERS)
 
 
-async def attach(backend: AdminBackend, owner: Owner, group: str, by: Origin) -> None:
-    """Attach a tenant or a namespace; raises as `GroupStore.attach_tenant`."""
+async def attach(backend: AdminBackend, owner: Owner, group: str, by: Origin) -> Operation | None:
+    """Attach a tenant or a namespace; raises as `GroupStore.attach_tenant`.
+
+    Returns:
+        The operation that follows the change, as `put_group` does.
+    """
+    held = backend.following.holdings(group)
+    before = owner.group_in(backend.views.catalogue().attachments)
     await set_attachment(backend.store, owner, group, by)
+    operation = None
+    if before != group:
+        accepted = Operation(-1, group, 0, owner.subject, f"{owner} attached", by.actor, "", held)
+        operation = await backend.following.accept(accepted)
     await _echo(backend.views, lambda seen: owner.group_in(seen.attachments) == group)
+    return operation
 
 
-async def detach(backend: AdminBackend, owner: Owner, by: Origin) -> None:
-    """Detach a tenant or a namespace; raises StoreUnreachable."""
+async def detach(backend: AdminBackend, owner: Owner, by: Origin) -> Operation | None:
+    """Detach a tenant or a namespace; returns as `attach`, raises StoreUnreachable."""
+    group = owner.group_in(backend.views.catalogue().attachments)
+    held = {} if group is None else backend.following.holdings(group)
     await set_attachment(backend.store, owner, None, by)
+    operation = None
+    if group is not None:
+        accepted = Operation(-1, group, 0, owner.subject, f"{owner} detached", by.actor, "", held)
+        operation = await backend.following.accept(accepted)
     await _echo(backend.views, lambda seen: owner.group_in(seen.attachments) is None)
+    return operation
 
 
 async def set_attachment(

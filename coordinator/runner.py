@@ -65,6 +65,7 @@ from coordinator.ports import (
     TrafficGate,
 )
 from coordinator.totals import TrafficTotals
+from coordinator.watch import Watch
 from coordinator.wire import reports
 from coordinator.wire.intake import Intake, Received
 
@@ -125,6 +126,8 @@ class Runner:
         self._connection: ConnectionState | None = None
         self._totals = TrafficTotals()
         self._intake = Intake()
+        #: What happened, and how every group stands.
+        self.watch = Watch(state, clock)
         self.story: deque[tuple[int, Event, tuple[Instruction, ...]]] = deque(maxlen=STORY_LENGTH)
         #: Set when the catalogue was read for the first time: from then on limits are known.
         self.informed = asyncio.Event()
@@ -147,6 +150,7 @@ class Runner:
         self._bus.watch(self._payload_arrived)
         self.spawn(self._tick())
         self.spawn(self._watch_broker())
+        self.spawn(self.watch.run())
 
     def post(self, event: Event) -> None:
         """Hand an event to the core; returns when it and all that followed from it is handled."""
@@ -309,6 +313,7 @@ class Runner:
             )
         for instruction in instructions:
             self._carry_out(instruction, now_ns)
+        self.watch.handled(event)
         if self._recorder is not None:
             self._recorder.handled(event, self._state, now_ns)
         if self._state.lifecycle is Lifecycle.STOPPED:

@@ -19,6 +19,9 @@ from admin_api.access import Access
 from admin_api.tokens import BadKey, TokenKey, TokenVerifier
 from coordinator.config import Config, ConfigError, split_address
 
+_STREAMS_END_S = 1
+"""How long answers that are under way may take at the end; event streams would take for ever."""
+
 
 class _ApiServer(uvicorn.Server):
     """uvicorn without its signal handlers: the sidecar decides when to stop."""
@@ -60,6 +63,7 @@ def server(config: Config, app: FastAPI) -> uvicorn.Server:
         log_config=None,
         lifespan="off",
         loop="none",
+        timeout_graceful_shutdown=_STREAMS_END_S,
         ssl_certfile=config.admin_tls_certificate_file or None,
         ssl_keyfile=config.admin_tls_key_file or None,
     )

@@ -29,12 +29,14 @@ from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.pulsar_bus import PulsarBus
 from coordinator.adapters.zookeeper_ledgers import ZooKeeperLedgers
 from coordinator.adapters.zookeeper_membership import ZooKeeperMembership
+from coordinator.adapters.zookeeper_operations import ZooKeeperOperations
 from coordinator.adapters.zookeeper_session import ZooKeeperSession
 from coordinator.adapters.zookeeper_store import ZooKeeperStore
 from coordinator.adapters.zookeeper_topic_limits import ZooKeeperTopicLimits
 from coordinator.config import Config, ConfigError, split_address
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.core.state import CoordinatorState
+from coordinator.following import Following
 from coordinator.gate.proxy import Gate
 from coordinator.gate.tls import Certificate, TlsError, TlsFiles, TlsListener
 from coordinator.gate.upstream import UpstreamTls
@@ -88,8 +90,9 @@ async def _run(config: Config, reload: Callable[[], Config]) -> int:
         if recorder is not None:
             stack.callback(recorder.close)
             recorder.start()
+        state = CoordinatorState(config.core_settings())
         runner = Runner(
-            CoordinatorState(config.core_settings()),
+            state,
             clock=clock,
             store=store,
             membership=membership,
@@ -113,11 +116,15 @@ async def _run(config: Config, reload: Callable[[], Config]) -> int:
         runner.spawn(_ensure_bus_namespaces(config, broker))
         runner.spawn(courier.run())
         runner.spawn(_open_gate(gate, runner.informed, courier.informed))
+        following = Following(state, clock, ZooKeeperOperations(session))
+        runner.spawn(following.run())
         backend = AdminBackend(
             store=store,
             topic_limits=topic_limits,
             broker=broker,
             views=runner,
+            watching=runner.watch,
+            following=following,
             gate=gate,
             bus=bus,
             access=access,

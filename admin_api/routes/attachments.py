@@ -20,7 +20,7 @@ from admin_api.definitions import Owner
 from admin_api.errors import NO_SUCH_GROUP, NO_SUCH_NAMESPACE, NO_SUCH_TENANT, ApiError
 from admin_api.names import GroupName, NamespaceName, TenantName
 from admin_api.routes.callers import TenantAdmin
-from admin_api.routes.common import PROBLEMS, Backend
+from admin_api.routes.common import PROBLEMS, Backend, name_operation
 from coordinator.ports import NotFound, StoreUnreachable
 
 router = APIRouter(prefix="/admin/v2", tags=["attachments"], responses=PROBLEMS)
@@ -35,6 +35,7 @@ async def attach_namespace(
     tenant: TenantName,
     namespace: NamespaceName,
     name: GroupName,
+    response: Response,
     backend: Backend,
     caller: TenantAdmin,
 ) -> None:
@@ -42,9 +43,10 @@ async def attach_namespace(
     await _require_group(backend, name)
     await _require_namespace(backend, tenant, namespace)
     try:
-        await definitions.attach(backend, Owner(tenant, namespace), name, caller)
+        operation = await definitions.attach(backend, Owner(tenant, namespace), name, caller)
     except NotFound as error:
         raise ApiError(412, NO_SUCH_GROUP) from error
+    name_operation(response, operation)
 
 
 @router.get(_NAMESPACE + "/", include_in_schema=False, response_class=Response)
@@ -63,27 +65,36 @@ async def get_namespace_attachment(
 @router.delete(_NAMESPACE + "/", include_in_schema=False, status_code=204, response_class=Response)
 @router.delete(_NAMESPACE, status_code=204, response_class=Response)
 async def detach_namespace(
-    tenant: TenantName, namespace: NamespaceName, backend: Backend, caller: TenantAdmin
+    tenant: TenantName,
+    namespace: NamespaceName,
+    response: Response,
+    backend: Backend,
+    caller: TenantAdmin,
 ) -> None:
     """Detach a namespace; not attached is fine."""
     attachments = backend.views.catalogue().attachments
     if f"{tenant}/{namespace}" not in attachments.namespaces:
         await _require_namespace(backend, tenant, namespace)
-    await definitions.detach(backend, Owner(tenant, namespace), caller)
+    name_operation(response, await definitions.detach(backend, Owner(tenant, namespace), caller))
 
 
 @router.put(_TENANT + "/{name:path}", status_code=204, response_class=Response)
 @router.post(_TENANT + "/{name:path}", status_code=204, response_class=Response)
 async def attach_tenant(
-    tenant: TenantName, name: GroupName, backend: Backend, caller: TenantAdmin
+    tenant: TenantName,
+    name: GroupName,
+    response: Response,
+    backend: Backend,
+    caller: TenantAdmin,
 ) -> None:
     """Attach a tenant to a group, in place of any earlier one."""
     await _require_group(backend, name)
     await _require_tenant(backend, tenant)
     try:
-        await definitions.attach(backend, Owner(tenant), name, caller)
+        operation = await definitions.attach(backend, Owner(tenant), name, caller)
     except NotFound as error:
         raise ApiError(412, NO_SUCH_GROUP) from error
+    name_operation(response, operation)
 
 
 @router.get(_TENANT + "/", include_in_schema=False, response_class=Response)
@@ -98,11 +109,13 @@ async def get_tenant_attachment(tenant: TenantName, backend: Backend) -> Respons
 
 @router.delete(_TENANT + "/", include_in_schema=False, status_code=204, response_class=Response)
 @router.delete(_TENANT, status_code=204, response_class=Response)
-async def detach_tenant(tenant: TenantName, backend: Backend, caller: TenantAdmin) -> None:
+async def detach_tenant(
+    tenant: TenantName, response: Response, backend: Backend, caller: TenantAdmin
+) -> None:
     """Detach a tenant; not attached is fine."""
     if tenant not in backend.views.catalogue().attachments.tenants:
         await _require_tenant(backend, tenant)
-    await definitions.detach(backend, Owner(tenant), caller)
+    name_operation(response, await definitions.detach(backend, Owner(tenant), caller))
 
 
 def _bare_name(group: str | None) -> Response:

@@ -1,4 +1,4 @@
-"""What every route needs: the backend, the errors that the OpenAPI description mentions, and pages."""
+"""What every route needs: the backend, the errors of the OpenAPI description, operations and pages."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fastapi import Depends, Request, Response
 from pydantic import BaseModel
 
 from admin_api.backend import AdminBackend
+from coordinator.core.operations import Operation
 
 
 class Problem(BaseModel):
@@ -25,6 +26,16 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 async def _backend_of(request: Request) -> AdminBackend:
     return cast("AdminBackend", request.app.state.backend)
+
+
+OPERATION_HEADER = "Pulsar-Quota-Operation"
+"""Names the operation that follows a change; Pulsar's tools do not mind it."""
+
+
+def name_operation(response: Response, operation: Operation | None) -> None:
+    """Say which operation follows the change that is answered, if one does."""
+    if operation is not None:
+        response.headers[OPERATION_HEADER] = str(operation.id)
 
 
 Backend = Annotated[AdminBackend, Depends(_backend_of)]

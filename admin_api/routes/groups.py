@@ -17,7 +17,7 @@ from admin_api.conditions import Condition, etag_of
 from admin_api.errors import GROUP_IN_USE, NO_SUCH_GROUP, ApiError
 from admin_api.names import GroupName
 from admin_api.routes.callers import SuperUser
-from admin_api.routes.common import PROBLEMS, Backend
+from admin_api.routes.common import PROBLEMS, Backend, name_operation
 from admin_api.schemas import GroupPatch, PulsarGroup
 from coordinator.ports import InUse, NotFound
 
@@ -53,8 +53,9 @@ async def put_group(
     """Create a resource group, or change the fields that are sent; -1 lifts a limit."""
     condition = Condition.of(request.headers)
     patch = GroupPatch.parse(await read_object(request))
-    written = await definitions.put_group(backend, name, patch, condition, caller)
+    written, operation = await definitions.put_group(backend, name, patch, condition, caller)
     response.headers["ETag"] = etag_of(written.version)
+    name_operation(response, operation)
 
 
 async def delete_group(

@@ -25,6 +25,7 @@ from coordinator.ports.errors import (
 from coordinator.ports.gate import TrafficGate
 from coordinator.ports.ledgers import LedgerStore
 from coordinator.ports.membership import Membership
+from coordinator.ports.operations import OPERATIONS_LENGTH, OperationStore, RecordedOperation
 from coordinator.ports.recorder import Recorder, RecorderHealth
 from coordinator.ports.store import ANYTHING, Anything, Catalogue, GroupStore, Versioned
 from coordinator.ports.topics import TOPIC_LIMITS_MAX, TopicLimit, TopicLimits, TopicLimitStore
@@ -33,6 +34,7 @@ __all__ = [
     "ANYTHING",
     "AUDIT_LENGTH",
     "NOBODY",
+    "OPERATIONS_LENGTH",
     "TOPIC_LIMITS_MAX",
     "AlreadyExists",
     "Anything",
@@ -47,8 +49,10 @@ __all__ = [
     "LedgerStore",
     "Membership",
     "NotFound",
+    "OperationStore",
     "Origin",
     "PortError",
+    "RecordedOperation",
     "Recorder",
     "RecorderHealth",
     "Refused",

@@ -17,7 +17,7 @@ NAMESPACE = "/admin/v2/namespaces/public/default/resourcegroup"
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/nope", "/admin/v2", "/admin/v2/tenants", "/quota/v1", "/docs", "/redoc"]
+    "path", ["/nope", "/admin/v2", "/admin/v2/tenants", "/quota/v1", "/docs", "/redoc"]
 )
 async def test_unknown_paths(client: httpx.AsyncClient, path: str) -> None:
     """404 and the path, also where a framework would offer a page of its own."""

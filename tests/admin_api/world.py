@@ -10,15 +10,18 @@ from fastapi import FastAPI
 
 from admin_api.app import create_app
 from admin_api.backend import AdminBackend
-from coordinator.adapters.memory import MemoryBrokerAdmin, MemoryBus, MemoryTopic
+from coordinator.adapters.memory import ManualClock, MemoryBrokerAdmin, MemoryBus, MemoryTopic
+from coordinator.adapters.memory_operations import MemoryOperations
 from coordinator.adapters.memory_store import MemoryStore
 from coordinator.adapters.memory_topic_limits import MemoryTopicLimits
 from coordinator.core.certificate import Basis, Certificate, Holder
-from coordinator.core.events import ConnectionState
+from coordinator.core.events import ConnectionState, Event, GroupsChanged
 from coordinator.core.explain import UnknownBroker, UnknownGroup
 from coordinator.core.gate_views import ConnectionFigures, GateFigures, GateLimits, HoldView
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import Dimension, Rates
+from coordinator.core.settings import CoreSettings
+from coordinator.core.state import CoordinatorState
 from coordinator.core.views import (
     BrokerUsageView,
     Explanation,
@@ -27,8 +30,10 @@ from coordinator.core.views import (
     MemberView,
     WantView,
 )
+from coordinator.following import Following
 from coordinator.ports import BrokerRelay, Catalogue
 from coordinator.totals import TrafficTotals
+from coordinator.watch import Watch
 
 MILLI_NS = 1_000_000
 
@@ -195,15 +200,32 @@ class World:
         self.broker.namespaces = {"public/default", "public/other"}
         self.views = FixedViews()
         self.store.watch(self.views.show)
+        #: A core that hears of this store's groups, and of whatever a test tells it.
+        self.core = CoordinatorState(CoreSettings(broker="broker-1"))
+        self.clock = ManualClock()
+        self.watch = Watch(self.core, self.clock)
+        self.store.watch(self._groups_changed)
+        self.operations = MemoryOperations()
+        self.following = Following(self.core, self.clock, self.operations)
         self.backend = AdminBackend(
             store=self.store,
             topic_limits=self.topic_limits,
             broker=self.broker,
             views=self.views,
+            watching=self.watch,
+            following=self.following,
             gate=self.gate,
             bus=MemoryBus(MemoryTopic()),
         )
         self.app: FastAPI = create_app(self.backend)
+
+    def handle(self, event: Event) -> None:
+        """Tell the core, and whoever watches it, of something."""
+        self.core.handle(event, self.clock.now_ns())
+        self.watch.handled(event)
+
+    def _groups_changed(self, catalogue: Catalogue) -> None:
+        self.handle(GroupsChanged(tuple(entry.group for entry in catalogue.groups.values())))
 
     def with_relay(self, relay: BrokerRelay) -> AdminBackend:
         """The backend of a sidecar that passes other paths on."""

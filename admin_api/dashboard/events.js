@@ -1,0 +1,42 @@
+// What happens, as it happens.
+
+import { follow } from "./api.js";
+import { fill, h, setText } from "./dom.js";
+import { clock } from "./format.js";
+
+const SHOWN = 300;
+
+export function showEvents(page) {
+  page.title("Events");
+  const list = h("ol", { class: "feed", "aria-label": "Events, newest first" });
+  const nothing = h("p", { class: "empty" }, "Nothing has happened since this sidecar started.");
+  const state = h("span", { class: "note", role: "status" });
+  fill(
+    page.content,
+    h("div", { class: "head" }, h("h1", {}, "Events"), h("p", { class: "lead" }, "Joins, leaves, changes, throttling and troubles as this sidecar sees them, newest first.")),
+    h("section", { class: "card" }, h("header", {}, h("h2", {}, "Live"), state), list, nothing),
+  );
+  follow(
+    "/quota/v1/events",
+    (mark) => {
+      page.fresh();
+      nothing.hidden = true;
+      const when = clock(mark.ageMillis);
+      list.prepend(h(
+        "li",
+        {},
+        h("time", { class: "minor" }, when),
+        h("span", {}, h("span", { class: `tag ${mark.kind}` }, mark.kind)),
+        h("span", { class: "who" }, mark.subject),
+        h("span", { class: "what" }, mark.text),
+      ));
+      while (list.children.length > SHOWN) list.lastElementChild.remove();
+    },
+    (connected) => {
+      if (connected) page.fresh();
+      setText(state, connected ? "connected" : "broke off; trying again");
+    },
+    page.signal,
+  );
+  page.every(async () => undefined, 60_000);
+}

@@ -1,0 +1,208 @@
+// One group: what its brokers do over time, why, and what a change would do.
+
+import { read } from "./api.js";
+import { changeForm } from "./change.js";
+import { drawChart, Samples } from "./chart.js";
+import { fill, h, keyed, setAttribute, setText } from "./dom.js";
+import { counted, DIMENSIONS, percent, rate, span } from "./format.js";
+import { operationRow } from "./operations.js";
+import { figure, meter } from "./overview.js";
+
+export function showGroup(page, name) {
+  page.title(name);
+  const path = encodeURIComponent(name);
+  let dimension = null;
+  let samples = new Samples();
+
+  const tag = h("span", { class: "tag" });
+  const sentence = h("p", { class: "sentence" });
+  const figures = h("dl", { class: "figures" });
+  const tabs = h("div", { class: "chips", role: "group", "aria-label": "Dimension" });
+  const chart = h("div", { class: "chart", "aria-hidden": "true" });
+  const words = h("p", { class: "sr" });
+  const legend = h("ul", { class: "legend" });
+  const brokers = h("tbody");
+  const definition = h("dl", { class: "pairs" });
+  const attached = h("div");
+  const operations = h("ul", { class: "feed" });
+  const noOperations = h("p", { class: "empty" }, "No change of this group is on record.");
+  const brokersNote = h("span", { class: "note" });
+
+  fill(
+    page.content,
+    h("a", { class: "back", href: "#/" }, "← All groups"),
+    h("div", { class: "head" }, h("h1", {}, name), tag),
+    figures,
+    h(
+      "section",
+      { class: "card", "aria-label": "Over time" },
+      h("header", {}, h("h2", {}, "Admitted by broker, under the limit"), tabs),
+      h("div", { class: "body" }, chart, words, legend),
+    ),
+    h(
+      "div",
+      { class: "columns" },
+      h(
+        "div",
+        {},
+        h(
+          "section",
+          { class: "card" },
+          h("header", {}, h("h2", {}, "Why it is so"), brokersNote),
+          h("div", { class: "body" }, sentence),
+          h(
+            "div",
+            { class: "scroll" },
+            h(
+              "table",
+              { class: "brokers" },
+              h("caption", { class: "sr" }, "What every broker wants, may and does"),
+              h("thead", {}, h("tr", {},
+                h("th", { scope: "col" }, "Broker"),
+                ["Wants", "Limit", "Admitted"].map((text) => h("th", { scope: "col", class: "number" }, text)),
+                h("th", { scope: "col" }, "Share of fair"),
+                ["Waiting", "Report age"].map((text) => h("th", { scope: "col", class: "number" }, text)))),
+              brokers,
+            ),
+          ),
+        ),
+        h("section", { class: "card" }, h("header", {}, h("h2", {}, "Operations")), operations, noOperations),
+      ),
+      h(
+        "div",
+        {},
+        h("section", { class: "card" }, h("header", {}, h("h2", {}, "Try a change"), h("span", { class: "note" }, "shown first, made when you say so")), h("div", { class: "body" }, changeForm(page, name, () => { lookAtDefinition(); lookAtOperations(); }))),
+        h("section", { class: "card" }, h("header", {}, h("h2", {}, "Definition")), h("div", { class: "body" }, definition)),
+        h("section", { class: "card" }, h("header", {}, h("h2", {}, "Attached")), h("div", { class: "body" }, attached)),
+      ),
+    ),
+  );
+
+  async function lookAtDefinition() {
+    const found = await read(`/quota/v1/groups/${path}`, page.signal);
+    const limited = Object.keys(DIMENSIONS).filter((key) => found[key] !== -1);
+    if (dimension === null || !limited.includes(dimension)) choose(limited[0] ?? Object.keys(DIMENSIONS)[0]);
+    keyed(tabs, limited, (key) => key, (key) => {
+      const tab = h("button", { class: "chip", onclick: () => { choose(key); look(); } }, DIMENSIONS[key].name);
+      tab.update = () => setAttribute(tab, "aria-pressed", String(key === dimension));
+      return tab;
+    });
+    const pairs = [
+      ...Object.entries(DIMENSIONS).map(([key, { name: what }]) => [what, rate(found[key])]),
+      ["law", found.law],
+      ["weights", found.weights],
+      ["overshoot policy", found.overshootPolicy],
+      ["partition policy", found.partitionPolicy],
+      ["version", String(found.configurationVersion)],
+    ];
+    fill(definition, pairs.map(([key, value]) => [h("dt", {}, key), h("dd", {}, value)]).flat());
+    const owners = [...found.attachments.tenants, ...found.attachments.namespaces, ...(found.attachments.topics ?? [])];
+    fill(attached, owners.length
+      ? h("ul", { class: "list" }, owners.slice(0, 60).map((owner) => h("li", {}, owner)), owners.length > 60 ? h("li", {}, `and ${owners.length - 60} more`) : null)
+      : h("p", { class: "minor" }, "Nothing is attached, so nothing counts against this group."));
+  }
+
+  function choose(key) {
+    dimension = key;
+    samples = new Samples();
+    for (const tab of tabs.children) tab.update(tab.dataset.key);
+  }
+
+  async function lookAtOperations() {
+    const found = await read(`/quota/v1/operations?group=${path}&limit=10`, page.signal);
+    keyed(operations, found, (each) => String(each.id), operationRow);
+    noOperations.hidden = found.length > 0;
+  }
+
+  async function look() {
+    if (dimension === null) await lookAtDefinition();
+    const wanted = dimension;
+    const [past, why] = await Promise.all([
+      read(`/quota/v1/history/${path}?dimension=${wanted}&after=${samples.last}`, page.signal),
+      read(`/quota/v1/explain/${path}?dimension=${wanted}`, page.signal),
+    ]);
+    if (wanted !== dimension) return;
+    samples.take(past);
+    page.fresh(past.agesMillis.at(-1) ?? 0);
+    drawWhy(why);
+    const { unit } = DIMENSIONS[wanted];
+    setText(words, samples.text(unit));
+    fill(
+      legend,
+      samples.layers().map((layer) => {
+        const swatch = h("span", { class: "swatch" });
+        swatch.style.background = `var(${layer.color})`;
+        return h("li", {}, swatch, layer.name);
+      }),
+      h("li", {}, h("span", { class: "swatch line" }), "limit"),
+      samples.marks.length ? h("li", {}, "▲ joined ▼ left ◆ changed ● trouble") : null,
+    );
+    await drawChart(chart, samples, unit, page.signal).catch((error) => {
+      chart.hidden = true;
+      words.className = "minor";
+      setText(words, `${error.message} ${samples.text(unit)}`);
+    });
+  }
+
+  function drawWhy(why) {
+    const admitted = why.wants.reduce((sum, want) => sum + want.admitted, 0);
+    const throttled = why.wants.filter((want) => want.throttledShare > 0.1);
+    const { unit } = DIMENSIONS[why.dimension];
+    fill(
+      figures,
+      figure("Limit", rate(why.clusterLimit), why.clusterLimit === -1 ? "" : unit),
+      figure("Admitted", rate(admitted), why.clusterLimit > 0 ? `${percent(admitted / why.clusterLimit)} used` : ""),
+      figure("Brokers", String(why.wants.length), throttled.length ? `${throttled.length} throttled` : "none throttled"),
+      figure("Water level", why.waterLevel === null ? "none" : rate(why.waterLevel), why.waterLevel === null ? "all get what they want" : unit),
+    );
+    setText(sentence, why.sentence);
+    setText(brokersNote, `decided ${span(why.decidedAgeMillis)} ago by ${why.broker}, round ${why.round}`);
+    const order = [...why.wants].sort((a, b) => b.admitted - a.admitted || (a.broker < b.broker ? -1 : 1));
+    keyed(brokers, order, (want) => want.broker, () => brokerRow(why.broker));
+    for (const row of brokers.children) row.level(why.waterLevel);
+  }
+
+  page.every(look);
+  page.every(lookAtOperations);
+  page.every(async () => {
+    const found = await read(`/quota/v1/overview?contains=${path}&limit=200`, page.signal);
+    const mine = found.rows.find((row) => row.group === name);
+    tag.className = `tag ${mine?.standing ?? ""}`;
+    setText(tag, mine ? `${mine.standing} for ${span(mine.standingAgeMillis)}` : "new");
+  });
+  page.every(lookAtDefinition, 10_000);
+}
+
+function brokerRow(own) {
+  const cells = ["Wants:", "Limit:", "Admitted:", "Waiting:", "Report age:"].map((label) => h("td", { class: "number", "data-label": label }));
+  const [wants, limit, admitted, waiting, age] = cells;
+  const title = h("th", { scope: "row" });
+  const use = meter("Share of fair");
+  use.element.classList.add("fair");
+  const share = h("span", { class: "number" });
+  const row = h("tr", {}, title, wants, limit, admitted, h("td", { class: "share" }, h("div", { class: "use" }, use.element, share)), waiting, age);
+  let shown = null;
+  row.update = (want) => {
+    shown = want;
+    setText(title, want.broker + (want.broker === own ? " (answers)" : ""));
+    setText(wants, want.wants === null ? `> ${rate(want.limit === -1 ? want.admitted : want.limit)}` : rate(want.wants));
+    setText(limit, rate(want.limit));
+    setText(admitted, rate(want.admitted));
+    setText(waiting, percent(want.throttledShare));
+    setText(age, span(want.reportAgeMillis));
+  };
+  row.level = (waterLevel) => {
+    const fair = fairShare(shown, waterLevel);
+    const part = fair ? shown.admitted / fair : null;
+    use.update(part ?? 0, part === null ? "not known" : percent(part));
+    use.element.classList.remove("high", "full");
+    setText(share, percent(part));
+  };
+  return row;
+}
+
+function fairShare(want, waterLevel) {
+  if (waterLevel === null) return want.wants;
+  const level = waterLevel * want.weight;
+  return want.wants === null ? level : Math.min(want.wants, level);
+}

@@ -1,0 +1,75 @@
+// Every live sidecar: who it is, whether it is heard, and whether it goes by the same as this one.
+
+import { read } from "./api.js";
+import { fill, h, keyed, setText } from "./dom.js";
+import { counted, number, span } from "./format.js";
+import { figure } from "./overview.js";
+
+const SILENT_MS = 10_000;
+
+export function showMembers(page) {
+  page.title("Members");
+  const figures = h("dl", { class: "figures" });
+  const rows = h("tbody");
+  const dropped = h("div", { class: "body" });
+  fill(
+    page.content,
+    h("div", { class: "head" }, h("h1", {}, "Members"), h("p", { class: "lead" }, "One sidecar stands beside each broker. There is no leader: each of them can show all of this.")),
+    figures,
+    h("section", { class: "card" }, h("div", { class: "scroll" }, h(
+      "table",
+      { class: "brokers" },
+      h("caption", { class: "sr" }, "Live sidecars"),
+      h("thead", {}, h("tr", {}, ["Broker", "State", "Last report", "View", "API", "Incarnation"].map((text, at) => h("th", { scope: "col", class: at === 2 || at === 5 ? "number" : null }, text)))),
+      rows,
+    ))),
+    h("section", { class: "card" }, h("header", {}, h("h2", {}, "Reports not believed")), dropped),
+  );
+
+  page.every(async () => {
+    const health = await read("/quota/v1/health", page.signal);
+    page.fresh();
+    const disagreeing = new Map((health.disagreements ?? []).map((each) => [each.peer, each]));
+    fill(
+      figures,
+      figure("Members", number(health.members.length)),
+      figure("Answering", health.broker, health.state.toLowerCase()),
+      figure("Round", number(health.round)),
+      figure("Other views", number(disagreeing.size), disagreeing.size ? "differ" : "all agree"),
+    );
+    keyed(rows, health.members, (member) => member.broker, () => memberRow());
+    for (const row of rows.children) row.judge(health, disagreeing);
+    const reasons = Object.entries(health.reportsDropped);
+    fill(dropped, reasons.length
+      ? h("ul", { class: "list" }, reasons.map(([why, count]) => h("li", {}, `${counted(count, "report")}: ${why}`)))
+      : h("p", { class: "minor" }, "None since this sidecar started."));
+  });
+}
+
+function memberRow() {
+  const title = h("th", { scope: "row" });
+  const tag = h("span", { class: "tag" });
+  const heard = h("td", { class: "number", "data-label": "Last report:" });
+  const view = h("td", { "data-label": "View:" });
+  const address = h("td", { "data-label": "API:" });
+  const incarnation = h("td", { class: "number", "data-label": "Incarnation:" });
+  const row = h("tr", {}, title, h("td", {}, tag), heard, view, address, incarnation);
+  let shown = null;
+  row.update = (member) => {
+    shown = member;
+    setText(heard, member.reportAgeMillis === null ? "none yet" : `${span(member.reportAgeMillis)} ago`);
+    setText(address, member.apiAddress || "–");
+    setText(incarnation, String(member.incarnation));
+  };
+  row.judge = (health, disagreeing) => {
+    const own = shown.broker === health.broker;
+    setText(title, shown.broker + (own ? " (answers)" : ""));
+    const age = shown.reportAgeMillis;
+    const state = own ? health.state : age === null ? "LEARNING" : age > SILENT_MS ? "DEGRADED" : "ACTIVE";
+    tag.className = `tag ${state}`;
+    setText(tag, own ? state.toLowerCase() : age === null ? "joining" : age > SILENT_MS ? "silent" : "heard");
+    const differs = disagreeing.get(shown.broker);
+    setText(view, own ? "this one" : differs ? `other ${differs.matter}` : "the same");
+  };
+  return row;
+}

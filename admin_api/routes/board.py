@@ -1,0 +1,178 @@
+"""What the dashboard shows, for every other tool as well: overview, recent past, and a look ahead."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from enum import Enum
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+
+from admin_api import definitions
+from admin_api.backend import AdminBackend, Watching
+from admin_api.body import read_object
+from admin_api.errors import NO_SUCH_GROUP, ApiError
+from admin_api.names import GroupName
+from admin_api.routes.callers import Anybody
+from admin_api.routes.common import PROBLEMS, Backend
+from admin_api.schemas import GroupPatch
+from admin_api.schemas_board import Choices, GroupRowBody, HistoryBody, Mark, Overview, PreviewBody
+from coordinator.core.allocation import WEIGHTS
+from coordinator.core.board import GroupRow
+from coordinator.core.laws import LAWS
+from coordinator.core.model import Dimension, Rates, ResourceGroup
+from coordinator.core.policies import PARTITION_POLICIES, POLICIES
+from coordinator.core.settling import Standing
+
+router = APIRouter(prefix="/quota/v1", tags=["dashboard"], responses=PROBLEMS)
+
+MAX_ROWS = 200
+"""Groups on one page of the overview."""
+
+_RECENT_SAMPLES = 60
+_MAX_SAMPLE = 2**53
+
+
+class SortKey(Enum):
+    """What the overview is sorted by; the highest first, names from A to Z."""
+
+    USED = "used"
+    NAME = "name"
+    ADMITTED = "admitted"
+    LIMIT = "limit"
+    THROTTLED = "throttled"
+    STANDING = "standing"
+
+
+_URGENCY = (
+    Standing.UNLIMITED, Standing.IDLE, Standing.SETTLED, Standing.CONVERGING, Standing.DEGRADED,
+)  # fmt: skip
+
+
+def _foremost(row: GroupRow, field: str) -> int:
+    dimension = row.foremost
+    return -1 if dimension is None else int(getattr(row.dimensions[dimension], field))
+
+
+_KEYS: dict[SortKey, Callable[[GroupRow], Any]] = {
+    SortKey.USED: lambda row: row.used_permille,
+    SortKey.NAME: lambda row: row.group,
+    SortKey.ADMITTED: lambda row: _foremost(row, "admitted"),
+    SortKey.LIMIT: lambda row: _foremost(row, "limit"),
+    SortKey.THROTTLED: lambda row: len(row.throttled),
+    SortKey.STANDING: lambda row: _URGENCY.index(row.standing),
+}
+
+
+@router.get("/overview")
+async def get_overview(
+    backend: Backend,
+    contains: Annotated[str, Query(description="only groups with this in their name")] = "",
+    standing: Annotated[Standing | None, Query(description="only groups that stand so")] = None,
+    sort: Annotated[SortKey, Query()] = SortKey.USED,
+    reverse: Annotated[bool, Query(description="the lowest first, names from Z to A")] = False,  # noqa: FBT002
+    offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
+    limit: Annotated[int, Query(ge=1, le=MAX_ROWS)] = 50,
+) -> Overview:
+    """A page of groups at a glance, as this sidecar sees the whole cluster."""
+    watching = backend.watching
+    rows = list(watching.board.rows.values())
+    wanted = [
+        row
+        for row in rows
+        if contains.lower() in row.group.lower() and standing in (None, row.standing)
+    ]
+    wanted.sort(key=lambda row: row.group)
+    descending = (sort is not SortKey.NAME) != reverse
+    wanted.sort(key=_KEYS[sort], reverse=descending)
+    health = backend.views.health()
+    return Overview(
+        broker=health.broker,
+        state=health.state.value,
+        members=len(health.members),
+        period_millis=round(watching.period_s * 1000),
+        age_millis=round(watching.age_s() * 1000),
+        groups=len(rows),
+        matching=len(wanted),
+        standings=dict(Counter(row.standing.value for row in rows)),
+        throttled=sum(1 for row in rows if row.throttled),
+        attention=_attention(backend),
+        rows=[_row_body(watching, row) for row in wanted[offset : offset + limit]],
+    )
+
+
+@router.get("/history/{name:path}")
+async def get_history(
+    name: GroupName,
+    backend: Backend,
+    dimension: Annotated[Dimension, Query()] = Dimension.PUBLISH_MESSAGES,
+    after: Annotated[
+        int, Query(ge=-1, le=_MAX_SAMPLE, description="only samples with a higher number")
+    ] = -1,
+) -> HistoryBody:
+    """The last minutes of a group: its limit, and what every broker admitted and was allowed."""
+    _require_group(backend, name)
+    watching = backend.watching
+    view = watching.board.series(name, dimension, after)
+    now_ns = watching.now_ns()
+    groups = backend.views.catalogue().groups
+    since_ns = view.times_ns[0] if view.times_ns else now_ns
+    marks = [
+        Mark.of(note, now_ns)
+        for note in watching.journal.notes()
+        if note.at_ns >= since_ns and (note.subject == name or note.subject not in groups)
+    ]
+    return HistoryBody.of(name, dimension, view, marks, now_ns)
+
+
+@router.post("/preview/{name:path}")
+async def preview_change(
+    name: GroupName, request: Request, backend: Backend, _: Anybody
+) -> list[PreviewBody]:
+    """What a change would do, without making it: every broker's target now and then.
+
+    The body is that of a PUT of the group. Dimensions that are limited neither now nor then are left
+    out; a group that does not exist counts as one that limits nothing.
+    """
+    patch = GroupPatch.parse(await read_object(request))
+    found = definitions.current_catalogue(backend.views).groups.get(name)
+    present = ResourceGroup(name, Rates()) if found is None else found.group
+    changed = patch.applied_to(present)
+    return [PreviewBody.of(view) for view in backend.watching.preview(changed)]
+
+
+@router.get("/choices")
+async def list_choices() -> Choices:
+    """What a group's settings may be."""
+    return Choices(
+        law=sorted(LAWS),
+        weights=sorted(WEIGHTS),
+        overshoot_policy=sorted(POLICIES),
+        partition_policy=sorted(PARTITION_POLICIES),
+    )
+
+
+def _row_body(watching: Watching, row: GroupRow) -> GroupRowBody:
+    recent: tuple[int, ...] = ()
+    if row.foremost is not None:
+        recent = watching.board.totals(row.group, row.foremost, _RECENT_SAMPLES)
+    return GroupRowBody.of(row, recent, watching.now_ns())
+
+
+def _require_group(backend: AdminBackend, name: str) -> None:
+    if name not in backend.views.catalogue().groups:
+        raise ApiError(404, NO_SUCH_GROUP)
+
+
+def _attention(backend: AdminBackend) -> list[str]:
+    """What does not mend itself, or costs something until it does."""
+    health = backend.views.health()
+    sentences = [f"{health.broker}: {trouble.value}" for trouble in health.troubles]
+    faults = backend.views.catalogue().faults
+    sentences += [f"{path} cannot be read: {reason}" for path, reason in sorted(faults.items())]
+    sentences += [
+        f"{each.peer} goes by other {each.matter.value} than {health.broker}"
+        for each in health.disagreements
+    ]
+    return sentences

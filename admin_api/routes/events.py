@@ -1,0 +1,85 @@
+"""What happens, as it happens: ``/quota/v1/events``, a stream of server-sent events.
+
+A stream begins with the notes that the journal still has, after the one that ``Last-Event-ID`` names, and
+goes on with every new one; a comment every `_BEAT_S` seconds shows that it lives. Bounds: `MAX_READERS`
+streams, more get 503; a reader that is `MAX_WAITING` notes behind is told so by an event ``behind`` and
+its stream ends: it comes back with its last id and gets what is still there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Request
+from fastapi.responses import StreamingResponse
+
+from admin_api.backend import Watching
+from admin_api.errors import ApiError
+from admin_api.routes.common import PROBLEMS, Backend
+from admin_api.schemas_board import Mark
+from coordinator.core.journal import Note
+
+router = APIRouter(prefix="/quota/v1", tags=["dashboard"], responses=PROBLEMS)
+
+MAX_READERS = 64
+MAX_WAITING = 256
+_BEAT_S = 10.0
+_RETRY_MS = 2_000
+
+
+@router.get("/events", response_class=StreamingResponse)
+async def stream_events(
+    request: Request,
+    backend: Backend,
+    last_event_id: Annotated[str, Header(description="go on after this note")] = "",
+) -> StreamingResponse:
+    """Joins, leaves, changes, throttling, troubles and settling, one event a note, as JSON."""
+    readers: set[object] = request.app.state.event_readers
+    if len(readers) >= MAX_READERS:
+        raise ApiError(503, f"{MAX_READERS} readers follow the events already; try again later")
+    after = int(last_event_id) if last_event_id.isdecimal() else -1
+    return StreamingResponse(
+        _stream(backend.watching, after, readers),
+        media_type="text/event-stream",
+        headers={"Cache-Control": "no-store"},
+    )
+
+
+async def _stream(
+    watching: Watching, after: int, readers: set[object]
+) -> AsyncGenerator[str, None]:
+    waiting: asyncio.Queue[Note] = asyncio.Queue(MAX_WAITING)
+    behind = asyncio.Event()
+
+    def take(note: Note) -> None:
+        if waiting.full():
+            behind.set()
+        else:
+            waiting.put_nowait(note)
+
+    reader = object()
+    readers.add(reader)
+    stop_watching = watching.journal.watch(take)
+    try:
+        yield f"retry: {_RETRY_MS}\n\n"
+        for note in watching.journal.notes(after):
+            yield _event(note, watching.now_ns())
+        while not behind.is_set():
+            try:
+                note = await asyncio.wait_for(waiting.get(), _BEAT_S)
+            except TimeoutError:
+                yield ": alive\n\n"
+            else:
+                yield _event(note, watching.now_ns())
+        yield "event: behind\ndata: {}\n\n"
+    finally:
+        stop_watching()
+        readers.discard(reader)
+
+
+def _event(note: Note, now_ns: int) -> str:
+    data = json.dumps(Mark.of(note, now_ns).model_dump(by_alias=True))
+    return f"id: {note.number}\nevent: {note.kind.value}\ndata: {data}\n\n"

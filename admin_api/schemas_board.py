@@ -1,0 +1,238 @@
+"""The JSON of the dashboard: groups at a glance, their recent past, what happened, what would happen.
+
+Units and -1 as in `schemas`. Times are ages in milliseconds, counted back from the answer on the
+answering sidecar's own clock, so that nobody's clock has to agree with anybody's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+from pydantic import Field
+
+from admin_api.schemas import CamelModel, to_wire
+from coordinator.core.board import DimensionRow, GroupRow
+from coordinator.core.journal import Note
+from coordinator.core.model import Dimension
+from coordinator.core.preview import BrokerPreview, DimensionPreview
+from coordinator.core.series import SeriesView
+from coordinator.ports import RecordedOperation
+
+_NANOS_PER_MILLI = 1_000_000
+
+NAMED_BROKERS = 8
+"""Throttled brokers that a row names; the rest are counted."""
+
+
+def age_millis(now_ns: int, at_ns: int) -> int:
+    """How long ago something was."""
+    return max(0, now_ns - at_ns) // _NANOS_PER_MILLI
+
+
+class DimensionBody(CamelModel):
+    """One limited dimension, all brokers together."""
+
+    dimension: str
+    limit: int = Field(description="for the cluster, per second")
+    admitted: int = Field(description="by all brokers, per second")
+    used: float = Field(description="admitted of the limit, 0 to 1 and, for a moment, more")
+    participants: int = Field(description="brokers that take part")
+    throttled: int = Field(description="brokers at which somebody waited in the last round")
+    residual: float | None = Field(
+        description="distance of the broker furthest from its target, in parts of C/N; "
+        "null = nobody knows"
+    )
+
+    @classmethod
+    def of(cls, dimension: Dimension, row: DimensionRow) -> Self:
+        """Write one dimension."""
+        off = row.residual_permille
+        return cls(
+            dimension=dimension.value,
+            limit=row.limit,
+            admitted=row.admitted,
+            used=row.admitted / max(1, row.limit),
+            participants=row.participants,
+            throttled=len(row.throttled),
+            residual=None if off is None else off / 1000,
+        )
+
+
+class GroupRowBody(CamelModel):
+    """One group at a glance."""
+
+    group: str
+    standing: str = Field(description="settled, converging, degraded, idle or unlimited")
+    standing_age_millis: int
+    sample_age_millis: int
+    foremost: str | None = Field(description="the limited dimension of which most is used")
+    dimensions: list[DimensionBody]
+    throttled: list[str] = Field(description="the first throttled brokers by name")
+    throttled_count: int
+    recent: list[int] = Field(description="admitted of the foremost dimension, oldest first")
+
+    @classmethod
+    def of(cls, row: GroupRow, recent: Sequence[int], now_ns: int) -> Self:
+        """Write one row."""
+        return cls(
+            group=row.group,
+            standing=row.standing.value,
+            standing_age_millis=age_millis(now_ns, row.since_ns),
+            sample_age_millis=age_millis(now_ns, row.sampled_ns),
+            foremost=None if row.foremost is None else row.foremost.value,
+            dimensions=[DimensionBody.of(*item) for item in row.dimensions.items()],
+            throttled=list(row.throttled[:NAMED_BROKERS]),
+            throttled_count=len(row.throttled),
+            recent=list(recent),
+        )
+
+
+class Overview(CamelModel):
+    """A page of groups, and what holds for all of them."""
+
+    broker: str = Field(description="whose sidecar answers")
+    state: str
+    members: int
+    period_millis: int = Field(description="from one look at a group to the next")
+    age_millis: int = Field(description="since all groups were looked at")
+    groups: int = Field(description="all there are")
+    matching: int = Field(description="those that the filter lets through, on all pages")
+    standings: dict[str, int] = Field(description="standing to the number of groups")
+    throttled: int = Field(description="groups of which a broker is throttled")
+    attention: list[str] = Field(description="what needs a person, in sentences")
+    rows: list[GroupRowBody]
+
+
+class Mark(CamelModel):
+    """Something that happened, as a mark on a time axis."""
+
+    number: int
+    age_millis: int
+    kind: str
+    subject: str
+    text: str
+
+    @classmethod
+    def of(cls, note: Note, now_ns: int) -> Self:
+        """Write one note."""
+        return cls(
+            number=note.number,
+            age_millis=age_millis(now_ns, note.at_ns),
+            kind=note.kind.value,
+            subject=note.subject,
+            text=note.text,
+        )
+
+
+class HistoryBody(CamelModel):
+    """The recent past of one group and dimension, in samples; columns are of one length."""
+
+    group: str
+    dimension: str
+    first: int = Field(description="number of the first sample; ask for those after the last")
+    ages_millis: list[int]
+    limit: list[int] = Field(description="for the cluster, per second")
+    admitted: dict[str, list[int | None]] = Field(description="by broker; null = took no part")
+    local_limits: dict[str, list[int | None]] = Field(description="by broker; null = took no part")
+    marks: list[Mark] = Field(description="of the time that the samples cover")
+
+    @classmethod
+    def of(
+        cls, group: str, dimension: Dimension, view: SeriesView, marks: list[Mark], now_ns: int
+    ) -> Self:
+        """Write the samples."""
+        return cls(
+            group=group,
+            dimension=dimension.value,
+            first=view.first,
+            ages_millis=[age_millis(now_ns, at_ns) for at_ns in view.times_ns],
+            limit=list(view.limits),
+            admitted={name: list(column) for name, column in view.admitted.items()},
+            local_limits={name: list(column) for name, column in view.local_limits.items()},
+            marks=marks,
+        )
+
+
+class BrokerPreviewBody(CamelModel):
+    """One broker's target now and after the change."""
+
+    broker: str
+    now: int = Field(description="per second; -1 = not limited")
+    then: int = Field(description="per second; -1 = not limited")
+
+    @classmethod
+    def of(cls, view: BrokerPreview) -> Self:
+        """Write one broker."""
+        return cls(broker=view.broker, now=to_wire(view.now), then=to_wire(view.then))
+
+
+class PreviewBody(CamelModel):
+    """What a change would do to one dimension."""
+
+    dimension: str
+    limit_now: int = Field(description="for the cluster, per second; -1 = not limited")
+    limit_then: int = Field(description="for the cluster, per second; -1 = not limited")
+    admitted: int = Field(description="by all brokers now, per second")
+    brokers: list[BrokerPreviewBody]
+
+    @classmethod
+    def of(cls, view: DimensionPreview) -> Self:
+        """Write one dimension."""
+        return cls(
+            dimension=view.dimension.value,
+            limit_now=to_wire(view.limit_now),
+            limit_then=to_wire(view.limit_then),
+            admitted=view.admitted,
+            brokers=[BrokerPreviewBody.of(broker) for broker in view.brokers],
+        )
+
+
+class Choices(CamelModel):
+    """The names that a group's settings may have."""
+
+    law: list[str]
+    weights: list[str]
+    overshoot_policy: list[str]
+    partition_policy: list[str]
+
+
+class OperationBody(CamelModel):
+    """One change, and how far the cluster has come with it."""
+
+    id: int
+    age_millis: int = Field(
+        description="since it was accepted, by ZooKeeper's clock and this host's"
+    )
+    group: str
+    subject: str = Field(description="groups/G, tenants/T or namespaces/T/N")
+    text: str = Field(description="the change in words")
+    actor: str = Field(description="the token's role, or anonymous")
+    taker: str = Field(description="the broker whose sidecar took it")
+    state: str = Field(description="accepted, converging, settled, superseded or unsettled")
+    settle_millis: int | None = Field(description="from accepted to settled; null = not settled")
+    residual: float | None = Field(
+        description="distance of the broker furthest from its target, in parts of C/N"
+    )
+    moved: dict[str, dict[str, int]] = Field(
+        description="by dimension and broker: what its limit gained, or lost, per second"
+    )
+
+    @classmethod
+    def of(cls, recorded: RecordedOperation, now_ms: int) -> Self:
+        """Write one operation."""
+        operation = recorded.operation
+        settle_ns, off = operation.settle_ns, operation.residual_permille
+        return cls(
+            id=operation.id,
+            age_millis=max(0, now_ms - recorded.at_ms),
+            group=operation.group,
+            subject=operation.subject,
+            text=operation.text,
+            actor=operation.actor,
+            taker=operation.taker,
+            state=operation.stage.value,
+            settle_millis=None if settle_ns is None else settle_ns // _NANOS_PER_MILLI,
+            residual=None if off is None else off / 1000,
+            moved={dimension.value: dict(by) for dimension, by in operation.moved.items()},
+        )

@@ -1,0 +1,114 @@
+"""Operations in ZooKeeper: ``operations/open/<number>``, then ``operations/ended/<number>``.
+
+The number is ZooKeeper's sequence in ``open``. One transaction ends an operation: it removes the open
+node and creates the ended one, so of two sidecars that both follow it, one ends it and the other is
+told that it is gone. Every `_TRIM_EVERY` numbers the oldest ended ones above `OPERATIONS_LENGTH` are
+deleted; a failure of that is logged, and the next trim takes what this one left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import structlog
+from kazoo.client import TransactionRequest
+from kazoo.exceptions import NodeExistsError, NoNodeError
+
+from coordinator.adapters.zookeeper_session import ZooKeeperSession
+from coordinator.core.operations import Operation
+from coordinator.ports import OPERATIONS_LENGTH, NotFound, PortError, RecordedOperation
+from coordinator.wire.documents import DocumentError
+from coordinator.wire.operations import decode_operation, encode_operation
+
+_PREFIX = "op-"
+_TRIM_EVERY = 20
+
+_log = structlog.get_logger(__name__)
+
+
+class ZooKeeperOperations:
+    """`coordinator.ports.OperationStore` on ZooKeeper."""
+
+    def __init__(self, session: ZooKeeperSession) -> None:
+        self._session = session
+        self._open = session.path("operations", "open")
+        self._ended = session.path("operations", "ended")
+
+    async def open(self, operation: Operation) -> RecordedOperation:
+        """Record a change that was accepted; raises StoreUnreachable."""
+        data = encode_operation(RecordedOperation(operation, 0))
+        await self._session.call(lambda client: client.ensure_path_async(self._open))
+        path, stat = await self._session.call(
+            lambda client: client.create_async(
+                f"{self._open}/{_PREFIX}", data, sequence=True, include_data=True
+            )
+        )
+        number = _number(path)
+        if number % _TRIM_EVERY == 0:
+            await self._trim()
+        return RecordedOperation(replace(operation, id=number), stat.ctime)
+
+    async def end(self, recorded: RecordedOperation) -> None:
+        """Record how an open one ended; raises NotFound, StoreUnreachable."""
+        name = f"{_PREFIX}{recorded.operation.id:010d}"
+        data = encode_operation(recorded)
+
+        def write(transaction: TransactionRequest) -> None:
+            transaction.delete(f"{self._open}/{name}")
+            transaction.create(f"{self._ended}/{name}", data)
+
+        await self._session.call(lambda client: client.ensure_path_async(self._ended))
+        try:
+            await self._session.transact(write)
+        except (NoNodeError, NodeExistsError) as error:
+            raise NotFound(f"operation {recorded.operation.id} is not open") from error
+
+    async def opened(self) -> tuple[RecordedOperation, ...]:
+        """All open ones, oldest first; raises StoreUnreachable."""
+        names = await self._names(self._open)
+        found = await asyncio.gather(*(self._read(self._open, name) for name in names))
+        return tuple(recorded for recorded in found if recorded is not None)
+
+    async def ended(self, limit: int) -> tuple[RecordedOperation, ...]:
+        """The newest ended ones, newest first; raises StoreUnreachable."""
+        names = (await self._names(self._ended))[-limit:]
+        found = await asyncio.gather(*(self._read(self._ended, name) for name in reversed(names)))
+        return tuple(recorded for recorded in found if recorded is not None)
+
+    async def _names(self, directory: str) -> list[str]:
+        try:
+            names = await self._session.call(lambda client: client.get_children_async(directory))
+        except NoNodeError:
+            return []
+        return sorted(name for name in names if name[len(_PREFIX) :].isdecimal())
+
+    async def _read(self, directory: str, name: str) -> RecordedOperation | None:
+        path = f"{directory}/{name}"
+        try:
+            data, stat = await self._session.call(lambda client: client.get_async(path))
+            at_ms = stat.ctime if directory == self._open else None
+            return decode_operation(_number(name), at_ms, data)
+        except NoNodeError:
+            return None
+        except DocumentError as error:
+            _log.error("operation_unreadable", path=path, reason=str(error))
+            return None
+
+    async def _trim(self) -> None:
+        try:
+            names = await self._names(self._ended)
+            await asyncio.gather(*map(self._delete, names[:-OPERATIONS_LENGTH]))
+        except PortError as error:
+            _log.warning("operations_not_trimmed", reason=str(error))
+
+    async def _delete(self, name: str) -> None:
+        path = f"{self._ended}/{name}"
+        try:
+            await self._session.call(lambda client: client.delete_async(path))
+        except NoNodeError:
+            _log.debug("operation_gone_already", path=path)
+
+
+def _number(path: str) -> int:
+    return int(path.rpartition(_PREFIX)[2])

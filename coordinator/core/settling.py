@@ -1,0 +1,72 @@
+"""Whether a group is where it should be: settled, or still on its way.
+
+*Settled* means that no participant's limit in force is further from its target than `SETTLED_PERMILLE`
+of C/N, the limit divided by the participants. It is judged from the decision that is in force, which
+knows what every participant announces, so every sidecar judges the whole group and not only its part.
+Where this broker takes no part it decides nothing, and the law is asked for the occasion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+
+from coordinator.core.allocation import Split, split
+from coordinator.core.lifecycle import Lifecycle
+from coordinator.core.model import Dimension
+from coordinator.core.state import CoordinatorState
+
+SETTLED_PERMILLE = 50
+
+
+class Standing(Enum):
+    """How a group stands."""
+
+    UNLIMITED = "unlimited"
+    IDLE = "idle"
+    SETTLED = "settled"
+    CONVERGING = "converging"
+    DEGRADED = "degraded"
+
+
+def in_force(state: CoordinatorState, group: str, dimension: Dimension) -> Mapping[str, int] | None:
+    """The local limit of every participant; None when nobody knows."""
+    answer = _answer(state, group, dimension)
+    return None if answer is None else _held(state, group, dimension, answer)
+
+
+def residual_permille(state: CoordinatorState, group: str, dimension: Dimension) -> int | None:
+    """How far the participant that is furthest off is from its target, in thousandths of C/N.
+
+    Returns:
+        0 when nobody takes part; None when nobody knows: the sidecar is learning or cut off, or the
+        dimension is not limited.
+    """
+    answer = _answer(state, group, dimension)
+    if answer is None:
+        return None
+    held = _held(state, group, dimension, answer)
+    off = max((abs(limit - answer.targets[name]) for name, limit in held.items()), default=0)
+    return off * len(held) * 1000 // max(1, answer.limit)
+
+
+def _held(
+    state: CoordinatorState, group: str, dimension: Dimension, answer: Split
+) -> Mapping[str, int]:
+    """Its own limit a broker knows better than from what it announced last."""
+    own, decided = state.settings.broker, state.decider.decisions[group, dimension]
+    if own not in answer.in_force or decided.local_limit is None:
+        return answer.in_force
+    return {**answer.in_force, own: decided.local_limit}
+
+
+def _answer(state: CoordinatorState, group: str, dimension: Dimension) -> Split | None:
+    decision = state.decider.decisions.get((group, dimension))
+    if decision is None or decision.split is not None:
+        return None if decision is None else decision.split
+    definition = (state.groups or {}).get(group)
+    if state.lifecycle is not Lifecycle.ACTIVE or definition is None:
+        return None
+    if definition.limits.of(dimension) is None:
+        return None
+    return split(definition, dimension, state.members, state.usage, state.settings)

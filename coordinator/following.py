@@ -1,0 +1,151 @@
+"""Follows changes until the cluster has settled on them, and writes down how they ended.
+
+The sidecar that took a change follows it. Every `_ADOPT_S` it is looked whether there are open operations
+whose taker is no member any more, or was this sidecar before it was restarted: the member with the lowest
+name adopts the former. An adopted one's time goes on from when it was accepted, by this host's clock. The
+store lets only one end an operation, so two that follow the same by mistake do no harm.
+
+At most `MAX_FOLLOWED` are followed at once; the oldest then ends as unsettled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+
+import structlog
+
+from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.core.operations import (
+    Followed,
+    Holdings,
+    Operation,
+    Stage,
+    advance,
+    holdings,
+    superseded,
+)
+from coordinator.core.state import CoordinatorState
+from coordinator.ports import Clock, NotFound, OperationStore, PortError, RecordedOperation
+
+MAX_FOLLOWED = 1_000
+_LOOK_S = 0.2
+_ADOPT_S = 5.0
+_NANOS_PER_MILLI = 1_000_000
+
+_log = structlog.get_logger(__name__)
+
+
+class Following:
+    """What one sidecar follows; `admin_api.backend.Following` for the admin API.
+
+    Args:
+        state: the core.
+        clock: monotonic time.
+        store: where operations are recorded.
+    """
+
+    def __init__(self, state: CoordinatorState, clock: Clock, store: OperationStore) -> None:
+        self._state = state
+        self._clock = clock
+        self._store = store
+        #: By id; the time of acceptance beside each, in milliseconds since 1970.
+        self._followed: dict[int, tuple[Followed, int]] = {}
+
+    def holdings(self, group: str) -> Holdings:
+        """What every participant of a group holds now: to be asked before the change."""
+        return holdings(self._state, group)
+
+    async def accept(self, operation: Operation) -> Operation | None:
+        """A change was accepted: record and follow it.
+
+        Returns:
+            The operation with its id; None when it could not be recorded: the change stands all the
+            same, and the audit trail has it.
+        """
+        operation = replace(operation, taker=self._state.settings.broker)
+        begun_ns = self._clock.now_ns()
+        try:
+            recorded = await self._store.open(operation)
+        except PortError as error:
+            _log.warning("operation_not_recorded", group=operation.group, reason=str(error))
+            return None
+        self._supersede(recorded.operation)
+        self._followed[recorded.operation.id] = (
+            Followed(recorded.operation, begun_ns),
+            recorded.at_ms,
+        )
+        return recorded.operation
+
+    async def operations(self, limit: int) -> list[RecordedOperation]:
+        """The newest operations, newest first, the own ones as they are now.
+
+        Raises:
+            StoreUnreachable: the store did not answer.
+        """
+        opened, ended = await asyncio.gather(self._store.opened(), self._store.ended(limit))
+        found = {recorded.operation.id: recorded for recorded in (*opened, *ended)}
+        for number, (followed, at_ms) in self._followed.items():
+            if not found.get(number, _OPEN).operation.stage.is_final:
+                found[number] = RecordedOperation(followed.operation, at_ms)
+        return [found[number] for number in sorted(found, reverse=True)][:limit]
+
+    async def run(self) -> None:
+        """Follow for ever."""
+        adopted_ns = self._clock.now_ns()
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            await self.look()
+            if self._clock.now_ns() - adopted_ns >= _ADOPT_S * NANOS_PER_SECOND:
+                await self.adopt()
+                adopted_ns = self._clock.now_ns()
+
+    async def look(self) -> None:
+        """Bring all that is followed up to date, and write down what has ended."""
+        now_ns = self._clock.now_ns()
+        for number, (followed, at_ms) in list(self._followed.items()):
+            self._followed[number] = (advance(followed, self._state, now_ns), at_ms)
+        for number in list(self._followed)[:-MAX_FOLLOWED]:
+            followed, at_ms = self._followed[number]
+            given_up = replace(followed.operation, stage=Stage.UNSETTLED)
+            self._followed[number] = (replace(followed, operation=given_up), at_ms)
+        for number, (followed, at_ms) in list(self._followed.items()):
+            if followed.operation.stage.is_final:
+                await self._end(number, RecordedOperation(followed.operation, at_ms))
+
+    async def adopt(self) -> None:
+        """Go on with what was taken by sidecars that are gone, if it is this one's turn."""
+        members, own = self._state.members, self._state.settings.broker
+        try:
+            opened = await self._store.opened()
+        except PortError:
+            return  # the next look tries again
+        for recorded in opened:
+            operation = recorded.operation
+            orphaned = operation.taker not in members and min(members, default=None) == own
+            if operation.id in self._followed or not (orphaned or operation.taker == own):
+                continue
+            waited_ms = max(0, time.time_ns() // _NANOS_PER_MILLI - recorded.at_ms)
+            begun_ns = self._clock.now_ns() - waited_ms * _NANOS_PER_MILLI
+            self._followed[operation.id] = (Followed(operation, begun_ns), recorded.at_ms)
+            _log.info("operation_adopted", id=operation.id, taker=operation.taker)
+
+    def _supersede(self, later: Operation) -> None:
+        now_ns = self._clock.now_ns()
+        for number, (followed, at_ms) in self._followed.items():
+            earlier = followed.operation
+            if earlier.group == later.group and not earlier.stage.is_final:
+                self._followed[number] = (superseded(followed, self._state, now_ns), at_ms)
+
+    async def _end(self, number: int, recorded: RecordedOperation) -> None:
+        try:
+            await self._store.end(recorded)
+        except NotFound:
+            _log.debug("operation_ended_by_another", id=number)
+        except PortError:
+            return  # the next look tries again
+        self._followed.pop(number, None)
+
+
+_OPEN = RecordedOperation(Operation(-1, "", 0, "", "", "", ""), 0)

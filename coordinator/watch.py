@@ -1,0 +1,75 @@
+"""Looks at the core from outside, group after group, and keeps what it saw for whoever asks.
+
+One pass over all groups a second; with more than `_COLUMNS_PER_SECOND` columns (brokers that take part,
+over all groups) a pass takes as many seconds more, so that watching never costs more than about two
+hundredths of the loop that carries the gate's traffic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from coordinator.core.board import Board
+from coordinator.core.events import Event
+from coordinator.core.journal import Journal
+from coordinator.core.model import NANOS_PER_SECOND, ResourceGroup
+from coordinator.core.preview import DimensionPreview, preview
+from coordinator.core.state import CoordinatorState
+from coordinator.ports import Clock
+
+_PASS_S = 1.0
+_COLUMNS_PER_SECOND = 10_000
+_COLUMNS_PER_STEP = 100
+
+
+class Watch:
+    """Samples one core; `admin_api.backend.Watching` for the admin API."""
+
+    def __init__(self, state: CoordinatorState, clock: Clock) -> None:
+        self._state = state
+        self._clock = clock
+        self._pass_ended_ns = clock.now_ns()
+        #: Seconds from one sample of a group to its next.
+        self.period_s = _PASS_S
+        self.board = Board()
+        self.journal = Journal()
+
+    def now_ns(self) -> int:
+        """The time that ages count from."""
+        return self._clock.now_ns()
+
+    def age_s(self) -> float:
+        """Seconds since all groups were looked at."""
+        return (self._clock.now_ns() - self._pass_ended_ns) / NANOS_PER_SECOND
+
+    def preview(self, changed: ResourceGroup) -> tuple[DimensionPreview, ...]:
+        """What would follow if a group were defined so."""
+        return preview(self._state, changed)
+
+    def handled(self, event: Event) -> None:
+        """The core handled an event."""
+        self.journal.handled(event, self._state, self._clock.now_ns())
+
+    async def run(self) -> None:
+        """Sample for ever."""
+        while True:
+            self.period_s = max(_PASS_S, self.board.columns() / _COLUMNS_PER_SECOND)
+            await asyncio.gather(self.look(), asyncio.sleep(self.period_s))
+
+    async def look(self) -> None:
+        """One pass over all groups, in steps that the loop's other work can come between."""
+        names = sorted(self._state.groups or {})
+        self.board.begin(names)
+        columns = 0
+        for name in names:
+            before = self.board.rows.get(name)
+            now_ns = self._clock.now_ns()
+            row = self.board.sample(self._state, name, now_ns)
+            if row is None:
+                continue
+            self.journal.sampled(before, row, now_ns)
+            columns += 1 + sum(each.participants for each in row.dimensions.values())
+            if columns >= _COLUMNS_PER_STEP:
+                columns = 0
+                await asyncio.sleep(0)
+        self._pass_ended_ns = self._clock.now_ns()

@@ -1,0 +1,203 @@
+"""What the dashboard is made from: overview, past, preview, events, operations, and its own files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import httpx
+import pytest
+
+from admin_api.routes import events
+from admin_api.routes.events import _stream
+from coordinator.core.events import MembersChanged
+from coordinator.core.model import Member
+from coordinator.core.operations import Stage
+from coordinator.ports import StoreUnreachable
+from tests.admin_api.world import World
+
+GROUP_PATH = "/admin/v2/resourcegroups/orders"
+
+
+async def test_the_overview_pages_filters_and_sorts(
+    client: httpx.AsyncClient, world: World
+) -> None:
+    """Counts are of all that match, rows of the page."""
+    for number in range(5):
+        body = {"publishRateInMsgs": 100 * number} if number else {}
+        await client.put(f"/admin/v2/resourcegroups/team-{number}", json=body)
+    await world.watch.look()
+
+    page = (await client.get("/quota/v1/overview?sort=limit&limit=2&offset=1")).json()
+    assert [row["group"] for row in page["rows"]] == ["team-3", "team-2"]
+    assert (page["groups"], page["matching"]) == (5, 5)
+    assert page["standings"] == {"idle": 4, "unlimited": 1}
+    page = (await client.get("/quota/v1/overview?sort=name&reverse=true&contains=EAM-")).json()
+    assert [row["group"][-1] for row in page["rows"]] == ["4", "3", "2", "1", "0"]
+    page = (await client.get("/quota/v1/overview?standing=unlimited")).json()
+    assert [(row["group"], row["foremost"]) for row in page["rows"]] == [("team-0", None)]
+
+
+@pytest.mark.parametrize(
+    "query", ["sort=size", "limit=0", "limit=201", "offset=-1", "standing=odd"]
+)
+async def test_an_overview_that_makes_no_sense_is_refused(
+    client: httpx.AsyncClient, query: str
+) -> None:
+    """400 names the parameter."""
+    refused = await client.get(f"/quota/v1/overview?{query}")
+
+    assert refused.status_code == 400
+    assert refused.json()["reason"].startswith(f"{query.partition('=')[0]}: ")
+
+
+async def test_the_past_comes_with_what_happened(
+    client: httpx.AsyncClient, world: World, orders: str
+) -> None:
+    """Samples after the one that is known, and marks of their time."""
+    await world.watch.look()
+    world.clock.advance(1_000_000_000)
+    await client.put(GROUP_PATH, json={"publishRateInMsgs": 4_000})
+    await world.watch.look()
+    world.clock.advance(500_000_000)
+
+    past = (await client.get("/quota/v1/history/orders")).json()
+    assert (past["limit"], past["agesMillis"]) == ([3_000, 4_000], [1_500, 500])
+    assert past["marks"][-1]["text"] == "publishRateInMsgs 3,000 → 4,000"
+    newer = (await client.get("/quota/v1/history/orders?after=0")).json()
+    assert (newer["first"], newer["limit"]) == (1, [4_000])
+    assert (await client.get("/quota/v1/history/none")).status_code == 404
+
+
+async def test_a_preview_changes_nothing(
+    client: httpx.AsyncClient, world: World, orders: str
+) -> None:
+    """It is checked as the change itself would be."""
+    path = "/quota/v1/preview/orders"
+    found = (await client.post(path, json={"publishRateInMsgs": 5_000})).json()
+
+    assert [(each["limitNow"], each["limitThen"]) for each in found] == [(3_000, 5_000)]
+    assert (await world.store.read_group("orders")).group.limits.publish_messages == 3_000
+    refused = await client.post(path, json={"law": "of the jungle"})
+    assert (refused.status_code, refused.json()["reason"][:4]) == (400, "law:")
+
+
+async def test_choices_are_what_a_change_accepts(client: httpx.AsyncClient, orders: str) -> None:
+    """Every one of them."""
+    choices = (await client.get("/quota/v1/choices")).json()
+
+    assert sorted(choices) == ["law", "overshootPolicy", "partitionPolicy", "weights"]
+    for field, names in choices.items():
+        for name in names:
+            answer = await client.post("/quota/v1/preview/orders", json={field: name})
+            assert answer.status_code == 200
+
+
+async def test_a_change_names_its_operation(client: httpx.AsyncClient, orders: str) -> None:
+    """Limits and attachments; what changes nothing has none."""
+    changed = await client.put(GROUP_PATH, json={"publishRateInMsgs": 1})
+    attached = await client.post("/admin/v2/namespaces/public/default/resourcegroup/orders")
+    again = await client.put(GROUP_PATH, json={"publishRateInMsgs": 1})
+    detached = await client.delete("/admin/v2/namespaces/public/default/resourcegroup")
+
+    assert "Pulsar-Quota-Operation" not in again.headers
+    ids = [int(each.headers["Pulsar-Quota-Operation"]) for each in (changed, attached, detached)]
+    listed = (await client.get("/quota/v1/operations?group=orders")).json()
+    assert [each["id"] for each in listed][:3] == ids[::-1]
+    assert [each["text"] for each in listed] == [
+        "public/default detached",
+        "public/default attached",
+        "publishRateInMsgs 3,000 → 1",
+        "created: publishRateInMsgs 3,000",
+    ]
+    one = (await client.get(f"/quota/v1/operations/{ids[0]}")).json()
+    assert one["state"] == Stage.SUPERSEDED.value
+    assert (await client.get("/quota/v1/operations/99999")).status_code == 404
+
+
+async def test_a_store_that_takes_no_operation_does_not_stop_the_change(
+    client: httpx.AsyncClient, world: World, orders: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The change stands; only following it does not."""
+
+    async def refuse(_: object) -> None:
+        raise StoreUnreachable("no answer")
+
+    monkeypatch.setattr(world.operations, "open", refuse)
+    changed = await client.put(GROUP_PATH, json={"publishRateInMsgs": 1})
+
+    assert changed.status_code == 204
+    assert "Pulsar-Quota-Operation" not in changed.headers
+    assert (await world.store.read_group("orders")).group.limits.publish_messages == 1
+
+
+async def test_events_begin_after_the_last_one_that_is_known(world: World) -> None:
+    """The ring first, then what is new, each with its number."""
+    world.handle(MembersChanged(()))
+    for incarnation in (1, 2):
+        world.handle(MembersChanged((Member("b1", incarnation),)))
+    newest = world.watch.journal.notes()[-1].number
+    stream = _stream(world.watch, newest - 1, set())
+
+    assert (await anext(stream)).startswith("retry: ")
+    event = (await anext(stream)).splitlines()
+    assert event[:2] == [f"id: {newest}", "event: joined"]
+    assert json.loads(event[2].removeprefix("data: "))["text"] == "b1 joined again"
+    waiting = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0)
+    world.handle(MembersChanged(()))
+    assert "b1 left" in await waiting
+    await stream.aclose()
+
+
+async def test_a_reader_that_falls_behind_is_told_and_let_go(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits for it is bounded, and nobody else is held up."""
+    monkeypatch.setattr(events, "MAX_WAITING", 2)
+    readers: set[object] = set()
+    world.handle(MembersChanged(()))
+    stream = _stream(world.watch, -1, readers)
+    await anext(stream)
+    waiting = asyncio.ensure_future(anext(stream))
+    await asyncio.sleep(0)
+    for incarnation in range(1, 6):
+        world.handle(MembersChanged((Member("b1", incarnation),)))
+    rest = [await waiting, *[part async for part in stream]]
+
+    assert rest[-1].startswith("event: behind")
+    assert len(rest) <= 4
+    assert readers == set()
+
+
+async def test_readers_of_events_are_bounded(world: World) -> None:
+    """One more gets 503 and a reason."""
+    world.app.state.event_readers.update(range(events.MAX_READERS))
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(world.app), base_url="http://sidecar"
+    ) as client:
+        refused = await client.get("/quota/v1/events")
+
+    assert (refused.status_code, refused.json()["reason"][:10]) == (503, "64 readers")
+
+
+@pytest.mark.parametrize("path", ["/", "/dashboard/main.js", "/dashboard/plotly.min.js"])
+async def test_the_page_and_its_files_need_no_token_and_run_nothing_foreign(
+    world: World, path: str
+) -> None:
+    """The policy allows this address alone, and nothing that is written into the page."""
+    async with world.client() as client:
+        answer = await client.get(path)
+        again = await client.get(path, headers={"If-None-Match": answer.headers["ETag"]})
+
+    assert answer.status_code == 200
+    policy = answer.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert again.status_code == 304
+
+
+@pytest.mark.parametrize("name", ["..%2Fapp.py", "app.py", "nothing.js", "%2e%2e"])
+async def test_only_the_pages_own_files_are_served(client: httpx.AsyncClient, name: str) -> None:
+    """Nothing else of the host."""
+    assert (await client.get(f"/dashboard/{name}")).status_code == 404

@@ -1,0 +1,219 @@
+"""A cluster for the dashboard: one real sidecar on memory adapters, and peers that report to it.
+
+The sidecar is the product's own runner, core and admin API, served over HTTP. The peers exist as members
+and as the reports that they send; what they admit follows from their part of a group's limit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import uvicorn
+
+from admin_api.access import Access
+from admin_api.app import create_app
+from admin_api.backend import AdminBackend
+from coordinator.adapters.clock import MonotonicClock
+from coordinator.adapters.memory import (
+    MemoryBrokerAdmin,
+    MemoryBus,
+    MemoryEnsemble,
+    MemoryMembership,
+    MemoryTopic,
+)
+from coordinator.adapters.memory_ledgers import MemoryLedgers
+from coordinator.adapters.memory_operations import MemoryOperations
+from coordinator.adapters.memory_store import MemoryStore
+from coordinator.adapters.memory_topic_limits import MemoryTopicLimits
+from coordinator.core.model import (
+    Dimension,
+    GroupUsage,
+    Member,
+    MonitoringClass,
+    Rates,
+    ResourceGroup,
+    Traffic,
+    Usage,
+    UsageReport,
+)
+from coordinator.core.settings import CoreSettings
+from coordinator.core.state import CoordinatorState
+from coordinator.following import Following
+from coordinator.runner import Runner
+from coordinator.wire import reports
+from tests.admin_api.world import FixedGate
+from tests.runner.test_runner import RecordingGate
+
+PUBLISH = MonitoringClass.PUBLISH
+OWN = "broker-1"
+
+
+@dataclass
+class Peer:
+    """Another broker: what it wants of each group, per second; None is more than it gets."""
+
+    member: Member
+    wants: dict[str, int | None] = field(default_factory=dict)
+    sequence: int = 0
+
+
+class DashboardWorld:
+    """The sidecar, its peers, and the address of the page."""
+
+    def __init__(self, round_s: float = 0.2) -> None:
+        self.round_s = round_s
+        self.round_ns = round(round_s * 1_000_000_000)
+        self.store = MemoryStore()
+        self.ensemble = MemoryEnsemble()
+        self.topic = MemoryTopic()
+        self.gate = RecordingGate()
+        self.membership = MemoryMembership(self.ensemble)
+        self.broker = MemoryBrokerAdmin()
+        self.broker.tenants = {"acme", "public"}
+        self.broker.namespaces = {"acme/orders", "acme/bills", "public/default"}
+        self.bus = MemoryBus(self.topic, name=OWN)
+        self._own: tuple[str, ...] = ()
+        self._counted_ns = time.monotonic_ns()
+        self.peers: dict[str, Peer] = {}
+        self.url = ""
+        self.state = CoordinatorState(CoreSettings(broker=OWN, round_ns=self.round_ns))
+        self.runner = Runner(
+            self.state,
+            clock=MonotonicClock(),
+            store=self.store,
+            membership=self.membership,
+            bus=self.bus,
+            broker=self.broker,
+            api_address="127.0.0.1:8087",
+            drain_timeout_s=1.0,
+        )
+
+    async def limit(self, name: str, **limits: int) -> None:
+        """Create a group."""
+        await self.store.create_group(ResourceGroup(name, Rates(**limits)))
+
+    def join(self, broker: str, wants: Mapping[str, int | None]) -> None:
+        """A peer appears."""
+        self.peers[broker] = Peer(self.ensemble.register(broker, "127.0.0.1:9000"), dict(wants))
+
+    def leave(self, broker: str) -> None:
+        """A peer is gone."""
+        self.ensemble.unregister(self.peers.pop(broker).member)
+
+    def own_traffic(self, *groups: str) -> None:
+        """The own gate admits what it may, and holds producers of these groups all the time."""
+        self._own = groups
+        for name in groups:
+            self.runner.participants_changed(name, PUBLISH, 1)
+
+    async def _play(self) -> None:
+        while True:
+            for peer in list(self.peers.values()):
+                peer.sequence += 1
+                report = UsageReport(
+                    peer.member.broker,
+                    peer.member.incarnation,
+                    peer.sequence,
+                    self.round_ns,
+                    tuple(self._entry(peer, name) for name in peer.wants),
+                    complete=True,
+                )
+                self.topic.send(reports.encode(report))
+                await asyncio.sleep(0)
+            await asyncio.sleep(self.round_s)
+
+    def _entry(self, peer: Peer, name: str) -> GroupUsage:
+        """The peer holds what the law gives it, and admits of what it wants as much as it may."""
+        decision = self.state.decider.decisions.get((name, Dimension.PUBLISH_MESSAGES))
+        split = None if decision is None else decision.split
+        wants = peer.wants[name]
+        part = None if split is None else split.target_of(peer.member.broker)
+        held = wants is None or (part is not None and wants > part)
+        admitted = (part if held else wants) or 0
+        usage = Usage(
+            messages=round(admitted * self.round_s),
+            messages_throttled_permille=1000 if held else 0,
+            messages_demand=None if held else wants,
+            messages_limit=part,
+            participants=2,
+            topics=1,
+        )
+        return GroupUsage(name, 0, {PUBLISH: usage})
+
+    def _own_counts(self) -> tuple[Traffic, ...]:
+        now_ns = time.monotonic_ns()
+        elapsed_ns, self._counted_ns = now_ns - self._counted_ns, now_ns
+        return tuple(
+            Traffic(
+                name,
+                PUBLISH,
+                (self.gate.limits.get(name, Rates()).publish_messages or 0) * elapsed_ns // 10**9,
+                messages_held_ns=elapsed_ns,
+                participants=1,
+                topics=1,
+            )
+            for name in self._own
+        )
+
+    @asynccontextmanager
+    async def running(self, access: Access | None = None) -> AsyncIterator[DashboardWorld]:
+        """Serve the page until the block ends."""
+        self.gate.collect = self._own_counts  # type: ignore[method-assign]
+        following = Following(self.state, MonotonicClock(), MemoryOperations())
+        backend = AdminBackend(
+            store=self.store,
+            topic_limits=MemoryTopicLimits(self.store),
+            broker=self.broker,
+            views=self.runner,
+            watching=self.runner.watch,
+            following=following,
+            gate=FixedGate(),
+            bus=self.bus,
+            access=access or Access(),
+        )
+        config = uvicorn.Config(
+            create_app(backend), log_config=None, lifespan="off", timeout_graceful_shutdown=1
+        )
+        server = _Server(config)
+        listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        self.runner.start(self.gate, MemoryLedgers(self.store))
+        self.membership.connect()
+        tasks = [
+            asyncio.create_task(server.serve(sockets=[listening])),
+            asyncio.create_task(self._play()),
+            asyncio.create_task(following.run()),
+        ]
+        try:
+            await eventually(lambda: server.started and self.runner.health().ready, "ready")
+            yield self
+        finally:
+            server.should_exit = True
+            for task in tasks[1:]:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self.runner.close()
+            listening.close()
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave them to the tests."""
+        yield
+
+
+async def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 20.0) -> None:
+    """Wait until something holds."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            while not condition():
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise AssertionError(f"never happened: {what}") from None
