@@ -23,6 +23,7 @@ from typing import Final
 
 from coordinator.core.model import Rates
 from coordinator.gate.counters import TrafficCounter
+from coordinator.gate.lease import Lease
 from coordinator.gate.limiter import BURST_NS, Meter
 from coordinator.gate.throttle import ThrottleReason
 
@@ -88,7 +89,7 @@ class DispatchLimiter:
     """
 
     __slots__ = (
-        "_as_of_ns", "_burst_ns", "_bytes", "_messages", "_on_trial", "_window",
+        "_as_of_ns", "_burst_ns", "_bytes", "_lease", "_messages", "_on_trial", "_window",
         "contended", "counter", "idle_since_ns", "reason", "service_ns", "typical_entry",
     )  # fmt: skip
 
@@ -104,6 +105,7 @@ class DispatchLimiter:
         self._burst_ns = burst_ns
         self._messages = _Unit()
         self._bytes = _Unit()
+        self._lease: Lease | None = None
         #: Everything that was counted up to this moment is settled with the buckets.
         self._as_of_ns = 0
         self._window = 0
@@ -122,14 +124,19 @@ class DispatchLimiter:
         """Whether there is any limit."""
         return self._messages.meter.rate is not None or self._bytes.meter.rate is not None
 
-    def set_limits(self, limits: Rates, now_ns: int) -> None:
-        """Limit to these rates from now on; balances and promises are kept."""
+    def set_limits(self, limits: Rates, now_ns: int, lease: Lease | None = None) -> None:
+        """Limit to these rates from now on; balances and promises are kept.
+
+        When the lease is over, if there is one, no permit goes out.
+        """
         self._refresh(now_ns)
+        self._lease = lease
         for unit, rate, total in (
             (self._messages, limits.dispatch_messages, self.counter.messages),
             (self._bytes, limits.dispatch_bytes, self.counter.bytes),
         ):
             unit.meter.set_rate(rate, total + unit.promised, self._burst_ns, now_ns)
+        self._look_at_lease(now_ns)
 
     def admits(self, messages: int, size: int, now_ns: int) -> bool:
         """Whether permits for so many messages and bytes may go out now."""
@@ -206,6 +213,12 @@ class DispatchLimiter:
         ):
             unit.meter.settle(total + unit.promised, self._as_of_ns, now_ns)
         self._as_of_ns = now_ns
+        self._look_at_lease(now_ns)
+
+    def _look_at_lease(self, now_ns: int) -> None:
+        if self._lease is not None and self._lease.is_over(now_ns):
+            self._messages.meter.shut(self.counter.messages + self._messages.promised)
+            self._bytes.meter.shut(self.counter.bytes + self._bytes.promised)
 
     def _turn_window(self, window: int) -> None:
         units = (self._messages, self._bytes)

@@ -14,6 +14,7 @@ from coordinator.core.model import Attachments, Dimension, MonitoringClass, Rate
 from coordinator.core.topics import TopicName
 from coordinator.gate.counters import GateListener, TrafficCounter
 from coordinator.gate.dispatch import DispatchLimiter
+from coordinator.gate.lease import Lease
 from coordinator.gate.limiter import BURST_NS, PublishLimiter
 from coordinator.gate.subscribing import SubscribeRate
 from coordinator.gate.throttle import ThrottleReason
@@ -51,10 +52,10 @@ class Group:
                     counter.throttles,
                 )
 
-    def set_limits(self, limits: Rates, now_ns: int) -> None:
-        """Limit from now on."""
-        self.publish_limiter.set_limits(limits, now_ns)
-        self.dispatch_limiter.set_limits(limits, now_ns)
+    def set_limits(self, limits: Rates, now_ns: int, lease: Lease | None = None) -> None:
+        """Limit from now on, and let nothing pass when the lease is over, if there is one."""
+        self.publish_limiter.set_limits(limits, now_ns, lease)
+        self.dispatch_limiter.set_limits(limits, now_ns, lease)
 
 
 class _Nobody:
@@ -175,8 +176,10 @@ class GroupTable:
         self._listener = listener
         self._burst_ns = burst_ns
         self._groups: dict[str, Group] = {}
-        #: Names of groups that have limits.
+        #: Names of groups that have limits, and of those whose limits are leased.
         self._limited: set[str] = set()
+        self._leased: set[str] = set()
+        self._lease = Lease()
         self.attachments = Attachments()
         #: Limits beside those of resource groups; their traffic is not reported.
         self.scopes = Scopes(burst_ns)
@@ -189,11 +192,14 @@ class GroupTable:
             found = self._groups[name] = Group(name, self._listener, self._burst_ns)
         return found
 
-    def set_limits(self, name: str, limits: Rates, now_ns: int) -> Group:
-        """Limit a group from now on; return it."""
+    def set_limits(self, name: str, limits: Rates, now_ns: int, *, leased: bool = False) -> Group:
+        """Limit a group from now on, leased limits until the end of the lease; return it."""
         self._limited.add(name)
+        self._leased.discard(name)
+        if leased:
+            self._leased.add(name)
         group = self.group(name)
-        group.set_limits(limits, now_ns)
+        group.set_limits(limits, now_ns, self._lease if leased else None)
         return group
 
     def remove_limits(self, name: str, now_ns: int) -> Group:
@@ -201,6 +207,12 @@ class GroupTable:
         group = self.set_limits(name, Rates(), now_ns)
         self._limited.discard(name)
         return group
+
+    def hold_lease(self, until_ns: int, now_ns: int) -> tuple[Group, ...]:
+        """Leased limits hold until then; return the groups that may let something pass again."""
+        was_over = self._lease.is_over(now_ns)
+        self._lease.until_ns = until_ns
+        return tuple(map(self.group, sorted(self._leased))) if was_over else ()
 
     def resolve(self, topic: str, now_ns: int) -> tuple[Group, ...]:
         """What a topic counts against: its groups, narrowest first, then its own limit, the broker's."""

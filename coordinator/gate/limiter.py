@@ -16,7 +16,8 @@ moment when it was, so nothing is lost or gained by it. Where frames come singly
 with what was noted in the last millisecond: tokens only grow in number, so whom that admits may pass, and
 all that is gained by it is a burst that lasts that much longer.
 
-A new limit neither fills a bucket nor forgives a debt; a bucket that appears starts empty.
+A new limit neither fills a bucket nor forgives a debt; a bucket that appears starts empty. Of a leased
+limit nothing passes once the lease is over, whatever the buckets hold (lease.py).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Final
 from coordinator.core.model import NANOS_PER_SECOND, Rates
 from coordinator.core.token_bucket import TokenBucket
 from coordinator.gate.counters import TrafficCounter
+from coordinator.gate.lease import Lease
 from coordinator.gate.throttle import ThrottleReason
 
 BURST_NS: Final = 50_000_000
@@ -43,13 +45,14 @@ _UNLIMITED: Final = 1 << 63
 class Meter:
     """The bucket of one unit, and up to which total it allows the group to go."""
 
-    __slots__ = ("_bucket", "_given_back", "_settled", "ceiling", "enough")
+    __slots__ = ("_bucket", "_given_back", "_settled", "_shut", "ceiling", "enough")
 
     def __init__(self) -> None:
         self._bucket: TokenBucket | None = None
         #: How much of the group's total the bucket knows of, and how much of that was given back.
         self._settled = 0
         self._given_back = 0
+        self._shut = False
         #: The total that may be reached now.
         self.ceiling = _UNLIMITED
         #: The most tokens that a single message needs.
@@ -91,6 +94,13 @@ class Meter:
         self._settled = total + self._given_back
         # A rate of 0 lets nothing pass, not even what had been saved up before.
         self.ceiling = self._settled + balance if self._bucket.rate else total + min(balance, 0)
+        self._shut = False
+
+    def shut(self, total: int) -> None:
+        """Let nothing pass until it is settled again, if there is a limit; no token is lost by it."""
+        if self._bucket is not None:
+            self._shut = True
+            self.ceiling = min(self.ceiling, total)
 
     def span_ns(self, tokens: int) -> int:
         """How long so many tokens take to come; nobody waits for them without a rate, or at 0."""
@@ -102,7 +112,8 @@ class Meter:
         if self._bucket is None:
             return 0
         missing = min(tokens, self.enough) - self._given_back
-        return self._bucket.wait_ns(missing, now_ns) if self._bucket.rate else None
+        never = self._shut or not self._bucket.rate
+        return None if never else self._bucket.wait_ns(missing, now_ns)
 
 
 class PublishLimiter:
@@ -115,8 +126,8 @@ class PublishLimiter:
     """
 
     __slots__ = (
-        "_as_of_ns", "_burst_ns", "_bytes", "_messages", "contended", "counter", "idle_since_ns",
-        "reason", "service_ns",
+        "_as_of_ns", "_burst_ns", "_bytes", "_lease", "_messages", "contended", "counter",
+        "idle_since_ns", "reason", "service_ns",
     )  # fmt: skip
 
     def __init__(
@@ -131,6 +142,7 @@ class PublishLimiter:
         self._burst_ns = burst_ns
         self._messages = Meter()
         self._bytes = Meter()
+        self._lease: Lease | None = None
         #: The moment that the ceilings are for.
         self._as_of_ns = 0
         #: The admission queue keeps these: whether producers wait for this limiter, how far everybody was
@@ -139,12 +151,14 @@ class PublishLimiter:
         self.service_ns = 0
         self.idle_since_ns = 0
 
-    def set_limits(self, limits: Rates, now_ns: int) -> None:
-        """Limit to these rates from now on."""
+    def set_limits(self, limits: Rates, now_ns: int, lease: Lease | None = None) -> None:
+        """Limit to these rates from now on, and to nothing when the lease is over, if there is one."""
         self._refresh(now_ns)
+        self._lease = lease
         counter = self.counter
         self._messages.set_rate(limits.publish_messages, counter.messages, self._burst_ns, now_ns)
         self._bytes.set_rate(limits.publish_bytes, counter.bytes, self._burst_ns, now_ns)
+        self._look_at_lease(now_ns)
 
     def admits(self, messages: int, size: int, now_ns: int) -> bool:
         """Whether a message of so many messages and bytes may pass now."""
@@ -237,3 +251,9 @@ class PublishLimiter:
         self._messages.settle(self.counter.messages, self._as_of_ns, now_ns)
         self._bytes.settle(self.counter.bytes, self._as_of_ns, now_ns)
         self._as_of_ns = now_ns
+        self._look_at_lease(now_ns)
+
+    def _look_at_lease(self, now_ns: int) -> None:
+        if self._lease is not None and self._lease.is_over(now_ns):
+            self._messages.shut(self.counter.messages)
+            self._bytes.shut(self.counter.bytes)

@@ -154,10 +154,16 @@ class Gate:
         for connection in open_now:
             await connection.ended.wait()
 
-    def set_limits(self, group: str, limits: Rates) -> None:
-        """Enforce these limits for a group from now on."""
+    def set_limits(self, group: str, limits: Rates, *, leased: bool = False) -> None:
+        """Enforce these limits for a group from now on, leased ones until the end of the lease."""
         with self._serving_change(group) as now_ns:
-            self._groups.set_limits(group, limits, now_ns)
+            self._groups.set_limits(group, limits, now_ns, leased=leased)
+
+    def hold_lease(self, until_ns: int) -> None:
+        """Leased limits hold until then, by the gate's clock."""
+        now_ns = self.now_ns()
+        for group in self._groups.hold_lease(until_ns, now_ns):
+            self._serve(group, now_ns)
 
     def remove_limits(self, group: str) -> None:
         """Enforce no limits for a group any more; its traffic is counted while it is attached."""
