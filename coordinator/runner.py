@@ -33,11 +33,14 @@ from coordinator.core.events import (
     MembersChanged,
     MembershipJoined,
     ParticipantsChanged,
+    SessionConfirmed,
     TrafficCounted,
     UsageReportReceived,
 )
 from coordinator.core.instructions import (
+    ConfirmSession,
     DrainGate,
+    HoldLease,
     Instruction,
     JoinMembership,
     LeaveMembership,
@@ -319,15 +322,21 @@ class Runner:
         if self._state.lifecycle is Lifecycle.STOPPED:
             self.stopped.set()
 
-    def _carry_out(self, instruction: Instruction, now_ns: int) -> None:
+    def _carry_out(  # noqa: C901  # one row per instruction
+        self, instruction: Instruction, now_ns: int
+    ) -> None:
         assert self._gate is not None
         match instruction:
-            case SetLocalLimits(group, limits):
-                log.debug("limits set", group=group, limits=limits)
-                self._gate.set_limits(group, limits)
+            case SetLocalLimits(group, limits, leased):
+                log.debug("limits set", group=group, limits=limits, leased=leased)
+                self._gate.set_limits(group, limits, leased=leased)
                 self._record_limits(group, now_ns)
             case RemoveLocalLimits(group):
                 self._gate.remove_limits(group)
+            case HoldLease(until_ns):
+                self._gate.hold_lease(until_ns)
+            case ConfirmSession(asked_ns):
+                self.spawn(self._confirm_session(asked_ns))
             case PublishUsageReport(report):
                 payload = reports.encode(report)
                 if self._recorder is not None:
@@ -363,6 +372,15 @@ class Runner:
             return
         log.info("joined", incarnation=incarnation)
         self.post(MembershipJoined(incarnation))
+
+    async def _confirm_session(self, asked_ns: int) -> None:
+        try:
+            confirmation = await self._membership.confirm()
+        except PortError as error:  # the core goes on asking, and stops when its lease ends
+            log.info("session not confirmed", reason=str(error))
+            return
+        connected_ns, timeout_ns = confirmation.connected_ns, confirmation.timeout_ns
+        self.post(SessionConfirmed(asked_ns, connected_ns, timeout_ns))
 
     async def _change_ledger(self, record: LedgerRecord, *, remove: bool) -> None:
         assert self._ledgers is not None

@@ -15,9 +15,9 @@ import asyncio
 from collections.abc import Callable
 
 from coordinator.core.events import ConnectionState
-from coordinator.core.model import Member
+from coordinator.core.model import NANOS_PER_SECOND, Member
 from coordinator.core.topics import TopicName
-from coordinator.ports import BusHealth, StoreUnreachable
+from coordinator.ports import BusHealth, Clock, Confirmation, StoreUnreachable
 from coordinator.wire.documents import validate_name
 
 
@@ -81,10 +81,25 @@ class MemoryEnsemble:
 
 
 class MemoryMembership:
-    """`coordinator.ports.Membership` of one sidecar; not connected until `connect`."""
+    """`coordinator.ports.Membership` of one sidecar; not connected until `connect`.
 
-    def __init__(self, ensemble: MemoryEnsemble) -> None:
+    Args:
+        ensemble: the others'.
+        clock: the sidecar's.
+        session_timeout_s: what is granted; sessions end by hand all the same.
+    """
+
+    def __init__(
+        self,
+        ensemble: MemoryEnsemble,
+        clock: Clock | None = None,
+        *,
+        session_timeout_s: float = 4.0,
+    ) -> None:
         self._ensemble = ensemble
+        self._clock = clock or ManualClock()
+        self._timeout_ns = round(session_timeout_s * NANOS_PER_SECOND)
+        self._connected_ns = 0
         self._listeners: list[Callable[[ConnectionState], None]] = []
         #: LOST is also kazoo's word for "never connected".
         self._state = ConnectionState.LOST
@@ -92,6 +107,7 @@ class MemoryMembership:
 
     def connect(self) -> None:
         """The connection is up, for the first time or again."""
+        self._connected_ns = self._clock.now_ns()
         self._report(ConnectionState.CONNECTED)
 
     def suspend(self) -> None:
@@ -126,6 +142,11 @@ class MemoryMembership:
         self._check_connected()
         self._ensemble.unregister(self._registration)
         self._registration = None
+
+    async def confirm(self) -> Confirmation:
+        """Say of what the session is known; raises StoreUnreachable."""
+        self._check_connected()
+        return Confirmation(self._connected_ns, self._timeout_ns)
 
     def _check_connected(self) -> None:
         if self._state is not ConnectionState.CONNECTED:

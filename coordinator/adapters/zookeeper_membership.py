@@ -25,7 +25,7 @@ from coordinator.adapters.zookeeper_mirror import Node, ZooKeeperMirror
 from coordinator.adapters.zookeeper_session import ZooKeeperSession
 from coordinator.core.events import ConnectionState
 from coordinator.core.model import Member
-from coordinator.ports import StoreUnreachable
+from coordinator.ports import Confirmation, StoreUnreachable
 from coordinator.wire.documents import DocumentError, decode_member, encode_member, validate_name
 
 #: How often the registration may change under our hands while we join.
@@ -109,6 +109,10 @@ class ZooKeeperMembership:
             except NoNodeError:
                 _log.debug("registration_gone_already", path=path)
         self._own_path = None
+
+    async def confirm(self) -> Confirmation:
+        """Have a majority confirm the session; raises StoreUnreachable, Refused."""
+        return await self._session.confirm()
 
     async def _create_or_replace(self, path: str, document: bytes) -> int | None:
         """One try; returns the incarnation, or None when somebody changed the node meanwhile."""

@@ -11,7 +11,12 @@ Rules of this module, each of them learnt from kazoo 2.11's source or by measuri
 * **The back-off is bounded** (1 s; kazoo's own default is an hour).
 * **A dead client is replaced.** kazoo's connection thread ends for good on what it does not expect,
   such as a reply out of order, and says so only if it was connected before. A new client is needed:
-  a stopped one keeps its own "close" request queued and would end its next session with it.
+  a stopped one keeps its own "close" request queued and would end its next session with it. The new
+  one has a session of its own, so the old one is lost, and must not be confirmed by the new one.
+
+The session is *confirmed* by a transaction that checks a node and changes nothing: it needs a majority
+like any write, and wakes no watch. What that proves, with the moment at which the connection was asked
+for, is the core's to conclude (coordinator.core.lease).
 
 LOST is what a server says, so it takes a server; how long SUSPENDED may last before the others have
 dropped this sidecar is the core's to count (coordinator.core.trouble).
@@ -45,11 +50,13 @@ from kazoo.exceptions import (
     ThrottledOpError,
     ZookeeperError,
 )
+from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
 
+from coordinator.adapters.clock import MonotonicClock
 from coordinator.core.events import ConnectionState
-from coordinator.ports import Refused, StoreUnreachable
+from coordinator.ports import Clock, Confirmation, Refused, StoreUnreachable
 
 DEFAULT_ROOT = "/pulsar-quota"
 _RETRY_DELAY_S = 0.1
@@ -87,6 +94,7 @@ class ZooKeeperSession:
         session_timeout_s: how long after the last heartbeat ZooKeeper drops this sidecar; servers
             clamp it to 2..20 of their ticks.
         request_timeout_s: the deadline of one request, waiting for the connection included.
+        clock: the one that the core is told the time of.
 
     Raises:
         ValueError: the root is not an absolute path below ``/``.
@@ -99,6 +107,7 @@ class ZooKeeperSession:
         root: str = DEFAULT_ROOT,
         session_timeout_s: float = 4.0,
         request_timeout_s: float = 3.0,
+        clock: Clock | None = None,
     ) -> None:
         if not root.startswith("/") or root.endswith("/") or "//" in root:
             raise ValueError(f"root must look like {DEFAULT_ROOT}, got {root!r}")
@@ -106,6 +115,9 @@ class ZooKeeperSession:
         self._session_timeout_s = session_timeout_s
         self._request_timeout_s = request_timeout_s
         self._hosts = hosts
+        self._clock = clock or MonotonicClock()
+        #: Of the connection there is, or was last; set by kazoo's threads, before they say CONNECTED.
+        self._connection: Confirmation | None = None
         self._client = self._new_client()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._listeners: list[Callable[[ConnectionState], None]] = []
@@ -176,6 +188,26 @@ class ZooKeeperSession:
             ) from error
         except ZookeeperError as error:
             raise _translated(error) from error
+
+    async def confirm(self) -> Confirmation:
+        """Have a majority confirm the session; return what is known of the connection that did.
+
+        Raises:
+            StoreUnreachable: no answer in time, or none over the connection that was there before.
+            Refused: any other answer.
+        """
+        sent_over: Confirmation | None = None
+
+        def check(transaction: TransactionRequest) -> None:
+            nonlocal sent_over
+            sent_over = self._connection
+            transaction.check(self._root, -1)
+
+        with contextlib.suppress(NoNodeError):  # an answer like any other
+            await self.transact(check)
+        if sent_over is None or sent_over is not self._connection:
+            raise StoreUnreachable("the connection to ZooKeeper was lost meanwhile")
+        return sent_over
 
     async def transact(self, build: Callable[[TransactionRequest], None]) -> list[Any]:
         """Carry out several writes, all or none; return kazoo's result of each.
@@ -254,7 +286,25 @@ class ZooKeeperSession:
             command_retry=KazooRetry(max_tries=-1, deadline=self._request_timeout_s, **delays),
         )
         client.add_listener(self._on_kazoo_state)
+        self._note_connections(client)
         return client
+
+    def _note_connections(self, client: KazooClient) -> None:
+        """Have it noted when each connection was asked for, and what timeout was granted with it.
+
+        kazoo keeps neither, so this stands around the exchange of the first request and its answer.
+        """
+        connection = client._connection  # noqa: SLF001
+        exchange = connection._invoke  # noqa: SLF001
+
+        def invoke(timeout: float, request: Any, xid: int | None = None) -> Any:
+            asked_ns = self._clock.now_ns()
+            answer = exchange(timeout, request, xid)
+            if isinstance(request, Connect) and answer[0].time_out > 0:  # else the session is over
+                self._connection = Confirmation(asked_ns, answer[0].time_out * 1_000_000)
+            return answer
+
+        connection._invoke = invoke  # noqa: SLF001
 
     async def _replace_dead_client(self) -> None:
         while True:
@@ -263,6 +313,8 @@ class ZooKeeperSession:
             if self._client._connection.connection_stopped.is_set():  # noqa: SLF001
                 _log.error("zookeeper_client_died", hosts=self._hosts)
                 await asyncio.to_thread(_stop_client, self._client)
+                if self._state is not None:  # its session was the only one that there ever was
+                    self._apply_kazoo_state(KazooState.LOST)
                 self._client = self._new_client()
                 self._client.start_async()
 

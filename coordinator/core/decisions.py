@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from coordinator.core.allocation import Binding, Split, reserve_of
 from coordinator.core.escrow import gifts, in_dimension, limit_of, of_dimension
+from coordinator.core.lease import Lease
 from coordinator.core.ledgers import Ledgers
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension, Member, Rates, ResourceGroup
@@ -50,12 +51,17 @@ class _Facts:
 class Decider:
     """Decides the local limits of this broker."""
 
-    def __init__(self, settings: CoreSettings, ledgers: Ledgers, raises: Raises) -> None:
+    def __init__(
+        self, settings: CoreSettings, ledgers: Ledgers, lease: Lease, raises: Raises
+    ) -> None:
         self._settings = settings
         self._ledgers = ledgers
+        self._lease = lease
         self._raises = raises
         #: The local limits in force, by group.
         self.in_force: dict[str, Rates] = {}
+        #: The groups whose limits are this broker's only until the end of its lease.
+        self.leased: set[str] = set()
         #: The latest decision per group and dimension.
         self.decisions: dict[tuple[str, Dimension], Decision] = {}
         self._marked: set[str] = set()
@@ -72,6 +78,7 @@ class Decider:
     def forget(self, group: str) -> None:
         """The group is gone."""
         self.in_force.pop(group, None)
+        self.leased.discard(group)
         for dimension in Dimension:
             self.decisions.pop((group, dimension), None)
             self._raises.drop(group, dimension)
@@ -103,7 +110,11 @@ class Decider:
             self.decisions[group.name, dimension] = decision
             rates[dimension] = decision.local_limit
         self.in_force[group.name] = Rates.from_mapping(rates)
-        return self.in_force[group.name] != held
+        leased = group.overshoot_policy == STRICT and self._ledgers.holding(group.name) is not None
+        if leased is (group.name in self.leased):
+            return self.in_force[group.name] != held
+        self.leased ^= {group.name}
+        return True
 
     def _decide_dimension(
         self, group: ResourceGroup, dimension: Dimension, own: int | None, facts: _Facts
@@ -196,6 +207,8 @@ class Decider:
         if held is None:  # the group has just become strict: stay until its ledger is founded
             local = min(own or 0, limit)
             return Decision(local, Binding.GATE, facts.round, facts.now_ns)
+        if not self._lease.holds(facts.now_ns):
+            return Decision(0, Binding.DEGRADED, facts.round, facts.now_ns)
         broker = self._settings.broker
         if broker not in facts.members:
             local = limit_of(of_dimension(dimension, held), limit)

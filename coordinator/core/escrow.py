@@ -17,7 +17,7 @@ The *record* in the store says the bases; together they are TOTAL. It changes on
    it nothing and to take nothing more from it. So ``received`` and ``issued`` of it are final, and they
    are told to everybody, who then close it too.
 2. *Claim.* The heir (the lowest broker) waits for the closures of all dead accounts D from all members,
-   made under the present version of the record, and for the fence. What passed within D cancels, so
+   made under the present version of the record. What passed within D cancels, so
    what D held, grants under way included, is known exactly::
 
        estate = sum of bases of D + sum over members k of (issued[k -> D] - received[k <- D])
@@ -29,22 +29,25 @@ The *record* in the store says the bases; together they are TOTAL. It changes on
    changes. A claim needs closures of the present version from every member, so no member ever misses
    a version, and nothing is inherited twice.
 
-*Fence.* An account stops by itself, its limits at 0, when ZooKeeper has not answered it for the session
-timeout T after the connection was found broken. That is found within 2/3 T of the last contact, so it
-stops at most 5/3 T after it. ZooKeeper drops a session at the earliest T after the last contact, and the
-heir lets T more pass from when it learns of a death: 2 T. Who said farewell has stopped already and
-needs no fence. Assumed: all sidecars have the same T, clocks run equally fast to a sixth, views of the
-membership lag by less than T, and a process that is paused for longer than T lets nothing through
-between waking up and hearing that its session is over.
+*Death.* An account is dead when its registration is gone, and by then it has stopped: its limits are
+leased, nothing passes after the end of the lease, and that comes before ZooKeeper can drop the session
+(lease.py). The gate looks at the lease itself, so this holds for a process, too, that stood still for a
+while. Who said farewell has stopped before. Only a registration that another one of the same broker
+replaced says nothing of its former holder, which may be running still; then the heir waits for the
+*fence*: T, the longest that its lease can last. Assumed: all sidecars have the same T, clocks run equally
+fast to a twentieth, a view of the membership is what stood in ZooKeeper at some moment less than T ago,
+and a process that replaced another one does not leave before that one's lease is over.
 
 What is guaranteed: from when every sidecar knows that its group is strict and follows its record, the
 limits in force of all running sidecars, cut off or not, never add up to more than the group's limit;
 while a changed limit is not known to all, than the larger one. While a group becomes strict the
 guarantee is that of ``balanced``, since the founder starts from the limits that are announced.
 
-Prices: a dead broker's share comes back 2 T and a round after its last contact (T sooner after a
-farewell); while ZooKeeper is away for longer than T nothing passes; rounding to whole parts and rates
-leaves at most one per second and broker unused.
+Prices: a dead broker's share comes back a round after its session has ended, that is T and up to a tick
+after it was last heard of (T later if it was restarted before, at once after a farewell); when ZooKeeper
+is silent for a third of T nothing passes until it answers; a group that becomes strict later is founded
+when the heir has a lease, half of T after; rounding to whole parts and rates leaves at most one per
+second and broker unused.
 """
 
 from __future__ import annotations

@@ -42,6 +42,21 @@ class MembershipJoined:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionConfirmed:
+    """A majority of the store answered what ConfirmSession asked for.
+
+    Args:
+        asked_ns: that instruction's.
+        connected_ns: when the connection that carried the question and the answer was asked for.
+        timeout_ns: the session timeout that the store granted with it.
+    """
+
+    asked_ns: int
+    connected_ns: int
+    timeout_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class MembersChanged:
     """The membership as it is now, this sidecar included once it has joined."""
 
@@ -107,6 +122,7 @@ class DrainCompleted:
 
 Event = (
     ConnectionChanged
+    | SessionConfirmed
     | MembershipJoined
     | MembersChanged
     | GroupsChanged

@@ -14,10 +14,15 @@ from coordinator.core.model import LedgerRecord, Rates, UsageReport
 
 @dataclass(frozen=True, slots=True)
 class SetLocalLimits:
-    """Enforce these rates for a group at this broker from now on."""
+    """Enforce these rates for a group at this broker from now on.
+
+    ``leased`` limits hold until the end of the lease that HoldLease told last: whoever enforces them
+    lets nothing pass after it, however late it looks.
+    """
 
     group: str
     limits: Rates
+    leased: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,20 @@ class RemoveLocalLimits:
     """The group is gone: nothing of it is limited here any more."""
 
     group: str
+
+
+@dataclass(frozen=True, slots=True)
+class HoldLease:
+    """Leased limits hold until then, by the clock that the core is told the time of."""
+
+    until_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmSession:
+    """Have a majority of the store confirm the session; the outcome, if any, is SessionConfirmed."""
+
+    asked_ns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +88,8 @@ class DrainGate:
 Instruction = (
     SetLocalLimits
     | RemoveLocalLimits
+    | HoldLease
+    | ConfirmSession
     | PublishUsageReport
     | WriteLedger
     | RemoveLedger

@@ -6,6 +6,8 @@ escrow.py has the rules and why they are safe; this module knows the time, the m
   statement only if no newer statement of that account was taken.
 * An account is dead when it is missing from a view of the membership that shows a later registration,
   when it was seen and is missing now, or when a member says that it closed it and it is not seen here.
+* Whose registration is gone had stopped before (lease.py), and so had whoever said farewell. Only a
+  registration that was replaced says nothing of its former holder: then the fence, T, is waited for.
 * A statement is due at once when something in it changed, for ``farewell_rounds`` rounds after that,
   since reports get lost, and in every complete report.
 * What was given to somebody is not seen in what he announces for a while. For a round, or until he
@@ -49,7 +51,7 @@ class _Books:
 
     ledger: Ledger
     heard: dict[Account, _Heard] = field(default_factory=dict)
-    #: When the last account was closed that may still let something through.
+    #: Until when a closed account may still let something through.
     fence_ns: int = 0
     #: Receivers whose totals are told in every statement, and for how many rounds.
     fresh: dict[Account, int] = field(default_factory=dict)
@@ -270,7 +272,7 @@ class Ledgers:
                 continue
             books.fresh.pop(account, None)
             self._news(group)
-            if account not in self._released:
+            if account not in self._released and account.broker in self._members:
                 books.fence_ns = now_ns + self._settings.session_timeout_ns
 
     def _news(self, group: str) -> None:

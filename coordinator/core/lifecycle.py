@@ -45,7 +45,7 @@ class Trouble(Enum):
     """Why a sidecar is DEGRADED; several can hold at once."""
 
     ZOOKEEPER_SUSPENDED = "ZooKeeper does not answer; the session may still be alive"
-    ZOOKEEPER_LOST = "the ZooKeeper session is over: the others have taken this broker's share"
+    ZOOKEEPER_LOST = "the ZooKeeper session may be over, and the others have this broker's share"
     BUS_SILENT = "no usage report arrives from at least one member"
     BROKER_DOWN = "the own broker does not answer"
 

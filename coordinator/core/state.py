@@ -40,11 +40,14 @@ from coordinator.core.events import (
     MembersChanged,
     MembershipJoined,
     ParticipantsChanged,
+    SessionConfirmed,
     TrafficCounted,
     UsageReportReceived,
 )
 from coordinator.core.instructions import (
+    ConfirmSession,
     DrainGate,
+    HoldLease,
     Instruction,
     JoinMembership,
     LeaveMembership,
@@ -54,6 +57,7 @@ from coordinator.core.instructions import (
     SetLocalLimits,
     WriteLedger,
 )
+from coordinator.core.lease import Lease
 from coordinator.core.ledgers import Ledgers
 from coordinator.core.lifecycle import Lifecycle, Trigger, Trouble, next_state
 from coordinator.core.meters import Meters
@@ -87,9 +91,10 @@ class CoordinatorState:
         self.round = 0
         #: Reports not taken, by reason.
         self.reports_dropped: dict[Verdict, int] = {}
+        self.lease = Lease(settings)
         self.ledgers = Ledgers(settings)
         self._raises = Raises(settings)
-        self.decider = Decider(settings, self.ledgers, self._raises)
+        self.decider = Decider(settings, self.ledgers, self.lease, self._raises)
         self._reporter = Reporter(settings, self.ledgers, self._raises)
         self._round_started_ns: int | None = None
         self._counted_ns: int | None = None
@@ -114,6 +119,8 @@ class CoordinatorState:
             self._close_round(now_ns)
         instructions += self._follow_lifecycle(now_ns)
         limits = self._decide(now_ns)
+        if self.lease.ask(now_ns):
+            instructions.append(ConfirmSession(now_ns))
         return [*limits, *instructions, *self._write_ledgers(now_ns), *self._report(now_ns)]
 
     def limits(self) -> dict[str, Rates]:
@@ -167,7 +174,9 @@ class CoordinatorState:
 
     # Step 1: the event changes facts.
 
-    def _apply(self, event: Event, now_ns: int) -> list[Instruction]:  # noqa: C901  # one row per event
+    def _apply(  # noqa: C901, PLR0912  # one row per event
+        self, event: Event, now_ns: int
+    ) -> list[Instruction]:
         match event:
             case TrafficCounted():
                 self._handle_traffic_counted(event, now_ns)
@@ -187,6 +196,8 @@ class CoordinatorState:
                 return self._handle_membership_joined(event, now_ns)
             case ConnectionChanged():
                 self._handle_connection_changed(event, now_ns)
+            case SessionConfirmed():
+                return self._handle_session_confirmed(event, now_ns)
             case BrokerAvailabilityChanged():
                 return self._handle_broker_availability_changed(event)
             case DrainRequested():
@@ -266,6 +277,7 @@ class CoordinatorState:
             self._reporter.forget(name)
             instructions.append(RemoveLocalLimits(name))
         self.decider.mark(name for name, group in self.groups.items() if before.get(name) != group)
+        self.lease.need(needed=any(map(_needs_lease, event.groups)))
         return instructions
 
     def _handle_membership_joined(self, event: MembershipJoined, now_ns: int) -> list[Instruction]:
@@ -285,8 +297,18 @@ class CoordinatorState:
     def _handle_connection_changed(self, event: ConnectionChanged, now_ns: int) -> None:
         self._connected = event.state is ConnectionState.CONNECTED
         self.troubles.connection_changed(event.state, now_ns)
+        self.lease.connection_changed(event.state)
         if event.state is ConnectionState.LOST:
             self._unregister()
+
+    def _handle_session_confirmed(self, event: SessionConfirmed, now_ns: int) -> list[Instruction]:
+        held, before_ns = self.lease.holds(now_ns), self.lease.until_ns
+        self.lease.confirmed(event.asked_ns, event.connected_ns, event.timeout_ns, now_ns)
+        if self.lease.holds(now_ns) is not held:
+            self.decider.mark_all()
+        if self.lease.until_ns in (None, before_ns):
+            return []
+        return [HoldLease(self.lease.until_ns)]
 
     def _handle_broker_availability_changed(
         self, event: BrokerAvailabilityChanged
@@ -343,7 +365,7 @@ class CoordinatorState:
             return []
         before = self.lifecycle
         troubles = self.troubles.all()
-        self.troubles.look(now_ns, answering=self._answering)
+        self.troubles.look(now_ns, answering=self._answering, lease_over=self.lease.is_over(now_ns))
         if self.troubles.all() != troubles:
             self.decider.mark_all()  # a session that is over must not wait for the end of the round
         cut_off = self.troubles or self.incarnation is None
@@ -385,13 +407,18 @@ class CoordinatorState:
                 for key, _ in self.meters:
                     if key[0] == name:
                         self._reporter.require(key)
-        return [SetLocalLimits(name, self.decider.in_force[name]) for name in changed]
+        return [
+            SetLocalLimits(name, self.decider.in_force[name], leased=name in self.decider.leased)
+            for name in changed
+        ]
 
     def _write_ledgers(self, now_ns: int) -> list[Instruction]:
         trusted = self.lifecycle in (Lifecycle.ACTIVE, Lifecycle.DEGRADED)
         if not trusted or self._is_cut_off() or self.groups is None:
             return []
-        records = self.ledgers.writes(self.groups, self.usage, now_ns)
+        records = []
+        if self.lease.holds(now_ns):  # a founder without one would put limits at 0
+            records = self.ledgers.writes(self.groups, self.usage, now_ns)
         leftovers = self.ledgers.leftovers(self.groups)
         return [*map(WriteLedger, records), *map(RemoveLedger, leftovers)]
 
@@ -440,6 +467,11 @@ class CoordinatorState:
             if peer != own
             and concerns(key, peer, own, self.usage, groups, self.members, self.settings)
         }
+
+
+def _needs_lease(group: ResourceGroup) -> bool:
+    """Whether a group's limit must be given up before anybody else can have it."""
+    return group.overshoot_policy == STRICT or group.partition_policy != "hold"
 
 
 def _moved_much(before: Rates | None, after: Rates, settings: CoreSettings) -> bool:

@@ -5,14 +5,16 @@ bus silent              hold the last limits, raise nothing; after ``hold`` lowe
                         C/N; after a second ``hold``, when every other sidecar in the same trouble
                         has lowered itself, raise to C/N as well
 ZooKeeper suspended     hold, raise nothing: the session may still be alive
-ZooKeeper lost          the others have taken this broker's share: the group's ``partitionPolicy``
+ZooKeeper lost          the others may have taken this broker's share: the group's ``partitionPolicy``
                         says what to do: ``hold`` keeps the limit (traffic first), ``safe`` keeps at
                         most C/N, ``stop`` lets nothing pass (the limit first)
 own broker down         there is no traffic; this sidecar leaves the membership and its share is free
 ======================  ==========================================================================
 
 kazoo says LOST only after it has reconnected, so a sidecar that stays cut off would never hear it:
-SUSPENDED for longer than the session timeout counts as lost, by the core's own timer.
+SUSPENDED for longer than the session timeout counts as lost, by the core's own timer. kazoo is late with
+SUSPENDED too. That is good enough to hold a limit, and not to keep one: while any group is strict, or has
+another ``partitionPolicy`` than ``hold``, there is a lease (lease.py), and its end counts as lost.
 """
 
 from __future__ import annotations
@@ -63,12 +65,15 @@ class Troubles:
             for broker, member in members.items()
         }
 
-    def look(self, now_ns: int, *, answering: bool) -> None:
+    def look(self, now_ns: int, *, answering: bool, lease_over: bool) -> None:
         """Bring the troubles with ZooKeeper and the own broker up to date."""
         disconnected = self._connection is not ConnectionState.CONNECTED
-        lost = disconnected and (
-            self._connection is ConnectionState.LOST
-            or now_ns - self._suspended_ns >= self._settings.session_timeout_ns
+        lost = lease_over or (
+            disconnected
+            and (
+                self._connection is ConnectionState.LOST
+                or now_ns - self._suspended_ns >= self._settings.session_timeout_ns
+            )
         )
         self._set(Trouble.ZOOKEEPER_SUSPENDED, now_ns, holds=disconnected and not lost)
         self._set(Trouble.ZOOKEEPER_LOST, now_ns, holds=lost)

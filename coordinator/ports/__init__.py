@@ -24,7 +24,7 @@ from coordinator.ports.errors import (
 )
 from coordinator.ports.gate import TrafficGate
 from coordinator.ports.ledgers import LedgerStore
-from coordinator.ports.membership import Membership
+from coordinator.ports.membership import Confirmation, Membership
 from coordinator.ports.operations import OPERATIONS_LENGTH, OperationStore, RecordedOperation
 from coordinator.ports.recorder import Recorder, RecorderHealth
 from coordinator.ports.store import ANYTHING, Anything, Catalogue, GroupStore, Versioned
@@ -44,6 +44,7 @@ __all__ = [
     "BusHealth",
     "Catalogue",
     "Clock",
+    "Confirmation",
     "GroupStore",
     "InUse",
     "LedgerStore",

@@ -13,8 +13,15 @@ class TrafficGate(Protocol):
     It tells of participants that appear or leave through the listener it was built with.
     """
 
-    def set_limits(self, group: str, limits: Rates) -> None:
-        """Enforce these local limits from now on; balances are kept."""
+    def set_limits(self, group: str, limits: Rates, *, leased: bool = False) -> None:
+        """Enforce these local limits from now on; balances are kept.
+
+        Of leased ones nothing passes any more when the lease is over.
+        """
+        ...
+
+    def hold_lease(self, until_ns: int) -> None:
+        """Leased limits hold until then; there is no lease before the first call."""
         ...
 
     def remove_limits(self, group: str) -> None:

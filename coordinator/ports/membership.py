@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from coordinator.core.events import ConnectionState
 from coordinator.core.model import Member
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """What a confirmed session is known to be.
+
+    Args:
+        connected_ns: when the connection that carried question and answer was asked for.
+        timeout_ns: the session timeout that the store granted with that connection.
+    """
+
+    connected_ns: int
+    timeout_ns: int
 
 
 class Membership(Protocol):
@@ -33,4 +47,12 @@ class Membership(Protocol):
 
     async def leave(self) -> None:
         """Deregister at once; not registered is fine. Raises StoreUnreachable."""
+        ...
+
+    async def confirm(self) -> Confirmation:
+        """Have a majority of the store confirm the session; what follows from it: core/lease.py.
+
+        Raises:
+            StoreUnreachable: the store did not answer, or not over the connection that asked.
+        """
         ...

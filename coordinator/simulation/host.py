@@ -21,7 +21,9 @@ from coordinator.core.events import (
     TrafficCounted,
 )
 from coordinator.core.instructions import (
+    ConfirmSession,
     DrainGate,
+    HoldLease,
     Instruction,
     JoinMembership,
     LeaveMembership,
@@ -115,7 +117,11 @@ class Host:
         self._paused = False
         self._inbox: deque[Event] = deque()
         self._counted_ns = self.now_ns
-        self.session = zookeeper.open(self.name, self.receive)
+        #: The groups whose limits are leased, until when, and whether that is over: the gate's own look.
+        self._leased: set[str] = set()
+        self._lease_until_ns = self.now_ns
+        self._lease_over = True
+        self.session = zookeeper.open(self.name, self.receive, lambda: self.now_ns)
         schedule.after(
             _BROKER_CHECK_NS, lambda: self.receive(BrokerAvailabilityChanged(answering=True))
         )
@@ -133,6 +139,8 @@ class Host:
 
     def limit_of(self, group: str, dimension: Dimension = Dimension.PUBLISH_MESSAGES) -> int:
         """What is in force for a group, per second; 0 before anything is, and without a limit."""
+        if self._is_shut(group):
+            return 0
         limiter = self._limiters.get((group, dimension.monitoring_class))
         return (limiter.rate_of(dimension.unit) or 0) if limiter is not None else 0
 
@@ -140,6 +148,7 @@ class Host:
         """Move the clock forward at once, as a resumed virtual machine's does."""
         assert by_ns >= 0, "a monotonic clock never goes back"
         self._clock_ns += by_ns
+        self._look_at_lease()
 
     def crash(self) -> None:
         """Be gone without a word; ZooKeeper notices by the session's timeout."""
@@ -210,7 +219,9 @@ class Host:
             self.receive(ParticipantsChanged(*key, int(connected)))
         limiter = self._limiters.get(key)
         size = load.source.message_bytes
-        admitted = limiter.admit(load.waiting, size, now_ns) if limiter is not None else 0
+        admitted = 0
+        if limiter is not None and not self._is_shut(key[0]):
+            admitted = limiter.admit(load.waiting, size, now_ns)
         load.waiting -= admitted
         self._world.passed(self, key, load, admitted)
         if not connected and not admitted:
@@ -229,12 +240,20 @@ class Host:
             topics=load.source.topics if connected else 0,
         )
 
-    def _carry_out(self, instruction: Instruction) -> None:
+    def _carry_out(  # noqa: C901  # one row per instruction
+        self, instruction: Instruction
+    ) -> None:
         match instruction:
-            case SetLocalLimits(group, limits):
-                self._limit(group, limits)
+            case SetLocalLimits(group, limits, leased):
+                self._limit(group, limits, leased=leased)
             case RemoveLocalLimits(group):
                 self._remove(group)
+            case HoldLease(until_ns):
+                self._lease_until_ns = until_ns
+                self._look_at_lease()
+                self._schedule.at(until_ns - self._clock_ns, self._look_at_lease)
+            case ConfirmSession(asked_ns):
+                self._zookeeper.confirm(self.session, asked_ns)
             case PublishUsageReport(report):
                 self._world.publish(self, self.distort(report) if self.distort else report)
             case JoinMembership():
@@ -250,13 +269,30 @@ class Host:
             case _:
                 assert_never(instruction)
 
-    def _limit(self, group: str, limits: Rates) -> None:
+    def _limit(self, group: str, limits: Rates, *, leased: bool) -> None:
+        before = {dimension: self.limit_of(group, dimension) for dimension in Dimension}
+        self._leased.discard(group)
+        if leased:
+            self._leased.add(group)
         for dimension in Dimension:
-            before = self.limit_of(group, dimension)
             key = (group, dimension.monitoring_class)
             limiter = self._limiters.setdefault(key, Limiter())
             limiter.set_rate(dimension.unit, limits.of(dimension), self.now_ns)
-            self._tell_limit(group, dimension, before)
+            self._tell_limit(group, dimension, before[dimension])
+
+    def _is_shut(self, group: str) -> bool:
+        return self._lease_over and group in self._leased
+
+    def _look_at_lease(self) -> None:
+        """What the gate does whenever a message comes: also while the process around it stood still."""
+        over = self.now_ns >= self._lease_until_ns
+        if over is self._lease_over:
+            return
+        leased = [(group, dimension) for group in sorted(self._leased) for dimension in Dimension]
+        before = {key: self.limit_of(*key) for key in leased}
+        self._lease_over = over
+        for key in leased:
+            self._tell_limit(*key, before[key])
 
     def _remove(self, group: str) -> None:
         for monitoring_class in MonitoringClass:

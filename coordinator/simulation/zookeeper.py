@@ -1,8 +1,11 @@
 """ZooKeeper as its clients see it: sessions, ephemeral membership, watched group definitions, a quorum.
 
-* A session lives as long as its client is heard from. Cut off for ``session_timeout_ns`` it ends: its
-  ephemeral node goes and the others are told. The client itself hears LOST only once it is back, as with
-  kazoo; until then it knows SUSPENDED and its own clock.
+* A session ends ``session_timeout_ns`` after the leader last heard of it: its ephemeral node goes and the
+  others are told. The client itself hears LOST only once it is back, as with kazoo; until then it knows
+  SUSPENDED, told late, and its own clock.
+* The leader hears of a session when it is connected, and else when it pings the follower, twice a tick of
+  half the timeout. A cut takes with it whom the follower has not told of: sessions end as early as they
+  ever may. A real ensemble also rounds up to the next tick.
 * Without a quorum nobody is connected and no session ends: the leader that comes next grants every
   session its whole timeout again.
 * An incarnation is the czxid of the ephemeral node: one counter for the whole ensemble, it only grows.
@@ -13,6 +16,7 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,12 +29,18 @@ from coordinator.core.events import (
     LedgersChanged,
     MembersChanged,
     MembershipJoined,
+    SessionConfirmed,
 )
 from coordinator.core.model import LedgerRecord, Member, ResourceGroup
 from coordinator.simulation.schedule import Schedule
 
 _LATENCY_NS = (1_000_000, 5_000_000)
 """A watch, a read, a write: 1 to 5 ms each."""
+
+_LEADER_PINGS_PER_TIMEOUT = 4
+_CLIENT_PINGS_PER_TIMEOUT = 3
+_NOTICED_WITHIN = 2 / 3
+_REMEMBERED = 16
 
 
 @dataclass(slots=True)
@@ -39,7 +49,14 @@ class Session:
 
     broker: str
     tell: Callable[[Event], None]
+    #: The client's.
+    clock: Callable[[], int]
     reachable: bool = True
+    #: When the connection was made, by the client's clock and by the true time.
+    connected_ns: int = 0
+    opened_ns: int = 0
+    #: When its follower received its latest requests.
+    received_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     #: The server has dropped it; the client does not know until it is back.
     expired: bool = False
     #: The process ended; nobody is there to be told anything.
@@ -62,15 +79,18 @@ class ZooKeeper:
         self._ledgers: dict[str, LedgerRecord] = {}
         self._zxid = 0
         self._quorum = True
+        self._leader_ping_ns = session_timeout_ns // _LEADER_PINGS_PER_TIMEOUT
+        self._leader_phase_ns = rng.randrange(self._leader_ping_ns)
 
     @property
     def members(self) -> tuple[Member, ...]:
         """Who is registered, sorted by broker."""
         return tuple(member for _, member in sorted(self._members.items()))
 
-    def open(self, broker: str, tell: Callable[[Event], None]) -> Session:
+    def open(self, broker: str, tell: Callable[[Event], None], clock: Callable[[], int]) -> Session:
         """Start a session for a sidecar; it is told everything as soon as it is connected."""
-        session = Session(broker, tell, reachable=self._quorum)
+        session = Session(broker, tell, clock, reachable=self._quorum)
+        self._connect(session)
         self._sessions.append(session)
         if session.reachable:
             self._welcome(session)
@@ -79,6 +99,10 @@ class ZooKeeper:
     def join(self, session: Session) -> None:
         """Register the sidecar under a new incarnation; nothing comes of it while it is cut off."""
         self._later(partial(self._register, session))
+
+    def confirm(self, session: Session, asked_ns: int) -> None:
+        """A write that changes nothing; answered only over the connection that carried it."""
+        self._later(partial(self._confirm, session, asked_ns))
 
     def leave(self, session: Session) -> None:
         """Take the registration back, in its turn after a join that is under way."""
@@ -95,20 +119,15 @@ class ZooKeeper:
         self._end(session)
 
     def cut(self, session: Session) -> None:
-        """Nothing passes between this client and the ensemble any more."""
-        if not session.reachable:
-            return
-        session.reachable = False
-        session.cuts += 1
-        self._tell(session, ConnectionChanged(ConnectionState.SUSPENDED))
-        self._count_down(session)
+        """Nothing passes between this client and the ensemble any more; the client notices it late."""
+        notice_ns = self._rng.randrange(round(self._session_timeout_ns * _NOTICED_WITHIN))
+        self._cut(session, notice_ns)
 
     def restore(self, session: Session) -> None:
         """The client is back; if that took too long it hears that its session is over."""
         if session.reachable or session.abandoned or not self._quorum:
             return
-        session.reachable = True
-        session.cuts += 1
+        self._connect(session)
         if session.expired:
             session.expired = False
             self._tell(session, ConnectionChanged(ConnectionState.LOST))
@@ -118,14 +137,14 @@ class ZooKeeper:
         """The ensemble answers nobody; no session ends meanwhile."""
         self._quorum = False
         for session in list(self._sessions):
-            self.cut(session)
+            self._cut(session, notice_ns=0)
 
     def regain_quorum(self) -> None:
         """The ensemble answers again; sessions that nobody claims have their whole timeout left."""
         self._quorum = True
         for session in list(self._sessions):
             if session.abandoned:
-                self._count_down(session)
+                self._count_down(session, self._session_timeout_ns)
             else:
                 self.restore(session)
 
@@ -160,6 +179,16 @@ class ZooKeeper:
         if session.reachable and known is not None and known.version == record.version:
             del self._ledgers[record.group]
             self._notify(self._read_ledgers)
+
+    def _confirm(self, session: Session, asked_ns: int) -> None:
+        if session.reachable:
+            session.received_ns.append(self._schedule.now_ns)
+            event = SessionConfirmed(asked_ns, session.connected_ns, self._session_timeout_ns)
+            self._later(partial(self._answer, session, session.cuts, event))
+
+    def _answer(self, session: Session, cuts: int, event: Event) -> None:
+        if session.cuts == cuts:
+            self._tell(session, event)
 
     def _read_ledgers(self) -> Event:
         return LedgersChanged(tuple(record for _, record in sorted(self._ledgers.items())))
@@ -197,10 +226,39 @@ class ZooKeeper:
             self._sessions.remove(session)
         self._drop_member(session)
 
-    def _count_down(self, session: Session) -> None:
-        self._schedule.after(
-            self._session_timeout_ns, partial(self._time_out, session, session.cuts)
-        )
+    def _connect(self, session: Session) -> None:
+        session.reachable = self._quorum
+        session.cuts += 1
+        session.connected_ns = session.clock()
+        session.opened_ns = self._schedule.now_ns
+        session.received_ns.clear()
+
+    def _cut(self, session: Session, notice_ns: int) -> None:
+        if not session.reachable:
+            return
+        session.reachable = False
+        session.cuts += 1
+        silent_ns = self._schedule.now_ns - self._heard_ns(session)
+        self._count_down(session, self._session_timeout_ns - silent_ns)
+        self._schedule.after(notice_ns, partial(self._notice, session, session.cuts))
+
+    def _notice(self, session: Session, cuts: int) -> None:
+        if session.cuts == cuts:
+            self._tell(session, ConnectionChanged(ConnectionState.SUSPENDED))
+
+    def _heard_ns(self, session: Session) -> int:
+        """When the leader last heard of a connected session: at a ping after its last word then."""
+        now_ns, period_ns = self._schedule.now_ns, self._leader_ping_ns
+        ping_ns = now_ns - (now_ns - self._leader_phase_ns) % period_ns
+        # The client pings as well; requests make that less necessary, so this is a little more often.
+        client_ping_ns = self._session_timeout_ns // _CLIENT_PINGS_PER_TIMEOUT
+        own_ns = ping_ns - (ping_ns - session.opened_ns) % client_ping_ns
+        received_ns = max(own_ns, *(at for at in session.received_ns if at <= ping_ns), 0)
+        told_ns = received_ns + (self._leader_phase_ns - received_ns) % period_ns
+        return max(session.opened_ns, min(told_ns, ping_ns))
+
+    def _count_down(self, session: Session, left_ns: int) -> None:
+        self._schedule.after(max(0, left_ns), partial(self._time_out, session, session.cuts))
 
     def _time_out(self, session: Session, cuts: int) -> None:
         if self._quorum and not session.reachable and session.cuts == cuts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from itertools import pairwise
 import pytest
 from kazoo.client import KazooClient
 
+from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.memory import MemoryEnsemble, MemoryMembership
 from coordinator.adapters.zookeeper_membership import ZooKeeperMembership
 from coordinator.adapters.zookeeper_session import ZooKeeperSession
@@ -60,7 +62,7 @@ async def open_sidecar(request: pytest.FixtureRequest) -> AsyncIterator[OpenSide
 
 
 def _in_memory(ensemble: MemoryEnsemble) -> Sidecar:
-    membership = MemoryMembership(ensemble)
+    membership = MemoryMembership(ensemble, MonotonicClock())
     heard: Heard[ConnectionState] = Heard()
     membership.watch_connection(heard)
     membership.connect()
@@ -220,6 +222,19 @@ async def test_the_end_of_a_session_ends_the_registration_and_nothing_renews_it(
     assert [len(m) for m in heard.values] == [0, 1, 0, 1]
 
 
+async def test_a_confirmed_session_is_known_by_its_connection(open_sidecar: OpenSidecar) -> None:
+    """Since when the connection was asked for, and for how long the session lives without a word."""
+    asked_ns = time.monotonic_ns()
+    sidecar = await open_sidecar()
+    before = await sidecar.membership.confirm()
+    assert await sidecar.membership.confirm() == before
+    assert asked_ns <= before.connected_ns <= time.monotonic_ns()
+    assert before.timeout_ns == 4_000_000_000
+    await sidecar.expire()
+    after = await sidecar.membership.confirm()
+    assert after.connected_ns > before.connected_ns
+
+
 async def test_states_are_reported_when_they_change_only(open_sidecar: OpenSidecar) -> None:
     """The same state is never reported twice in a row."""
     sidecar = await open_sidecar()
@@ -247,3 +262,5 @@ async def test_joining_while_not_connected_says_unreachable() -> None:
         make_unreachable()
         with pytest.raises(StoreUnreachable):
             await membership.join("broker-1", "")
+        with pytest.raises(StoreUnreachable):
+            await membership.confirm()

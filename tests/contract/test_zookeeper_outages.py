@@ -111,6 +111,7 @@ async def test_requests_to_a_frozen_zookeeper_are_unreachable_in_time(
             lambda: sidecar.store.detach_namespace("acme", "orders"),
             lambda: sidecar.membership.join("broker-1", ""),
             sidecar.membership.leave,
+            sidecar.membership.confirm,
         ]
         for call in calls:
             before_s = time.monotonic()

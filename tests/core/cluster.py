@@ -21,10 +21,12 @@ from coordinator.core.events import (
     MembersChanged,
     MembershipJoined,
     ParticipantsChanged,
+    SessionConfirmed,
     TrafficCounted,
     UsageReportReceived,
 )
 from coordinator.core.instructions import (
+    ConfirmSession,
     Instruction,
     JoinMembership,
     LeaveMembership,
@@ -68,6 +70,8 @@ class Cluster:
     complete_report_rounds: int = 300
     #: The configuration version of the definition.
     version: int = 0
+    #: Brokers that ZooKeeper does not answer, whatever their connection says.
+    unconfirmed: set[str] = field(default_factory=set)
     #: Brokers whose bus is cut.
     deaf: set[str] = field(default_factory=set)
     #: Whether a report gets lost on its way to one receiver.
@@ -78,6 +82,8 @@ class Cluster:
     ledger: LedgerRecord | None = None
     #: How often the ledger was written.
     ledger_writes: int = 0
+    #: When each sidecar's connection to ZooKeeper was made.
+    connected_ns: dict[str, int] = field(default_factory=dict)
     _incarnations: int = 0
     #: Messages that began in a step and end in a later one, in billionths.
     _carried_ns: dict[str, int] = field(default_factory=dict)
@@ -163,6 +169,8 @@ class Cluster:
 
     def send(self, broker: str, event: Event) -> None:
         """Give one core an event and carry out what it says."""
+        if event == ConnectionChanged(ConnectionState.CONNECTED):
+            self.connected_ns[broker] = self.now_ns
         self._carry_out(broker, self.states[broker].handle(event, self.now_ns))
 
     def tell_members(self) -> None:
@@ -223,6 +231,10 @@ class Cluster:
                     self._members[broker] = Member(broker, self._incarnations)
                     self.send(broker, MembershipJoined(self._incarnations))
                     self.tell_members()
+                case ConfirmSession(asked_ns) if broker not in self.unconfirmed:
+                    timeout_ns = self.states[broker].settings.session_timeout_ns
+                    connected_ns = self.connected_ns[broker]
+                    self.send(broker, SessionConfirmed(asked_ns, connected_ns, timeout_ns))
                 case WriteLedger(record):
                     self.write_ledger(record)
                 case LeaveMembership():

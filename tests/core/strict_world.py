@@ -1,10 +1,12 @@
 """A hostile world for real cores under the policy strict: what can go wrong with bus, store and process.
 
 The bus keeps every report and delivers, drops, repeats and reorders them as it is told. ZooKeeper keeps
-its promises and nothing more: a session ends no earlier than its timeout after the last contact, a
-client notices a broken connection within two thirds of it, views arrive late, and writes are
-compare-and-set. Sidecars crash, restart under new registrations, and are cut off. After every event
-that a sidecar handles, all limits in force are added up.
+its promises and nothing more: a session ends the timeout after its leader last heard of it, the leader
+hears of it when it pings the follower, and what was not told by then is lost when the connection breaks;
+a client notices that within two thirds of the timeout, answers and views arrive late, and writes are
+compare-and-set. Sidecars crash, restart under new registrations, stand still, and are cut off. After
+every event that a sidecar handles, all limits in force are added up; leased ones end with the lease, as
+the gate sees to it.
 """
 
 from __future__ import annotations
@@ -21,14 +23,18 @@ from coordinator.core.events import (
     MembersChanged,
     MembershipJoined,
     ParticipantsChanged,
+    SessionConfirmed,
     TrafficCounted,
     UsageReportReceived,
 )
 from coordinator.core.instructions import (
+    ConfirmSession,
+    HoldLease,
     Instruction,
     JoinMembership,
     LeaveMembership,
     PublishUsageReport,
+    SetLocalLimits,
     WriteLedger,
 )
 from coordinator.core.model import (
@@ -48,7 +54,12 @@ STEP_NS = 100_000_000
 TIMEOUT_NS = CoreSettings("any").session_timeout_ns
 #: The latest that a client notices a broken connection.
 NOTICE_NS = TIMEOUT_NS * 2 // 3
+#: kazoo's own pings, and how often the leader pings its followers: twice a tick of half the timeout.
+CLIENT_PING_NS = TIMEOUT_NS // 3
+LEADER_PING_NS = TIMEOUT_NS // 4
 MAX_UNDER_WAY = 300
+#: How a process is called whose registration another process of the same broker took over.
+FORMER = "former "
 
 
 @dataclass
@@ -61,6 +72,21 @@ class Process:
     #: Since when ZooKeeper is out of reach; None while it is not.
     cut_off_ns: int | None = None
     noticed: bool = False
+    #: When the connection was made, or made again.
+    connected_ns: int = 0
+    #: When its follower last received something of it, and when the leader heard of it.
+    received_ns: int = 0
+    heard_ns: int = 0
+    pinged_ns: int = 0
+    #: Confirmations that were asked for and have not arrived, and answers that have not.
+    questions: list[int] = field(default_factory=list)
+    answers: list[SessionConfirmed] = field(default_factory=list)
+    #: Until when answers do not arrive, and until when the process stands still.
+    deaf_until_ns: int = 0
+    paused_until_ns: int = 0
+    #: What the gate goes by.
+    leased: bool = False
+    lease_until_ns: int = 0
     #: Changes of the store that this process has not seen yet.
     unseen: list[Event] = field(default_factory=list)
 
@@ -86,7 +112,8 @@ class StrictWorld:
     def start(self, broker: str, demand: int) -> None:
         """A new process beside a broker; nothing is left of an earlier one."""
         state = CoordinatorState(CoreSettings(broker))
-        self.processes[broker] = Process(state, demand)
+        self.processes[broker] = process = Process(state, demand)
+        self._connect(process)
         self.known_limits[broker] = self.limit
         for event in (
             ConnectionChanged(ConnectionState.CONNECTED),
@@ -97,29 +124,49 @@ class StrictWorld:
         ):
             self._handle(broker, event)
 
+    def usurp(self, broker: str, demand: int) -> None:
+        """A second process of the same broker registers; the first, cut off, knows nothing of it."""
+        former = FORMER + broker
+        self.cut_off(broker)
+        self.processes[former] = self.processes.pop(broker)
+        self.known_limits[former] = self.known_limits.pop(broker)
+        self.start(broker, demand)
+
     def crash(self, broker: str) -> None:
         """The process is gone; its session lives on for a while."""
         process = self.processes.pop(broker)
         self.known_limits.pop(broker)
         if process.registration in self.members.values():
             assert process.registration is not None
-            since_ns = self.now_ns if process.cut_off_ns is None else process.cut_off_ns
-            self.expires_ns[process.registration] = since_ns + TIMEOUT_NS
+            self.expires_ns[process.registration] = process.heard_ns + TIMEOUT_NS
 
     def cut_off(self, broker: str) -> None:
         """A process loses ZooKeeper; it will notice late."""
         process = self.processes[broker]
         if process.cut_off_ns is None:
             process.cut_off_ns, process.noticed = self.now_ns, False
+            process.questions.clear()
+            process.answers.clear()
             if process.registration is not None:
-                self.expires_ns[process.registration] = self.now_ns + TIMEOUT_NS
+                self.expires_ns[process.registration] = process.heard_ns + TIMEOUT_NS
+
+    def delay_answers(self, broker: str, steps: int) -> None:
+        """What ZooKeeper says to a process arrives late."""
+        process = self.processes[broker]
+        process.deaf_until_ns = self.now_ns + steps * STEP_NS
+
+    def pause(self, broker: str, steps: int) -> None:
+        """A process stands still, unheard by ZooKeeper; then it goes on as if nothing had been."""
+        self.cut_off(broker)
+        self.processes[broker].paused_until_ns = self.now_ns + steps * STEP_NS
 
     def reconnect(self, broker: str) -> None:
         """ZooKeeper is back: with the old session if it lives, else with a new one."""
         process = self.processes[broker]
-        if process.cut_off_ns is None:
+        if process.cut_off_ns is None or not self._runs(process):
             return
         process.cut_off_ns = None
+        self._connect(process)
         alive = process.registration in self.members.values()
         if alive and process.registration is not None:
             del self.expires_ns[process.registration]
@@ -131,6 +178,10 @@ class StrictWorld:
         for event in (self._ledgers(), self._groups(), self._membership()):
             self._handle(broker, event)
         self.known_limits[broker] = self.limit
+
+    def _connect(self, process: Process) -> None:
+        # The leader makes a session valid with every new connection: it has heard of it.
+        process.connected_ns = process.received_ns = process.heard_ns = self.now_ns
 
     def leave(self, broker: str) -> None:
         """The own broker of a sidecar ceases to answer, and answers again."""
@@ -145,7 +196,7 @@ class StrictWorld:
     def see(self, broker: str) -> None:
         """A process sees the oldest change of the store that it has not seen."""
         process = self.processes[broker]
-        if process.cut_off_ns is None and process.unseen:
+        if process.cut_off_ns is None and process.unseen and self._runs(process):
             event = process.unseen.pop(0)
             seen = self.known_limits[broker]
             if isinstance(event, GroupsChanged):
@@ -161,7 +212,7 @@ class StrictWorld:
             receiver, report = self.under_way[index]
             if not keep:
                 del self.under_way[index]
-            if receiver in self.processes:
+            if receiver in self.processes and self._runs(self.processes[receiver]):
                 self._handle(receiver, UsageReportReceived(report))
 
     def drop(self, index: int) -> None:
@@ -179,13 +230,34 @@ class StrictWorld:
                     del self.members[member.broker]
                     self._tell(self._membership())
         for broker, process in list(self.processes.items()):
+            if not self._runs(process):
+                continue
             if process.cut_off_ns is None:
+                self._exchange(broker, process)
                 while process.unseen:  # a view never lags by a whole step
                     self.see(broker)
             elif not process.noticed and self.now_ns - process.cut_off_ns >= NOTICE_NS:
                 process.noticed = True
                 self._handle(broker, ConnectionChanged(ConnectionState.SUSPENDED))
             self._handle(broker, TrafficCounted((self._traffic(process),)))
+
+    def _exchange(self, broker: str, process: Process) -> None:
+        """Pings and confirmations between a process, its follower, and the leader."""
+        if self.now_ns % LEADER_PING_NS == 0 and process.received_ns > process.heard_ns:
+            process.heard_ns = self.now_ns
+        if process.questions or self.now_ns - process.pinged_ns >= CLIENT_PING_NS:
+            process.received_ns = process.pinged_ns = self.now_ns
+        for asked_ns in process.questions:
+            answer = SessionConfirmed(asked_ns, process.connected_ns, TIMEOUT_NS)
+            process.answers.append(answer)
+        process.questions.clear()
+        if self.now_ns >= process.deaf_until_ns:
+            for answer in process.answers:
+                self._handle(broker, answer)
+            process.answers.clear()
+
+    def _runs(self, process: Process) -> bool:
+        return self.now_ns >= process.paused_until_ns
 
     def calm(self, steps: int) -> None:
         """Time without trouble: whatever is said arrives, in order."""
@@ -198,6 +270,8 @@ class StrictWorld:
         """The local limits of all running processes, cut off or not."""
         return {
             broker: process.state.limits().get(GROUP, Rates()).publish_messages or 0
+            if not process.leased or self.now_ns < process.lease_until_ns
+            else 0
             for broker, process in self.processes.items()
         }
 
@@ -245,6 +319,12 @@ class StrictWorld:
                 others = [other for other in self.processes if other != broker]
                 self.under_way += [(other, report) for other in others]
                 del self.under_way[:-MAX_UNDER_WAY]
+            case SetLocalLimits(_, _, leased):
+                process.leased = leased
+            case HoldLease(until_ns):
+                process.lease_until_ns = until_ns
+            case ConfirmSession(asked_ns) if process.cut_off_ns is None:
+                process.questions.append(asked_ns)
             case WriteLedger(record) if process.cut_off_ns is None:
                 self._write(record)
             case JoinMembership() if process.cut_off_ns is None:

@@ -235,16 +235,18 @@ def test_the_partition_policy_decides_what_a_lost_sidecar_lets_through(
     assert cluster.limit_of("b1") == min(expected, 2993)
 
 
-def test_a_session_that_is_over_stops_a_sidecar_at_once_and_not_at_the_end_of_the_round() -> None:
-    """Others claim its share by the clock, so its own timer acts between two rounds as well."""
+def test_the_end_of_the_lease_stops_a_sidecar_at_once_and_not_at_the_end_of_the_round() -> None:
+    """Others claim its share by the clock, so its own clock acts between two rounds as well."""
     cluster = Cluster(limit=3000, partition_policy="stop")
     cluster.start("b1", demand=5000)
     cluster.start("b2")
     cluster.run(2.3)
     cluster.send("b1", ConnectionChanged(ConnectionState.SUSPENDED))
-    cluster.run(3.9)
+    until_ns = cluster.states["b1"].lease.until_ns
+    assert until_ns is not None
+    cluster.run((until_ns - cluster.now_ns) / SECOND_NS - 0.05)
     assert cluster.limit_of("b1") > 0
-    cluster.run(0.15)
+    cluster.run(0.1)
 
     assert cluster.limit_of("b1") == 0
 

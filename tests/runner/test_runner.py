@@ -49,9 +49,15 @@ class RecordingGate:
     attachments: Attachments = field(default_factory=Attachments)
     told: list[str] = field(default_factory=list)
     traffic: tuple[Traffic, ...] = ()
+    lease_until_ns: int | None = None
+    leased: set[str] = field(default_factory=set)
 
-    def set_limits(self, group: str, limits: Rates) -> None:
+    def hold_lease(self, until_ns: int) -> None:
+        self.lease_until_ns = until_ns
+
+    def set_limits(self, group: str, limits: Rates, *, leased: bool = False) -> None:
         self.limits[group] = limits
+        self.leased = self.leased - {group} | ({group} if leased else set())
         self.told.append("limits")
 
     def remove_limits(self, group: str) -> None:

@@ -34,7 +34,7 @@ class Ensemble:
     def open(self, broker: str) -> Session:
         """A registered client."""
         told = self.told.setdefault(broker, [])
-        session = self.zookeeper.open(broker, told.append)
+        session = self.zookeeper.open(broker, told.append, lambda: self.schedule.now_ns)
         self.zookeeper.join(session)
         self.wait(0.1)
         return session
