@@ -21,6 +21,7 @@ from coordinator.cli import (
     files,
     groups,
     report,
+    rollup,
     sidecar,
     simulate,
     status,
@@ -110,6 +111,7 @@ app.command("explain")(explain.explain)
 app.command("doctor")(doctor.doctor)
 app.command("sidecar")(sidecar.sidecar)
 app.command("report")(report.report)
+app.command("rollup")(rollup.rollup)
 app.command("what-if")(what_if.what_if)
 app.command("simulate")(simulate.simulate)
 

@@ -27,7 +27,7 @@ def configuration(
 ) -> tuple[Any, ...]:
     """A row: a sidecar knows a definition from a moment on."""
     head = ("test", broker, 1, "r", at(second), 1)
-    return (*head, "g", version, limit, None, None, None, "max-min", "balanced", "hold")
+    return (*head, "g", version, limit, None, None, None, "max-min", "balanced", "hold", "equal")
 
 
 def test_a_limit_holds_from_the_second_in_which_the_first_sidecar_knew_it(

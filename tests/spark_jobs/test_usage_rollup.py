@@ -1,0 +1,116 @@
+"""The roll-up: every hour is right whenever it is written, and the forecast says no more than it can."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
+
+from spark_jobs.intake import RefusedInput
+from spark_jobs.usage_rollup import forecast, roll_up, text
+from tests.spark_jobs.plain import read
+
+MESSAGES = "publishRateInMsgs"
+
+
+def written(spark: SparkSession, out: Path) -> list[dict[str, object]]:
+    """The hours as they stand, of the one limited dimension."""
+    frame = spark.read.parquet(str(out / "hours")).where(F.col("limit").isNotNull())
+    return [row.asDict() for row in frame.orderBy("hour").collect()]
+
+
+def test_an_hour_adds_up_what_all_brokers_admitted(
+    spark: SparkSession, story: Path, tmp_path: Path
+) -> None:
+    """Held against the recorded rows, added up in a loop."""
+    roll_up(spark, story, tmp_path)
+
+    rows = [row for row in read(story, "admitted") if row["dimension"] == MESSAGES]
+    found = written(spark, tmp_path)
+
+    assert sum(int(str(hour["admitted"])) for hour in found) == sum(row["admitted"] for row in rows)
+    assert sum(int(str(hour["seconds"])) for hour in found) == len({row["second"] for row in rows})
+    assert found[0]["limit"] == 6_000
+    held_s = sum(row["held_us"] for row in rows) / 1e6
+    assert sum(float(str(hour["held_s"])) for hour in found) == pytest.approx(held_s)
+
+
+def test_running_it_again_changes_nothing(spark: SparkSession, story: Path, tmp_path: Path) -> None:
+    """What is billed must not depend on how often a job ran."""
+    roll_up(spark, story, tmp_path)
+    once = written(spark, tmp_path)
+    roll_up(spark, story, tmp_path)
+
+    assert written(spark, tmp_path) == once
+
+
+def test_what_came_late_is_in_the_next_run_and_what_was_deleted_stays(
+    spark: SparkSession, story: Path, tmp_path: Path
+) -> None:
+    """A sidecar's files may come after the others', and retention deletes them in the end."""
+    part = tmp_path / "part"
+    shutil.copytree(story, part)
+    late = sorted(part.glob("table=admitted/date=*/broker-2.*.parquet"))
+    aside = [path.rename(tmp_path / path.name) for path in late]
+    roll_up(spark, part, tmp_path)
+    early = sum(int(str(hour["admitted"])) for hour in written(spark, tmp_path))
+    for path, home in zip(aside, late, strict=True):
+        path.rename(home)
+    roll_up(spark, part, tmp_path)
+    whole = written(spark, tmp_path)
+    for path in part.glob("table=admitted/date=*/broker-1.*.parquet"):
+        path.unlink()
+    roll_up(spark, part, tmp_path)
+
+    assert sum(int(str(hour["admitted"])) for hour in whole) > early
+    assert written(spark, tmp_path) == whole
+
+
+def used(spark: SparkSession, shares: list[float]) -> DataFrame:
+    """Hours of a group that used these parts of its limit, one after the other."""
+    start = datetime(2026, 11, 1, tzinfo=UTC)
+    rows = [("orders", MESSAGES, start + timedelta(hours=n), u) for n, u in enumerate(shares)]
+    return spark.createDataFrame(
+        rows, "resource_group string, dimension string, hour timestamp, used double"
+    )
+
+
+def test_a_steady_rise_is_drawn_on_to_80_percent(spark: SparkSession) -> None:
+    """One percent a day from 50 % is at 80 % thirty days after the first hour."""
+    (row,) = forecast(used(spark, [0.5 + hour / 2_400 for hour in range(240)])).collect()
+
+    assert row["per_day"] == pytest.approx(0.01)
+    assert row["explained"] == pytest.approx(1.0)
+    assert row["reached"].date() == date(2026, 12, 1)
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [
+        pytest.param([0.7 - hour / 2_400 for hour in range(240)], id="it falls"),
+        pytest.param([0.3 + 0.4 * (hour % 2) for hour in range(240)], id="it only swings"),
+    ],
+)
+def test_nothing_is_foretold_that_the_hours_do_not_show(
+    spark: SparkSession, shares: list[float]
+) -> None:
+    """A guess would be taken for a date."""
+    (row,) = forecast(used(spark, shares)).collect()
+
+    assert row["reached"] is None
+
+
+def test_the_answer_names_the_group(spark: SparkSession, story: Path, tmp_path: Path) -> None:
+    """A line per limited dimension."""
+    assert "orders" in text(roll_up(spark, story, tmp_path))
+
+
+def test_an_empty_folder_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Nothing is written for it."""
+    with pytest.raises(RefusedInput):
+        roll_up(spark, tmp_path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
