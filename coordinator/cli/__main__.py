@@ -20,6 +20,7 @@ from coordinator.cli import (
     explain,
     files,
     groups,
+    operations,
     report,
     rollup,
     sidecar,
@@ -105,6 +106,7 @@ groups.app.command("export")(files.export)
 app.add_typer(audit.app, name="audit")
 app.add_typer(configuration.app, name="config")
 app.command("import")(files.import_groups)
+app.command("operations")(operations.operations)
 app.command("status")(status.status)
 app.command("top")(top.top)
 app.command("explain")(explain.explain)

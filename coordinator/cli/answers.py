@@ -41,6 +41,22 @@ class Definition(TypedDict):
     attachments: Attachments
 
 
+class Operation(TypedDict):
+    """One change on its way; ``moved`` is by dimension and broker."""
+
+    id: int
+    ageMillis: int
+    group: str
+    subject: str
+    text: str
+    actor: str
+    taker: str
+    state: str
+    settleMillis: int | None
+    residual: float | None
+    moved: dict[str, dict[str, int]]
+
+
 class AuditEntry(TypedDict):
     """One change: ``before`` and ``after`` are a definition's fields, a group's name, or None."""
 

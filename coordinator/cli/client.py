@@ -22,6 +22,7 @@ from coordinator.cli.answers import (
     GroupCertificates,
     GroupUsage,
     Health,
+    Operation,
 )
 from coordinator.cli.failures import CommandFailed, WrongUse
 
@@ -81,26 +82,39 @@ class AdminClient:
 
     def put_group(
         self, name: str, fields: Mapping[str, int | str], condition: Mapping[str, str] | None = None
-    ) -> None:
-        """Create a group or change the fields that are given, if the condition's header allows it."""
+    ) -> int | None:
+        """Create a group or change the fields that are given, if the condition's header allows it.
+
+        Returns:
+            The operation that follows the change; None when nothing has changed.
+        """
         path = f"/admin/v2/resourcegroups/{_segment(name)}"
-        self._send("PUT", path, dict(fields), headers=condition)
+        return _operation_of(self._send("PUT", path, dict(fields), headers=condition))
 
     def delete_group(self, name: str) -> None:
         """Delete a group."""
         self._send("DELETE", f"/admin/v2/resourcegroups/{_segment(name)}")
 
-    def attach(self, owner: str, group: str) -> None:
-        """Attach an owner, ``tenants/T`` or ``namespaces/T/N``, to a group."""
-        self._send("POST", f"{_owner_path(owner)}/{_segment(group)}")
+    def attach(self, owner: str, group: str) -> int | None:
+        """Attach an owner, ``tenants/T`` or ``namespaces/T/N``, to a group; returns as put_group."""
+        return _operation_of(self._send("POST", f"{_owner_path(owner)}/{_segment(group)}"))
 
     def attached_group(self, owner: str) -> str:
         """The group that an owner is attached to; empty when to none."""
         return self._send("GET", _owner_path(owner)).text
 
-    def detach(self, owner: str) -> None:
-        """Detach an owner from its group."""
-        self._send("DELETE", _owner_path(owner))
+    def detach(self, owner: str) -> int | None:
+        """Detach an owner from its group; returns as put_group."""
+        return _operation_of(self._send("DELETE", _owner_path(owner)))
+
+    def operations(self, limit: int, group: str | None = None) -> list[Operation]:
+        """The newest changes on their way or ended, newest first."""
+        query = {"limit": str(limit)} | ({"group": group} if group else {})
+        return cast("list[Operation]", self._read("/quota/v1/operations", query))
+
+    def operation(self, operation_id: int) -> Operation:
+        """One change on its way or ended."""
+        return cast("Operation", self._read(f"/quota/v1/operations/{operation_id}"))
 
     def usage(self) -> list[GroupUsage]:
         """What every broker admits of every group."""
@@ -204,6 +218,11 @@ class AdminClient:
             f"What answers at {self.url} is not the admin API of a sidecar. "
             "Name its address, host:port of admin_listen, with --api or PULSAR_QUOTA_API."
         )
+
+
+def _operation_of(response: httpx.Response) -> int | None:
+    named = response.headers.get("pulsar-quota-operation", "")
+    return int(named) if named.isdecimal() else None
 
 
 def _segment(name: str) -> str:

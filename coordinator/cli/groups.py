@@ -14,6 +14,7 @@ import typer
 from coordinator.cli.answers import DIMENSION_NAMES, Attachments, Definition
 from coordinator.cli.client import AdminClient, NoSuchEntry
 from coordinator.cli.failures import CommandFailed, WrongUse
+from coordinator.cli.operations import Wait, outcome, wait_for
 from coordinator.cli.output import console, print_json, rate, table
 from coordinator.cli.session import session_of
 
@@ -98,6 +99,7 @@ def create_group(  # noqa: PLR0913, PLR0917 - a flag is a parameter
     weights: Weights = None,
     overshoot_policy: OvershootPolicy = None,
     partition_policy: PartitionPolicy = None,
+    wait: Wait = False,
 ) -> None:
     """Create a resource group; what is not given is not limited."""
     rates = (msg_publish_rate, byte_publish_rate, msg_dispatch_rate, byte_dispatch_rate)
@@ -107,8 +109,8 @@ def create_group(  # noqa: PLR0913, PLR0917 - a flag is a parameter
             raise CommandFailed(
                 f"ResourceGroup {name} exists already; change it with `groups update`."
             )
-        client.put_group(name, fields)
-        _answer(context, client, name, "created")
+        operation_id = client.put_group(name, fields)
+        _answer(context, client, name, "created", operation_id if wait else None)
 
 
 @app.command("update")
@@ -123,6 +125,7 @@ def update_group(  # noqa: PLR0913, PLR0917 - a flag is a parameter
     weights: Weights = None,
     overshoot_policy: OvershootPolicy = None,
     partition_policy: PartitionPolicy = None,
+    wait: Wait = False,
 ) -> None:
     """Change a resource group; what is not given stays as it is, and -1 lifts a limit."""
     rates = (msg_publish_rate, byte_publish_rate, msg_dispatch_rate, byte_dispatch_rate)
@@ -134,8 +137,8 @@ def update_group(  # noqa: PLR0913, PLR0917 - a flag is a parameter
             raise CommandFailed(
                 f"ResourceGroup {name} does not exist; create it with `groups create`."
             )
-        client.put_group(name, fields)
-        _answer(context, client, name, "updated")
+        operation_id = client.put_group(name, fields)
+        _answer(context, client, name, "updated", operation_id if wait else None)
 
 
 @app.command("delete")
@@ -152,13 +155,18 @@ def delete_group(context: typer.Context, name: Name) -> None:
 
 @app.command("attach")
 def attach(
-    context: typer.Context, name: Name, tenant: Tenant = None, namespace: Namespace = None
+    context: typer.Context,
+    name: Name,
+    tenant: Tenant = None,
+    namespace: Namespace = None,
+    wait: Wait = False,
 ) -> None:
     """Attach a tenant or a namespace to a resource group."""
     owner = _owner(tenant, namespace)
     with session_of(context).connect() as client:
-        client.attach(owner, name)
-        _answer(context, client, name, f"attached to {owner}")
+        operation_id = client.attach(owner, name)
+        done = f"attached to {owner}"
+        _answer(context, client, name, done, operation_id if wait else None)
 
 
 @app.command("detach")
@@ -193,11 +201,19 @@ def _exists(client: AdminClient, name: str) -> bool:
     return True
 
 
-def _answer(context: typer.Context, client: AdminClient, name: str, done: str) -> None:
-    if session_of(context).as_json:
-        print_json(client.definition(name))
-    else:
+def _answer(
+    context: typer.Context, client: AdminClient, name: str, done: str, operation_id: int | None
+) -> None:
+    """Say what was done; with an operation, wait for it first."""
+    as_json = session_of(context).as_json
+    if not as_json:
         typer.echo(f"ResourceGroup {name} {done}.")
+    operation = wait_for(client, operation_id)
+    if as_json:
+        followed = {} if operation is None else {"operation": operation}
+        print_json({**client.definition(name), **followed})
+    elif operation is not None:
+        typer.echo(outcome(operation))
 
 
 def _fields(

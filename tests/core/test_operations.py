@@ -26,11 +26,11 @@ def follow(cluster: Cluster) -> Followed:
     return Followed(operation, cluster.now_ns)
 
 
-def run(cluster: Cluster, followed: Followed, seconds: float) -> Followed:
+def run(cluster: Cluster, followed: Followed, seconds: float, by: str = "b1") -> Followed:
     """Let time pass, and look as often as the shell does."""
     for _ in range(round(seconds / 0.2)):
         cluster.run(0.2)
-        followed = advance(followed, cluster.states["b1"], cluster.now_ns)
+        followed = advance(followed, cluster.states[by], cluster.now_ns)
     return followed
 
 
@@ -65,6 +65,30 @@ def test_a_lowered_limit_says_who_lost() -> None:
 
     assert operation.stage is Stage.SETTLED
     assert all(abs(lost + 500) <= 50 for lost in operation.moved[MESSAGES].values())
+
+
+def test_a_sidecar_that_takes_no_part_judges_as_the_others_do() -> None:
+    """It goes by what they announce: not settled before they are, and the same gained and lost."""
+    cluster = busy_cluster()
+    cluster.start("idle")
+    cluster.run(10)
+    own = watched = follow(cluster)
+    cluster.set_limit(6_000)
+
+    watched = advance(watched, cluster.states["idle"], cluster.now_ns)
+    assert watched.operation.residual_permille is not None
+    assert watched.operation.residual_permille > 400
+    for _ in range(50):
+        own = run(cluster, own, 0.2)
+        watched = advance(watched, cluster.states["idle"], cluster.now_ns)
+
+    assert watched.operation.stage is own.operation.stage is Stage.SETTLED
+    assert watched.operation.settle_ns is not None
+    assert own.operation.settle_ns is not None
+    assert abs(watched.operation.settle_ns - own.operation.settle_ns) <= NANOS_PER_SECOND
+    gained = watched.operation.moved[MESSAGES]
+    assert set(gained) == {"b1", "b2", "b3"}
+    assert all(abs(by - own.operation.moved[MESSAGES][name]) <= 60 for name, by in gained.items())
 
 
 def test_a_definition_that_has_not_arrived_is_only_accepted() -> None:

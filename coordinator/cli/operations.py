@@ -1,0 +1,114 @@
+"""``pulsar-quota operations``, and waiting until the cluster has settled on a change (``--wait``)."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from coordinator.cli.answers import DIMENSION_NAMES, Operation
+from coordinator.cli.client import AdminClient
+from coordinator.cli.failures import CommandFailed
+from coordinator.cli.output import console, percent, print_json, seconds, table
+from coordinator.cli.session import session_of
+
+Wait = Annotated[
+    bool, typer.Option("--wait", help="Return when the cluster has settled on the change.")
+]
+
+_UNDER_WAY = ("accepted", "converging")
+_POLL_S = 0.2
+_NAMED = 3
+
+
+def operations(
+    context: typer.Context,
+    group: Annotated[
+        str | None, typer.Argument(help="Only this group's.", show_default=False)
+    ] = None,
+    limit: Annotated[int, typer.Option(help="How many, newest first.", min=1, max=1000)] = 20,
+) -> None:
+    """List changes: whether the cluster has settled on them, and who gained and lost."""
+    session = session_of(context)
+    with session.connect() as client:
+        found = client.operations(limit, group)
+    if session.as_json:
+        print_json(found)
+        return
+    shown = table([">id", ">age", "group", "change", "who", "state", ">settled", "gained and lost"])
+    for operation in found:
+        settled_ms = operation["settleMillis"]
+        shown.add_row(
+            str(operation["id"]),
+            _age(operation["ageMillis"]),
+            operation["group"],
+            operation["text"],
+            operation["actor"],
+            operation["state"],
+            "-" if settled_ms is None else f"after {seconds(settled_ms)}",
+            _moved(operation) or "-",
+        )
+    console().print(shown if found else "Nothing was changed yet.")
+
+
+def wait_for(client: AdminClient, operation_id: int | None) -> Operation | None:
+    """Wait until an operation ends, with a line on a terminal that says how far it is.
+
+    Returns:
+        The operation; None when there is none: nothing has changed, so there is nothing to wait for.
+
+    Raises:
+        CommandFailed: it ended otherwise than settled; the change stands all the same.
+    """
+    if operation_id is None:
+        return None
+    progress = Console(stderr=True, markup=False, quiet=not sys.stderr.isatty())
+    with progress.status("accepted") as line:
+        while (operation := client.operation(operation_id))["state"] in _UNDER_WAY:
+            line.update(_progress(operation))
+            time.sleep(_POLL_S)
+    if operation["state"] != "settled":
+        raise CommandFailed(f"The change was made, but {_why_not(operation)}.")
+    return operation
+
+
+def outcome(operation: Operation) -> str:
+    """How a settled operation went, in words."""
+    moved = _moved(operation)
+    after = seconds(operation["settleMillis"] or 0)
+    return f"Settled after {after}{_off(operation)}{f'; {moved}' if moved else ''}."
+
+
+def _progress(operation: Operation) -> str:
+    return f"{operation['state']}, {_age(operation['ageMillis'])}{_off(operation)}"
+
+
+def _off(operation: Operation) -> str:
+    off = operation["residual"]
+    return "" if off is None else f", {percent(off)} off"
+
+
+def _why_not(operation: Operation) -> str:
+    if operation["state"] == "superseded":
+        return f"{operation['group']} was changed again before the cluster settled"
+    return "the cluster did not settle on it; see `pulsar-quota explain` for what moves"
+
+
+def _moved(operation: Operation) -> str:
+    """The brokers whose limits changed most, in the first dimension that did."""
+    for dimension, brokers in operation["moved"].items():
+        ordered = sorted(brokers.items(), key=lambda item: (-abs(item[1]), item[0]))
+        named = ", ".join(f"{broker} {by:+,}" for broker, by in ordered[:_NAMED])
+        more = f" and {len(ordered) - _NAMED} more" if len(ordered) > _NAMED else ""
+        return f"{DIMENSION_NAMES.get(dimension, dimension)}: {named}{more}"
+    return ""
+
+
+def _age(millis: int) -> str:
+    whole = millis // 1000
+    if whole < 120:
+        return f"{millis / 1000:.1f} s"
+    return f"{whole // 60} min" if whole < 7_200 else f"{whole // 3600} h"
