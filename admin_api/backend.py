@@ -14,6 +14,7 @@ from typing import Protocol
 from admin_api.access import Access
 from coordinator.core.board import Board
 from coordinator.core.certificate import Certificate
+from coordinator.core.decision_history import DecisionHistory
 from coordinator.core.events import ConnectionState
 from coordinator.core.gate_views import ConnectionFigures, GateFigures, GateLimits, HoldView
 from coordinator.core.journal import Journal
@@ -89,6 +90,11 @@ class Watching(Protocol):
     @property
     def journal(self) -> Journal:
         """What happened."""
+        ...
+
+    @property
+    def decisions(self) -> DecisionHistory:
+        """What was decided on its own limits, and why."""
         ...
 
     @property

@@ -11,6 +11,7 @@ from typing import Self
 from pydantic import Field
 
 from admin_api.schemas import CamelModel, RatesBody, to_wire
+from coordinator.core.decision_history import PastDecision
 from coordinator.core.lifecycle import Trouble
 from coordinator.core.model import Dimension
 from coordinator.core.views import (
@@ -253,4 +254,34 @@ class ExplanationBody(CamelModel):
             round=view.round,
             wants=[Want.of(want) for want in view.wants],
             sentence=view.sentence,
+        )
+
+
+class PastDecisionBody(CamelModel):
+    """A decision on this sidecar's own limit, in short; `explain` with its age has it whole."""
+
+    number: int = Field(description="grows with every decision that is kept")
+    age_millis: int = Field(description="since it was seen; it was in force until the next newer")
+    cluster_limit: int = Field(description="per second; -1 = not limited")
+    local_limit: int = Field(description="per second; -1 = not limited")
+    target: int = Field(description="where the local limit went, per second; -1 = not limited")
+    binding: str
+    participants: int = Field(description="brokers that took part")
+    round: int
+    sentence: str
+
+    @classmethod
+    def of(cls, past: PastDecision, now_ns: int) -> Self:
+        """Write one decision."""
+        then = past.explanation
+        return cls(
+            number=past.number,
+            age_millis=_millis(now_ns - past.seen_ns),
+            cluster_limit=to_wire(then.cluster_limit),
+            local_limit=to_wire(then.local_limit),
+            target=to_wire(then.target),
+            binding=then.binding,
+            participants=past.participants,
+            round=then.round,
+            sentence=then.sentence,
         )

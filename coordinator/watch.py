@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 
 from coordinator.core.board import Board
+from coordinator.core.decision_history import DecisionHistory
 from coordinator.core.events import Event
 from coordinator.core.journal import Journal
 from coordinator.core.model import NANOS_PER_SECOND, ResourceGroup
@@ -33,6 +34,7 @@ class Watch:
         self.period_s = _PASS_S
         self.board = Board()
         self.journal = Journal()
+        self.decisions = DecisionHistory()
 
     def now_ns(self) -> int:
         """The time that ages count from."""
@@ -60,6 +62,7 @@ class Watch:
         """One pass over all groups, in steps that the loop's other work can come between."""
         names = sorted(self._state.groups or {})
         self.board.begin(names)
+        self.decisions.begin(names)
         columns = 0
         for name in names:
             before = self.board.rows.get(name)
@@ -68,6 +71,7 @@ class Watch:
             if row is None:
                 continue
             self.journal.sampled(before, row, now_ns)
+            self.decisions.sampled(self._state, name, now_ns)
             columns += 1 + sum(each.participants for each in row.dimensions.values())
             if columns >= _COLUMNS_PER_STEP:
                 columns = 0

@@ -3,6 +3,7 @@
 import { read } from "./api.js";
 import { changeForm } from "./change.js";
 import { drawChart, Samples } from "./chart.js";
+import { decisionList } from "./decisions.js";
 import { fill, h, keyed, setAttribute, setText } from "./dom.js";
 import { counted, DIMENSIONS, percent, rate, span } from "./format.js";
 import { operationRow } from "./operations.js";
@@ -26,6 +27,7 @@ export function showGroup(page, name) {
   const attached = h("div");
   const operations = h("ul", { class: "feed" });
   const noOperations = h("p", { class: "empty" }, "No change of this group is on record.");
+  const decisions = decisionList(page, path);
   const brokersNote = h("span", { class: "note" });
 
   fill(
@@ -67,6 +69,7 @@ export function showGroup(page, name) {
           ),
         ),
         h("section", { class: "card" }, h("header", {}, h("h2", {}, "Operations")), operations, noOperations),
+        decisions.element,
       ),
       h(
         "div",
@@ -125,6 +128,7 @@ export function showGroup(page, name) {
     samples.take(past);
     page.fresh(past.agesMillis.at(-1) ?? 0);
     drawWhy(why);
+    await decisions.look(wanted, why.broker);
     const { unit } = DIMENSIONS[wanted];
     setText(words, samples.text(unit));
     fill(

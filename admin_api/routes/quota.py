@@ -14,16 +14,17 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from admin_api import definitions
-from admin_api.backend import Views
+from admin_api.backend import AdminBackend, Views
 from admin_api.conditions import etag_of
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.names import GroupName
 from admin_api.routes.common import PROBLEMS, Backend, link_next
 from admin_api.schemas import AttachmentsBody, Definition
-from admin_api.schemas_live import ExplanationBody, GroupLimits, GroupUsage
+from admin_api.schemas_live import ExplanationBody, GroupLimits, GroupUsage, PastDecisionBody
 from admin_api.schemas_trust import GroupCertificates
+from coordinator.core.decision_history import KEPT_DECISIONS
 from coordinator.core.explain import UnknownBroker, UnknownGroup
-from coordinator.core.model import Dimension
+from coordinator.core.model import NANOS_PER_SECOND, Dimension
 from coordinator.core.views import Explanation, GroupView
 from coordinator.ports import NotFound
 
@@ -39,6 +40,10 @@ MAX_ROWS = 2_000
 Limit = Annotated[int, Query(ge=1, le=MAX_PAGE, description="groups in the answer, at most")]
 After = Annotated[str, Query(description="only groups whose name comes after this one")]
 
+MAX_AGE_MILLIS = 2**53
+"""JavaScript's largest whole number."""
+
+_NANOS_PER_MILLI = 1_000_000
 _DECISION_POLLS = 200
 _DECISION_POLL_S = 0.005
 
@@ -113,14 +118,38 @@ async def explain(
     backend: Backend,
     dimension: Annotated[Dimension, Query()] = Dimension.PUBLISH_MESSAGES,
     broker: Annotated[str | None, Query(description="this sidecar's own when absent")] = None,
+    age_millis: Annotated[
+        int,
+        Query(alias="ageMillis", ge=0, le=MAX_AGE_MILLIS, description="so long ago; 0 is now"),
+    ] = 0,
 ) -> ExplanationBody:
-    """Why a broker's local limit is what it is."""
+    """Why a broker's local limit is what it is, or was; the past is known of the own broker's only."""
     try:
+        if age_millis:
+            return ExplanationBody.of(_explained_then(backend, name, dimension, broker, age_millis))
         return ExplanationBody.of(await _decided(backend.views, name, dimension, broker))
     except UnknownGroup as error:
         raise ApiError(404, NO_SUCH_GROUP) from error
     except UnknownBroker as error:
         raise ApiError(404, f"Broker {error} is no member") from error
+
+
+@router.get("/decisions/{name:path}")
+async def list_decisions(
+    name: GroupName,
+    backend: Backend,
+    dimension: Annotated[Dimension, Query()] = Dimension.PUBLISH_MESSAGES,
+    limit: Annotated[int, Query(ge=1, le=KEPT_DECISIONS)] = 20,
+) -> list[PastDecisionBody]:
+    """What was decided on this sidecar's own local limit, newest first.
+
+    A decision is kept when binding, limit or participants changed, or the local limit moved notably.
+    """
+    if name not in backend.views.catalogue().groups:
+        raise ApiError(404, NO_SUCH_GROUP)
+    watching = backend.watching
+    found = watching.decisions.decisions(name, dimension)[:limit]
+    return [PastDecisionBody.of(past, watching.now_ns()) for past in found]
 
 
 @router.get("/certificate")
@@ -180,3 +209,27 @@ async def _decided(
                 raise
         await asyncio.sleep(_DECISION_POLL_S)
     raise ApiError(503, "Nothing is decided on this ResourceGroup yet; try again")
+
+
+def _explained_then(
+    backend: AdminBackend, group: str, dimension: Dimension, broker: str | None, age_millis: int
+) -> Explanation:
+    if group not in backend.views.catalogue().groups:
+        raise UnknownGroup(group)
+    own = backend.views.health()
+    if broker not in (None, own.broker):
+        member = next((each for each in own.members if each.broker == broker), None)
+        if member is None:
+            raise UnknownBroker(broker)
+        reason = f"What {broker} decided is kept by its own sidecar, {member.api_address}"
+        raise ApiError(404, reason)
+    now_ns = backend.watching.now_ns()
+    when_ns = now_ns - age_millis * _NANOS_PER_MILLI
+    past = backend.watching.decisions.at(group, dimension, when_ns)
+    if past is None:
+        kept = backend.watching.decisions.decisions(group, dimension)
+        begins = "is empty"
+        if kept:
+            begins = f"begins {(now_ns - kept[-1].seen_ns) // NANOS_PER_SECOND} s ago"
+        raise ApiError(404, f"What was decided then is not known: the history here {begins}")
+    return past.aged(now_ns)

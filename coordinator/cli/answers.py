@@ -183,3 +183,17 @@ class Explanation(TypedDict):
     round: int
     wants: list[Want]
     sentence: str
+
+
+class PastDecision(TypedDict):
+    """What was decided on the answering sidecar's own limit, in short."""
+
+    number: int
+    ageMillis: int
+    clusterLimit: int
+    localLimit: int
+    target: int
+    binding: str
+    participants: int
+    round: int
+    sentence: str

@@ -23,6 +23,7 @@ from coordinator.cli.answers import (
     GroupUsage,
     Health,
     Operation,
+    PastDecision,
 )
 from coordinator.cli.failures import CommandFailed, WrongUse
 
@@ -124,10 +125,28 @@ class AdminClient:
         """What every broker admits of one group."""
         return cast("GroupUsage", self._read(f"/quota/v1/usage/{_segment(group)}"))
 
-    def explain(self, group: str, dimension: str, broker: str | None = None) -> Explanation:
-        """Why a broker's local limit is what it is; no broker means the sidecar's own."""
+    def explain(
+        self, group: str, dimension: str, broker: str | None = None, age_millis: int = 0
+    ) -> Explanation:
+        """Why a broker's local limit is what it is, or was that long ago.
+
+        Args:
+            group: the group.
+            dimension: the dimension.
+            broker: whose limit; None is the sidecar's own.
+            age_millis: how long ago; 0 is now.
+        """
         query = {"dimension": dimension} | ({"broker": broker} if broker else {})
+        if age_millis:
+            query["ageMillis"] = str(age_millis)
         return cast("Explanation", self._read(f"/quota/v1/explain/{_segment(group)}", query))
+
+    def decisions(self, group: str, dimension: str, limit: int) -> list[PastDecision]:
+        """What was decided on the sidecar's own limit, newest first."""
+        query = {"dimension": dimension, "limit": str(limit)}
+        return cast(
+            "list[PastDecision]", self._read(f"/quota/v1/decisions/{_segment(group)}", query)
+        )
 
     def certificates(self) -> list[GroupCertificates]:
         """The most that every group's local limits can add up to now."""

@@ -1,20 +1,24 @@
-"""``pulsar-quota explain``: why a broker's limit is what it is."""
+"""``pulsar-quota explain``: why a broker's limit is what it is, or was."""
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
+from rich.table import Table
 
-from coordinator.cli.answers import DIMENSION_NAMES, UNLIMITED, Explanation, Want
+from coordinator.cli.answers import DIMENSION_NAMES, UNLIMITED, Explanation, PastDecision, Want
 from coordinator.cli.failures import WrongUse
+from coordinator.cli.moments import age_of, clock_of, here_and_now
 from coordinator.cli.output import console, per_second, percent, print_json, rate, seconds, table
-from coordinator.cli.session import session_of
+from coordinator.cli.session import Session, session_of
 
 Dimension = Annotated[
     str, typer.Option(help=f"One of {', '.join(DIMENSION_NAMES)}.", metavar="DIMENSION")
 ]
 FIRST_DIMENSION = next(iter(DIMENSION_NAMES))
+_HISTORY_ROWS = 50
 
 
 def check_dimension(dimension: str) -> str:
@@ -35,16 +39,65 @@ def explain(
         str | None, typer.Option(help="Whose limit; the answering sidecar's own by default.")
     ] = None,
     dimension: Dimension = FIRST_DIMENSION,
+    at: Annotated[
+        str | None, typer.Option(help="Why it was so at that time, like 12:03.", metavar="TIME")
+    ] = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="List what was decided lately, newest first.")
+    ] = False,
 ) -> None:
-    """Say why a broker's limit is what it is."""
+    """Say why a broker's limit is what it is, or was."""
     check_dimension(dimension)
+    if history and (at or broker):
+        raise WrongUse(
+            "--history lists the answering sidecar's decisions; leave out --at, --broker."
+        )
+    now = here_and_now()
     session = session_of(context)
     with session.connect() as client:
-        explanation = client.explain(group, dimension, broker)
-        certified = client.certificate(group)["certificates"]
+        if history:
+            _show_history(session, client.decisions(group, dimension, _HISTORY_ROWS), now)
+            return
+        age = 0 if at is None else max(1, round(age_of(at, now) / timedelta(milliseconds=1)))
+        explanation = client.explain(group, dimension, broker, age)
+        # What the limits could add up to is known for now only.
+        certified = [] if age else client.certificate(group)["certificates"]
     if session.as_json:
-        print_json({**explanation, "certificates": certified})
+        print_json(explanation if age else {**explanation, "certificates": certified})
         return
+    out = console()
+    if age:
+        out.print(
+            f"As decided at {clock_of(explanation['decidedAgeMillis'], now)}, in force at {at}:"
+        )
+    out.print(_headline(explanation))
+    out.print(f"  {explanation['sentence']}")
+    out.print(f"  {_level(explanation)}")
+    for certificate in certified:
+        if certificate["dimension"] == dimension:
+            out.print(f"  {certificate['sentence']}")
+    if explanation["wants"]:
+        out.print(_wants_table(explanation))
+
+
+def _show_history(session: Session, found: list[PastDecision], now: datetime) -> None:
+    if session.as_json:
+        print_json(found)
+        return
+    shown = table(["time", ">cluster", ">limit", "binding", ">brokers", "why"])
+    for past in found:
+        shown.add_row(
+            clock_of(past["ageMillis"], now),
+            rate(past["clusterLimit"]),
+            rate(past["localLimit"]),
+            past["binding"],
+            str(past["participants"]),
+            past["sentence"],
+        )
+    console().print(shown if found else "Nothing was decided on this dimension yet.")
+
+
+def _wants_table(explanation: Explanation) -> Table:
     shown = table(["From", ">wants", ">limit", ">admitted", ">throttled", ">report age", ">weight"])
     for want in explanation["wants"]:
         mine = " (me)" if want["broker"] == explanation["broker"] else ""
@@ -57,15 +110,7 @@ def explain(
             seconds(want["reportAgeMillis"]),
             f"{want['weight']:,}",
         )
-    out = console()
-    out.print(_headline(explanation))
-    out.print(f"  {explanation['sentence']}")
-    out.print(f"  {_level(explanation)}")
-    for certificate in certified:
-        if certificate["dimension"] == dimension:
-            out.print(f"  {certificate['sentence']}")
-    if explanation["wants"]:
-        out.print(shown)
+    return shown
 
 
 def wanted(want: Want) -> str:

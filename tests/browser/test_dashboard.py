@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Literal
 
 import pytest
 from playwright.async_api import Browser, Page, expect
 
 from admin_api.access import Access
+from coordinator.core.model import Rates
 from tests.admin_api.keys import access, token
 from tests.browser.world import DashboardWorld
 
@@ -79,13 +81,26 @@ async def test_nothing_asks_for_a_person_until_something_does(browser: Browser) 
 async def test_a_group_shows_its_brokers_and_why(browser: Browser) -> None:
     """The explanation, a row for every broker, a chart and its equivalent in words."""
     async with orders() as world, opened(browser, world, "#/groups/orders") as (page, mistakes):
-        await expect(page.get_by_text("brokers want more messages than there are")).to_be_visible()
+        why = page.locator(".sentence")
+        await expect(why).to_contain_text("brokers want more messages than there are")
         table = page.get_by_role("table", name="What every broker wants")
         await expect(table.get_by_role("rowheader")).to_have_count(3)
         await expect(page.locator(".chart .main-svg").first).to_be_visible()
         words = page.locator("section[aria-label='Over time'] p")
         await expect(words).to_contain_text("broker-2 ")
         await expect(page.get_by_text("acme/orders")).to_be_visible()
+        assert mistakes == []
+
+
+async def test_a_group_shows_what_was_decided_and_why(browser: Browser) -> None:
+    """The newest first, each with the reason that was given then."""
+    async with orders() as world, opened(browser, world, "#/groups/orders") as (page, mistakes):
+        decided = page.get_by_role("list", name="Decisions, newest first")
+        await expect(decided.get_by_role("listitem").first).to_contain_text("of the 3,000/s")
+        found = await world.store.read_group("orders")
+        doubled = replace(found.group, limits=Rates(publish_messages=6_000))
+        await world.store.update_group(doubled, found.version)
+        await expect(decided.get_by_role("listitem").first).to_contain_text("of the 6,000/s")
         assert mistakes == []
 
 

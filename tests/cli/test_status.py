@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -11,8 +13,9 @@ from coordinator.cli.answers import Want
 from coordinator.cli.frames import History, fair_share, read_frame, spark_line, state_of
 from coordinator.cli.session import Session
 from coordinator.core.agreement import Matter
+from coordinator.core.events import MembersChanged
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.model import Dimension
+from coordinator.core.model import Dimension, Member
 from coordinator.core.views import DisagreementView
 from tests.admin_api.world import World, usage_row
 from tests.cli.conftest import InProcess, Run
@@ -72,6 +75,51 @@ def test_explain(run: Run) -> None:
     assert level.startswith("  Water level 2,000: brokers that want more are cut there.")
     row = "broker-2 (me) > 2,000 2,000 1,990 61 % 0.21 s 1"
     assert cells(shown, "broker-2") == row.split()
+
+
+def test_explain_lists_what_was_decided(run: Run, world: World) -> None:
+    """Newest first, with the time and the sentence of each."""
+    world.handle(MembersChanged((Member("broker-1", 1),)))
+    asyncio.run(world.watch.look())
+    run("groups", "update", "orders", "-mp", "1600")
+    asyncio.run(world.watch.look())
+
+    shown = run("explain", "orders", "--history").stdout.splitlines()
+
+    told = [line.split()[1:4] for line in shown]
+    now, then = ["1,600", "8", "reserve"], ["3,000", "15", "reserve"]
+    assert told.index(now) < told.index(then)
+    assert "arrival reserve" in shown[told.index(now)]
+    listed = json.loads(run("explain", "orders", "--history", "--json").stdout)
+    assert [each["localLimit"] for each in listed] == [8, 15]
+
+
+def test_explain_at_a_time_tells_what_was_in_force_then(run: Run, world: World) -> None:
+    """By the time of day; the past has no certificate."""
+    world.handle(MembersChanged((Member("broker-1", 1),)))
+    asyncio.run(world.watch.look())
+    world.clock.advance(3_600_000_000_000)
+    asyncio.run(world.watch.look())
+    minute_ago = (datetime.now(UTC).astimezone() - timedelta(minutes=1)).time()
+
+    shown = run("explain", "orders", "--at", f"{minute_ago:%H:%M:%S}").stdout.splitlines()
+
+    assert shown[0].startswith("As decided at ")
+    assert shown[0].endswith(f"in force at {minute_ago:%H:%M:%S}:")
+    assert "limit 15/s" in shown[1]
+    then = json.loads(run("explain", "orders", "--at", f"{minute_ago:%H:%M}", "--json").stdout)
+    assert (then["localLimit"], "certificates" in then) == (15, False)
+
+
+@pytest.mark.parametrize(
+    "words", [("--history", "--at", "12:03"), ("--history", "--broker", "b"), ("--at", "noon")]
+)
+def test_a_past_that_cannot_be_asked_for_is_wrong_use(run: Run, words: tuple[str, ...]) -> None:
+    """What cannot be combined or read is said."""
+    refused = run("explain", "orders", *words)
+
+    assert refused.exit_code == 2
+    assert "--history lists" in refused.stderr or "use HH:MM" in refused.stderr
 
 
 def test_what_the_api_says_is_no_markup(run: Run, world: World) -> None:

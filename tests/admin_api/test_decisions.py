@@ -1,0 +1,80 @@
+"""What was decided, over the API: listed in short, and explained as of a time."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from coordinator.core.events import MembersChanged
+from coordinator.core.model import Member
+from tests.admin_api.world import World
+
+GROUP_PATH = "/admin/v2/resourcegroups/orders"
+
+
+@pytest.fixture
+async def past(client: httpx.AsyncClient, world: World) -> World:
+    """Seconds ago: 20 limited to 3,000, of which a starting sidecar holds its reserve; 10 doubled."""
+    world.handle(MembersChanged((Member("broker-1", 1), Member("broker-2", 1))))
+    for limit in (3_000, 6_000):
+        await client.put(GROUP_PATH, json={"publishRateInMsgs": limit})
+        await world.watch.look()
+        world.clock.advance(10_000_000_000)
+    return world
+
+
+async def test_decisions_are_listed_newest_first(client: httpx.AsyncClient, past: World) -> None:
+    """With their age, the figures and the sentence of that moment."""
+    newest, oldest = (await client.get("/quota/v1/decisions/orders")).json()
+
+    assert (newest["ageMillis"], newest["clusterLimit"]) == (10_000, 6_000)
+    assert (oldest["ageMillis"], oldest["clusterLimit"], oldest["localLimit"]) == (20_000, 3_000, 7)
+    assert oldest["binding"] == "reserve"
+    assert oldest["sentence"]
+    limited = await client.get("/quota/v1/decisions/orders?limit=1")
+    assert [each["ageMillis"] for each in limited.json()] == [10_000]
+
+
+async def test_an_explanation_of_the_past_is_what_was_told_then(
+    client: httpx.AsyncClient, past: World
+) -> None:
+    """Of the decision that was in force at that time, with its age as of now."""
+    then = (await client.get("/quota/v1/explain/orders?ageMillis=12000")).json()
+
+    assert (then["clusterLimit"], then["localLimit"], then["binding"]) == (3_000, 7, "reserve")
+    assert then["decidedAgeMillis"] >= 20_000
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("explain/orders?ageMillis=21000", "the history here begins 20 s ago"),
+        ("explain/orders?dimension=publishRateInBytes&ageMillis=1", "the history here is empty"),
+        ("explain/orders?broker=broker-2&ageMillis=1", "broker-2 decided is kept by its own"),
+        ("explain/orders?broker=broker-9&ageMillis=1", "Broker broker-9 is no member"),
+        ("explain/none?ageMillis=1", "ResourceGroup does not exist"),
+        ("decisions/none", "ResourceGroup does not exist"),
+    ],
+)
+async def test_a_past_that_is_not_known_here_says_so(
+    client: httpx.AsyncClient, past: World, query: str, reason: str
+) -> None:
+    """404, and where or since when there is more."""
+    answer = await client.get(f"/quota/v1/{query}")
+
+    assert answer.status_code == 404
+    assert reason in answer.json()["reason"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["explain/orders?ageMillis=-1", "explain/orders?ageMillis=x", "decisions/orders?limit=0"],
+)
+async def test_a_question_that_makes_no_sense_is_refused(
+    client: httpx.AsyncClient, past: World, query: str
+) -> None:
+    """400 names the parameter."""
+    answer = await client.get(f"/quota/v1/{query}")
+
+    assert answer.status_code == 400
+    assert answer.json()["reason"].split(":")[0] in ("ageMillis", "limit")
