@@ -14,6 +14,7 @@ from admin_api.body import refuse_large_body
 from admin_api.names import KeepEncodedSeparators
 from admin_api.request_rate import RequestRate
 from admin_api.routes import (
+    alarms,
     attachments,
     audit,
     board,
@@ -51,7 +52,7 @@ def create_app(backend: AdminBackend) -> FastAPI:
     guarded = (
         groups.router, attachments.router, quota.router, topics.router, gate.router,
         sidecar.router, audit.router, metrics.router, board.router, events.router,
-        operations.router,
+        operations.router, alarms.router,
     )  # fmt: skip
     for router in guarded:
         app.include_router(router, dependencies=[Depends(identified), Depends(refuse_large_body)])

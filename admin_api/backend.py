@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from admin_api.access import Access
+from coordinator.core.alarms import Alarms
 from coordinator.core.board import Board
 from coordinator.core.certificate import Certificate
 from coordinator.core.decision_history import DecisionHistory
@@ -98,6 +99,11 @@ class Watching(Protocol):
         ...
 
     @property
+    def alarms(self) -> Alarms:
+        """What somebody should know of."""
+        ...
+
+    @property
     def period_s(self) -> float:
         """Seconds from one look at a group to the next."""
         ...
@@ -128,6 +134,20 @@ class Following(Protocol):
 
     async def operations(self, limit: int) -> list[RecordedOperation]:
         """The newest operations, newest first; raises StoreUnreachable."""
+        ...
+
+
+class Telling(Protocol):
+    """What became of alarms that were sent (coordinator.alarming.Alarming)."""
+
+    @property
+    def delivered(self) -> int:
+        """Messages that were taken."""
+        ...
+
+    @property
+    def failed(self) -> int:
+        """Attempts that failed; each was or will be repeated."""
         ...
 
 
@@ -163,8 +183,8 @@ class BusMeter(Protocol):
 class AdminBackend:
     """Everything that `create_app` is given.
 
-    Without a relay nothing is passed to the broker; without ``requests_per_second`` (of one client
-    address) there is no bound on requests.
+    Without a relay nothing is passed to the broker; without ``alarming`` alarms are sent nowhere; without
+    ``requests_per_second`` (of one client address) there is no bound on requests.
     """
 
     store: GroupStore
@@ -175,6 +195,7 @@ class AdminBackend:
     following: Following
     gate: GateMeter
     bus: BusMeter
+    alarming: Telling | None = None
     access: Access = field(default_factory=Access)
     relay: BrokerRelay | None = None
     requests_per_second: int | None = None

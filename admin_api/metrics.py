@@ -11,6 +11,7 @@ its own part), for the first `MAX_GROUPS` groups by name; how many are left out 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from prometheus_client import exposition
@@ -28,6 +29,7 @@ from admin_api.metrics_families import counter, gauge, labelled_counter
 from admin_api.metrics_gate import gate_families
 from admin_api.metrics_groups import GroupFamilies
 from coordinator import __version__
+from coordinator.core.alarms import AlarmKind
 from coordinator.core.events import ConnectionState
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.views import HealthView
@@ -71,6 +73,7 @@ async def gather(backend: AdminBackend) -> list[Metric]:
         *_sidecar(backend.views.health()),
         *_store(catalogue, backend.views.connection(), left_out=len(names[MAX_GROUPS:])),
         *_bus(backend.bus.health()),
+        *_alarms(backend),
         *gate_families(backend.gate.figures(), backend.gate.holds(), backend.gate.limits()),
         *groups,
     ]
@@ -155,3 +158,26 @@ def _bus(health: BusHealth) -> Iterator[Metric]:
     yield counter("bus_sent", "Reports sent, counted per bus topic.", health.sent)
     yield counter("bus_received", "Payloads received, the own ones included.", health.received)
     yield counter("bus_dropped", "Reports not sent for want of a connection.", health.dropped)
+
+
+def _alarms(backend: AdminBackend) -> Iterator[Metric]:
+    alarms = backend.watching.alarms
+    firing = Counter(alarm.sighting.kind for alarm in alarms.firing().values())
+    family = GaugeMetricFamily(
+        "pulsar_quota_alarms_firing", "Alarms of each kind that fire now.", labels=["alarm"]
+    )
+    for kind in AlarmKind:
+        family.add_metric([kind.value], firing[kind])
+    yield family
+    yield gauge("alarms_overlooked", "Alarms for which there was no room.", alarms.overlooked)
+    alarming = backend.alarming
+    yield counter(
+        "alarm_messages_delivered",
+        "Messages that the alarms' receiver took; 0 without one.",
+        0 if alarming is None else alarming.delivered,
+    )
+    yield counter(
+        "alarm_messages_failed",
+        "Attempts to tell the alarms' receiver that failed.",
+        0 if alarming is None else alarming.failed,
+    )

@@ -14,6 +14,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from coordinator.core.alarms import AlarmSettings
 from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates
 from coordinator.core.settings import CoreSettings
 
@@ -110,6 +111,14 @@ class Config:
             written; newer ones are dropped and counted.
         record_retention_days: age at which this sidecar's own files are deleted.
         record_bytes_max: what its files may take; the oldest are deleted first.
+        alarm_webhook_url: where alarms are sent, in the form of Alertmanager's webhooks; empty sends
+            none: /quota/v1/alarms and the metrics tell them all the same.
+        alarm_webhook_token_file: a file with the token that is sent as Bearer; empty sends none.
+        alarm_near_limit_ratio: a group that uses this part of a limit is near it.
+        alarm_certificate_ratio: the local limits of a group may add up to so much of its limit; a little
+            more than 1, since rounding and newcomers count.
+        alarm_after_seconds: something must be the case for so long before anybody is told.
+        alarm_clear_seconds: and be over for so long before that is told.
         log_level: debug, info, warning or error.
     """
 
@@ -163,6 +172,12 @@ class Config:
     record_buffer_rows: int = 200_000
     record_retention_days: float = 14.0
     record_bytes_max: int = 10 * 1024**3
+    alarm_webhook_url: str = ""
+    alarm_webhook_token_file: str = ""
+    alarm_near_limit_ratio: float = 0.8
+    alarm_certificate_ratio: float = 1.05
+    alarm_after_seconds: float = 10.0
+    alarm_clear_seconds: float = 60.0
     log_level: str = "info"
 
     def validate(self) -> None:
@@ -212,10 +227,21 @@ class Config:
         _check_range("record_buffer_rows", self.record_buffer_rows, 1000, 10_000_000)
         _check_range("record_retention_days", self.record_retention_days, 0.01, 3650.0)
         _check_range("record_bytes_max", self.record_bytes_max, 1024**2, 2**50)
+        self._check_alarms()
         if self.log_level not in ("debug", "info", "warning", "error"):
             raise ConfigError(
                 f"log_level {self.log_level!r}: use one of debug, info, warning, error"
             )
+
+    def _check_alarms(self) -> None:
+        if self.alarm_webhook_url:
+            _check_prefix("alarm_webhook_url", self.alarm_webhook_url, ("http://", "https://"))
+        elif self.alarm_webhook_token_file:
+            raise ConfigError("alarm_webhook_token_file: means nothing without alarm_webhook_url")
+        _check_range("alarm_near_limit_ratio", self.alarm_near_limit_ratio, 0.01, 1.0)
+        _check_range("alarm_certificate_ratio", self.alarm_certificate_ratio, 1.0, 1_000.0)
+        _check_range("alarm_after_seconds", self.alarm_after_seconds, 0.0, 86_400.0)
+        _check_range("alarm_clear_seconds", self.alarm_clear_seconds, 0.0, 86_400.0)
 
     def _check_own_limits(self) -> None:
         for name in _BROKER_RATES.values():
@@ -284,6 +310,12 @@ class Config:
             burst_ns=_nanos(self.burst_seconds),
             hold_ns=_nanos(self.hold_seconds),
             session_timeout_ns=_nanos(self.zookeeper_session_timeout_seconds),
+            alarms=AlarmSettings(
+                near_limit_permille=round(self.alarm_near_limit_ratio * 1000),
+                certificate_permille=round(self.alarm_certificate_ratio * 1000),
+                raise_after_ns=_nanos(self.alarm_after_seconds),
+                clear_after_ns=_nanos(self.alarm_clear_seconds),
+            ),
         )
 
 

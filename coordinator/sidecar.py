@@ -27,12 +27,14 @@ from coordinator.adapters.broker_admin import HttpBrokerAdmin
 from coordinator.adapters.broker_relay import HttpBrokerRelay
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.pulsar_bus import PulsarBus
+from coordinator.adapters.webhook import WebhookReceiver
 from coordinator.adapters.zookeeper_ledgers import ZooKeeperLedgers
 from coordinator.adapters.zookeeper_membership import ZooKeeperMembership
 from coordinator.adapters.zookeeper_operations import ZooKeeperOperations
 from coordinator.adapters.zookeeper_session import ZooKeeperSession
 from coordinator.adapters.zookeeper_store import ZooKeeperStore
 from coordinator.adapters.zookeeper_topic_limits import ZooKeeperTopicLimits
+from coordinator.alarming import Alarming
 from coordinator.config import Config, ConfigError, split_address
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.core.state import CoordinatorState
@@ -118,6 +120,11 @@ async def _run(config: Config, reload: Callable[[], Config]) -> int:
         runner.spawn(_open_gate(gate, runner.informed, courier.informed))
         following = Following(state, clock, ZooKeeperOperations(session))
         runner.spawn(following.run())
+        alarming = None
+        if config.alarm_webhook_url:
+            receiver = await stack.enter_async_context(_webhook(config))
+            alarming = Alarming(state, runner.watch, receiver)
+            runner.spawn(alarming.run())
         backend = AdminBackend(
             store=store,
             topic_limits=topic_limits,
@@ -125,6 +132,7 @@ async def _run(config: Config, reload: Callable[[], Config]) -> int:
             views=runner,
             watching=runner.watch,
             following=following,
+            alarming=alarming,
             gate=gate,
             bus=bus,
             access=access,
@@ -234,6 +242,18 @@ def _recorder(config: Config) -> ParquetRecorder | None:
             buffer_rows=config.record_buffer_rows,
         ),
     )
+
+
+def _webhook(config: Config) -> WebhookReceiver:
+    token, path = "", config.alarm_webhook_token_file
+    if path:
+        try:
+            token = Path(path).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(
+                f"alarm_webhook_token_file {path}: cannot be read: {error}"
+            ) from error
+    return WebhookReceiver(config.alarm_webhook_url, cluster=config.record_cluster, token=token)
 
 
 def _stop_on_signals() -> asyncio.Event:

@@ -2,13 +2,15 @@
 
 One pass over all groups a second; with more than `_COLUMNS_PER_SECOND` columns (brokers that take part,
 over all groups) a pass takes as many seconds more, so that watching never costs more than about two
-hundredths of the loop that carries the gate's traffic.
+hundredths of the loop that carries the gate's traffic. Alarms are looked at when a pass ends.
 """
 
 from __future__ import annotations
 
 import asyncio
 
+from coordinator.core.alarm_conditions import Conditions
+from coordinator.core.alarms import Alarms, Sighting
 from coordinator.core.board import Board
 from coordinator.core.decision_history import DecisionHistory
 from coordinator.core.events import Event
@@ -24,7 +26,12 @@ _COLUMNS_PER_STEP = 100
 
 
 class Watch:
-    """Samples one core; `admin_api.backend.Watching` for the admin API."""
+    """Samples one core; `admin_api.backend.Watching` for the admin API.
+
+    Args:
+        state: the core.
+        clock: monotonic time.
+    """
 
     def __init__(self, state: CoordinatorState, clock: Clock) -> None:
         self._state = state
@@ -35,6 +42,8 @@ class Watch:
         self.board = Board()
         self.journal = Journal()
         self.decisions = DecisionHistory()
+        self.alarms = Alarms(state.settings.alarms)
+        self._conditions = Conditions(state.settings.alarms)
 
     def now_ns(self) -> int:
         """The time that ages count from."""
@@ -50,7 +59,9 @@ class Watch:
 
     def handled(self, event: Event) -> None:
         """The core handled an event."""
-        self.journal.handled(event, self._state, self._clock.now_ns())
+        now_ns = self._clock.now_ns()
+        self.journal.handled(event, self._state, now_ns)
+        self._conditions.handled(event, self._state, now_ns)
 
     async def run(self) -> None:
         """Sample for ever."""
@@ -63,17 +74,27 @@ class Watch:
         names = sorted(self._state.groups or {})
         self.board.begin(names)
         self.decisions.begin(names)
+        sightings: list[Sighting] = []
         columns = 0
         for name in names:
-            before = self.board.rows.get(name)
-            now_ns = self._clock.now_ns()
-            row = self.board.sample(self._state, name, now_ns)
-            if row is None:
-                continue
-            self.journal.sampled(before, row, now_ns)
-            self.decisions.sampled(self._state, name, now_ns)
-            columns += 1 + sum(each.participants for each in row.dimensions.values())
+            columns += self._look_at(name, sightings)
             if columns >= _COLUMNS_PER_STEP:
                 columns = 0
                 await asyncio.sleep(0)
-        self._pass_ended_ns = self._clock.now_ns()
+        now_ns = self._clock.now_ns()
+        sightings += self._conditions.of_sidecar(self._state, now_ns)
+        for turn in self.alarms.look(sightings, now_ns):
+            self.journal.turned(turn, now_ns)
+        self._pass_ended_ns = now_ns
+
+    def _look_at(self, name: str, sightings: list[Sighting]) -> int:
+        """Look at one group; returns what that has cost, in columns."""
+        before = self.board.rows.get(name)
+        now_ns = self._clock.now_ns()
+        row = self.board.sample(self._state, name, now_ns)
+        if row is None:
+            return 0
+        self.journal.sampled(before, row, now_ns)
+        self.decisions.sampled(self._state, name, now_ns)
+        sightings += self._conditions.of_group(self._state, row, now_ns)
+        return 1 + sum(each.participants for each in row.dimensions.values())

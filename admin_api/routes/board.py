@@ -18,6 +18,7 @@ from admin_api.routes.callers import Anybody
 from admin_api.routes.common import PROBLEMS, Backend
 from admin_api.schemas import GroupPatch
 from admin_api.schemas_board import Choices, GroupRowBody, HistoryBody, Mark, Overview, PreviewBody
+from coordinator.core.alarms import AlarmKind
 from coordinator.core.allocation import WEIGHTS
 from coordinator.core.board import GroupRow
 from coordinator.core.laws import LAWS
@@ -165,6 +166,10 @@ def _require_group(backend: AdminBackend, name: str) -> None:
         raise ApiError(404, NO_SUCH_GROUP)
 
 
+_NOT_SAID_YET = (AlarmKind.CERTIFICATE_HIGH, AlarmKind.PEER_LOST)
+"""Alarms about what the health does not say, and that are not what a limit is for."""
+
+
 def _attention(backend: AdminBackend) -> list[str]:
     """What does not mend itself, or costs something until it does."""
     health = backend.views.health()
@@ -174,5 +179,10 @@ def _attention(backend: AdminBackend) -> list[str]:
     sentences += [
         f"{each.peer} goes by other {each.matter.value} than {health.broker}"
         for each in health.disagreements
+    ]
+    sentences += [
+        alarm.sighting.text
+        for alarm in backend.watching.alarms.firing().values()
+        if alarm.sighting.kind in _NOT_SAID_YET
     ]
     return sentences

@@ -1,4 +1,4 @@
-"""Clock, membership, bus and broker in memory: deterministic, for tests and for a single process.
+"""Clock, membership, bus, broker and alarm receiver in memory: deterministic, for tests and one process.
 
 What several sidecars share in the world is an object of its own here. A `MemoryEnsemble` stands for
 ZooKeeper's membership and a `MemoryTopic` for the bus topic: give the same one to several adapters and
@@ -12,12 +12,19 @@ the real one does, so that publishing never re-enters a listener. The store: `me
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from coordinator.core.events import ConnectionState
 from coordinator.core.model import NANOS_PER_SECOND, Member
 from coordinator.core.topics import TopicName
-from coordinator.ports import BusHealth, Clock, Confirmation, StoreUnreachable
+from coordinator.ports import (
+    BusHealth,
+    Clock,
+    Confirmation,
+    Notice,
+    ReceiverUnreachable,
+    StoreUnreachable,
+)
 from coordinator.wire.documents import validate_name
 
 
@@ -266,3 +273,18 @@ class MemoryBrokerAdmin:
     def _check_answering(self) -> None:
         if not self.answering:
             raise StoreUnreachable("the broker was made to fall silent")
+
+
+class MemoryReceiver:
+    """`coordinator.ports.AlarmReceiver` that keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.taken: list[Notice] = []
+        #: Whether it takes anything.
+        self.away = False
+
+    async def tell(self, notices: Sequence[Notice]) -> None:
+        """Keep notices; raises ReceiverUnreachable."""
+        if self.away:
+            raise ReceiverUnreachable("it is away")
+        self.taken += notices

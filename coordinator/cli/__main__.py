@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from coordinator.cli import (
+    alarms,
     audit,
     configuration,
     doctor,
@@ -107,6 +108,7 @@ app.add_typer(audit.app, name="audit")
 app.add_typer(configuration.app, name="config")
 app.command("import")(files.import_groups)
 app.command("operations")(operations.operations)
+app.command("alarms")(alarms.alarms)
 app.command("status")(status.status)
 app.command("top")(top.top)
 app.command("explain")(explain.explain)

@@ -197,3 +197,15 @@ class PastDecision(TypedDict):
     participants: int
     round: int
     sentence: str
+
+
+class Alarm(TypedDict):
+    """What somebody should know of."""
+
+    alarm: str
+    subject: str
+    severity: str
+    state: str
+    ageMillis: int
+    text: str
+    action: str

@@ -16,6 +16,7 @@ from urllib.parse import quote
 import httpx
 
 from coordinator.cli.answers import (
+    Alarm,
     AuditEntry,
     Definition,
     Explanation,
@@ -155,6 +156,10 @@ class AdminClient:
     def certificate(self, group: str) -> GroupCertificates:
         """The most that one group's local limits can add up to now."""
         return cast("GroupCertificates", self._read(f"/quota/v1/certificate/{_segment(group)}"))
+
+    def alarms(self) -> list[Alarm]:
+        """What somebody should know of, as the sidecar sees it."""
+        return cast("list[Alarm]", self._read("/quota/v1/alarms"))
 
     def health(self) -> Health:
         """How the sidecar is."""

@@ -12,7 +12,7 @@ from rich.console import Console
 from coordinator.cli.answers import DIMENSION_NAMES, Operation
 from coordinator.cli.client import AdminClient
 from coordinator.cli.failures import CommandFailed
-from coordinator.cli.output import console, percent, print_json, seconds, table
+from coordinator.cli.output import console, lasting, percent, print_json, seconds, table
 from coordinator.cli.session import session_of
 
 Wait = Annotated[
@@ -43,7 +43,7 @@ def operations(
         settled_ms = operation["settleMillis"]
         shown.add_row(
             str(operation["id"]),
-            _age(operation["ageMillis"]),
+            lasting(operation["ageMillis"]),
             operation["group"],
             operation["text"],
             operation["actor"],
@@ -83,7 +83,7 @@ def outcome(operation: Operation) -> str:
 
 
 def _progress(operation: Operation) -> str:
-    return f"{operation['state']}, {_age(operation['ageMillis'])}{_off(operation)}"
+    return f"{operation['state']}, {lasting(operation['ageMillis'])}{_off(operation)}"
 
 
 def _off(operation: Operation) -> str:
@@ -105,10 +105,3 @@ def _moved(operation: Operation) -> str:
         more = f" and {len(ordered) - _NAMED} more" if len(ordered) > _NAMED else ""
         return f"{DIMENSION_NAMES.get(dimension, dimension)}: {named}{more}"
     return ""
-
-
-def _age(millis: int) -> str:
-    whole = millis // 1000
-    if whole < 120:
-        return f"{millis / 1000:.1f} s"
-    return f"{whole // 60} min" if whole < 7_200 else f"{whole // 3600} h"

@@ -63,6 +63,14 @@ def seconds(millis: int) -> str:
     return f"{millis / 1000:.2f} s"
 
 
+def lasting(millis: int) -> str:
+    """A time that may be long: 3.2 s, 5 min, 7 h."""
+    whole = millis // 1000
+    if whole < 120:
+        return f"{millis / 1000:.1f} s"
+    return f"{whole // 60} min" if whole < 7_200 else f"{whole // 3600} h"
+
+
 def counted(number: int, noun: str) -> str:
     """One broker, two brokers."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

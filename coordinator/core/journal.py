@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from coordinator.core.alarms import Turn
 from coordinator.core.board import GroupRow
 from coordinator.core.events import Event, GroupsChanged, MembersChanged
 from coordinator.core.lifecycle import Lifecycle, Trouble
@@ -37,6 +38,8 @@ class Kind(Enum):
     THROTTLED = "throttled"
     RELEASED = "released"
     SETTLED = "settled"
+    ALARM = "alarm"
+    OVER = "over"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,13 @@ class Journal:
         if before.standing is Standing.CONVERGING and row.standing is Standing.SETTLED:
             seconds = (now_ns - before.since_ns) / 1_000_000_000
             self._note(Kind.SETTLED, row.group, f"settled after {seconds:.1f} s", now_ns)
+
+    def turned(self, turn: Turn, now_ns: int) -> None:
+        """An alarm began to fire, or is over."""
+        sighting = turn.alarm.sighting
+        kind = Kind.ALARM if turn.begins else Kind.OVER
+        text = sighting.text if turn.begins else f"over: {sighting.text}"
+        self._note(kind, sighting.subject, f"{sighting.kind.value}: {text}", now_ns)
 
     def _compare_members(self, members: dict[str, Member], now_ns: int) -> None:
         before, self._members = self._members, members

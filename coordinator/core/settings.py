@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from coordinator.core.alarms import AlarmSettings
 from coordinator.core.model import NANOS_PER_SECOND
 
 _MILLISECOND_NS = 1_000_000
+_ALARMS = AlarmSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class CoreSettings:
             whenever the broker that owns its topic dies, so more than that.
         session_timeout_ns: the ZooKeeper session's timeout. kazoo says LOST only after it has
             reconnected, so the core counts by itself when the others have dropped this broker.
+        alarms: from where on something is worth an alarm.
     """
 
     broker: str
@@ -67,6 +70,7 @@ class CoreSettings:
     burst_ns: int = 50 * _MILLISECOND_NS
     hold_ns: int = 30 * NANOS_PER_SECOND
     session_timeout_ns: int = 4 * NANOS_PER_SECOND
+    alarms: AlarmSettings = _ALARMS
 
     def moved(self, before: int | None, after: int | None, limit: int | None = None) -> bool:
         """Whether a value moved by more than ``change_permille`` of what it was; None is infinite.

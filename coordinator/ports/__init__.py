@@ -8,6 +8,7 @@ library (no kazoo or pulsar type) passes through a port.
 
 from __future__ import annotations
 
+from coordinator.ports.alarms import AlarmReceiver, Notice
 from coordinator.ports.audit import AUDIT_LENGTH, NOBODY, AuditEntry, Origin
 from coordinator.ports.broker import BrokerAdmin, BrokerRelay, RelayedAnswer, RelayedRequest
 from coordinator.ports.bus import BusHealth, ReportBus
@@ -17,6 +18,7 @@ from coordinator.ports.errors import (
     InUse,
     NotFound,
     PortError,
+    ReceiverUnreachable,
     Refused,
     StoreUnreachable,
     Unreadable,
@@ -36,6 +38,7 @@ __all__ = [
     "NOBODY",
     "OPERATIONS_LENGTH",
     "TOPIC_LIMITS_MAX",
+    "AlarmReceiver",
     "AlreadyExists",
     "Anything",
     "AuditEntry",
@@ -50,9 +53,11 @@ __all__ = [
     "LedgerStore",
     "Membership",
     "NotFound",
+    "Notice",
     "OperationStore",
     "Origin",
     "PortError",
+    "ReceiverUnreachable",
     "RecordedOperation",
     "Recorder",
     "RecorderHealth",

@@ -4,6 +4,7 @@ Errors::
 
     PortError
     +-- StoreUnreachable      the store did not answer in time; nothing is known about the outcome
+    +-- ReceiverUnreachable   whoever is told of alarms did not take a message
     +-- Refused               the store answered no
         +-- NotFound          there is no such entry
         +-- AlreadyExists     there is one already
@@ -21,6 +22,10 @@ class PortError(Exception):
 
 class StoreUnreachable(PortError):
     """The store did not answer in time; nothing is known about the outcome."""
+
+
+class ReceiverUnreachable(PortError):
+    """Whoever is told of alarms did not take a message, or nobody knows."""
 
 
 class Refused(PortError):

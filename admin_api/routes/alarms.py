@@ -1,0 +1,18 @@
+"""What somebody should know of: ``/quota/v1/alarms``."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from admin_api.routes.common import PROBLEMS, Backend
+from admin_api.schemas_alarms import AlarmBody
+
+router = APIRouter(prefix="/quota/v1/alarms", tags=["alarms"], responses=PROBLEMS)
+
+
+@router.get("")
+async def list_alarms(backend: Backend) -> list[AlarmBody]:
+    """Every alarm that this sidecar sees, those that are not told yet too; at most 200 of a kind."""
+    watching = backend.watching
+    now_ns = watching.now_ns()
+    return [AlarmBody.of(alarm, now_ns) for alarm in watching.alarms.all()]

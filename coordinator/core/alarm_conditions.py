@@ -1,0 +1,130 @@
+"""What is the case now, of all that there are alarms for (alarms.py).
+
+Groups are looked at one after the other, in step with the board; what concerns the sidecar itself is seen
+at the end of a pass. A peer is *lost* when membership drops it without its having said that it leaves. It
+is not lost any more when it is back, or after `LOST_FOR_NS`: a machine that was taken away by force does
+not come back to say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coordinator.core.alarms import AlarmKind, AlarmSettings, Sighting
+from coordinator.core.board import GroupRow
+from coordinator.core.events import Event, MembersChanged, UsageReportReceived
+from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.model import NANOS_PER_SECOND, Dimension, Member
+from coordinator.core.state import CoordinatorState
+
+LOST_FOR_NS = 24 * 3_600 * NANOS_PER_SECOND
+MAX_LOST = 1_000
+"""Lost peers that are remembered; the one that was lost first is forgotten for one more."""
+
+_NAMED = 3
+_ZOOKEEPER = (Trouble.ZOOKEEPER_SUSPENDED, Trouble.ZOOKEEPER_LOST)
+
+
+class Conditions:
+    """Sees what is the case at one sidecar.
+
+    Args:
+        settings: from where on something is worth an alarm.
+    """
+
+    def __init__(self, settings: AlarmSettings) -> None:
+        self._settings = settings
+        self._members: dict[str, Member] = {}
+        #: Incarnations that have said that they leave, by broker.
+        self._leaving: dict[str, int] = {}
+        #: When membership dropped a peer that had not said so.
+        self._lost: dict[str, int] = {}
+
+    def handled(self, event: Event, state: CoordinatorState, now_ns: int) -> None:
+        """The core handled an event."""
+        if isinstance(event, UsageReportReceived) and event.report.leaving:
+            if event.report.broker in self._members:
+                self._leaving[event.report.broker] = event.report.incarnation
+        elif isinstance(event, MembersChanged):
+            self._compare_members(dict(state.members), state.settings.broker, now_ns)
+
+    def of_group(self, state: CoordinatorState, row: GroupRow, now_ns: int) -> Iterator[Sighting]:
+        """What is the case with a group that was just looked at."""
+        if state.lifecycle not in (Lifecycle.ACTIVE, Lifecycle.DEGRADED):
+            return
+        foremost = row.foremost
+        if foremost is not None and row.used_permille >= self._settings.near_limit_permille:
+            used = row.dimensions[foremost]
+            text = (
+                f"{row.group} uses {row.used_permille / 10:.0f} % of its {used.limit:,}/s "
+                f"({foremost.value})"
+            )
+            yield Sighting(AlarmKind.GROUP_NEAR_LIMIT, row.group, text)
+        if row.throttled:
+            text = f"clients of {row.group} wait at {_named(row.throttled)}"
+            yield Sighting(AlarmKind.THROTTLED, row.group, text)
+        yield from self._certificates(state, row, now_ns)
+
+    def of_sidecar(self, state: CoordinatorState, now_ns: int) -> Iterator[Sighting]:
+        """What is the case with this sidecar and its peers."""
+        broker = state.settings.broker
+        for trouble in state.troubles.all():
+            if trouble in _ZOOKEEPER:
+                yield Sighting(AlarmKind.ZOOKEEPER_LOST, broker, f"{broker}: {trouble.value}")
+            elif trouble is Trouble.BUS_SILENT:
+                yield Sighting(AlarmKind.BUS_SILENT, broker, f"{broker}: {trouble.value}")
+        rounds_ns = {peer: state.usage.round_ns(peer) for peer in state.members}
+        differing: dict[str, list[str]] = {}
+        for found in state.agreement.disagreements(rounds_ns, now_ns):
+            differing.setdefault(found.peer, []).append(found.matter.value)
+        for peer, matters in differing.items():
+            text = f"{broker} and {peer} go by other {' and '.join(matters)}"
+            yield Sighting(AlarmKind.VIEWS_DISAGREE, f"{broker} {peer}", text)
+        for peer, since_ns in list(self._lost.items()):
+            if now_ns - since_ns >= LOST_FOR_NS:
+                del self._lost[peer]
+            else:
+                yield Sighting(AlarmKind.PEER_LOST, peer, f"{peer} is gone without saying so")
+
+    def _certificates(
+        self, state: CoordinatorState, row: GroupRow, now_ns: int
+    ) -> Iterator[Sighting]:
+        """Of the dimensions that somebody takes part in, the one that could be exceeded most."""
+        group = (state.groups or {}).get(row.group)
+        worst: tuple[int, Dimension, int] | None = None
+        for dimension, figures in row.dimensions.items():
+            if group is None or not figures.participants:
+                continue
+            most = state.certificate(group, dimension, now_ns).most
+            if most is not None:
+                permille = most * 1000 // max(1, figures.limit)
+                worst = max(worst or (-1, dimension, 0), (permille, dimension, most), key=_first)
+        if worst is not None and worst[0] > self._settings.certificate_permille:
+            _, dimension, most = worst
+            text = (
+                f"the local limits of {row.group} may add up to {most:,}/s of "
+                f"{row.dimensions[dimension].limit:,}/s ({dimension.value})"
+            )
+            yield Sighting(AlarmKind.CERTIFICATE_HIGH, row.group, text)
+
+    def _compare_members(self, members: dict[str, Member], own: str, now_ns: int) -> None:
+        for broker, member in self._members.items():
+            said_so = self._leaving.get(broker) == member.incarnation
+            if broker not in members and broker != own and not said_so:
+                self._lost[broker] = now_ns
+        for broker in members:
+            self._lost.pop(broker, None)
+        while len(self._lost) > MAX_LOST:
+            del self._lost[next(iter(self._lost))]
+        self._leaving = {name: said for name, said in self._leaving.items() if name in members}
+        self._members = members
+
+
+def _first(entry: tuple[int, Dimension, int]) -> int:
+    return entry[0]
+
+
+def _named(brokers: tuple[str, ...]) -> str:
+    more = len(brokers) - _NAMED
+    named = ", ".join(brokers[:_NAMED])
+    return f"{named} and {more} more" if more > 0 else named

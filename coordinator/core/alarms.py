@@ -1,0 +1,242 @@
+"""Alarms: what somebody should know of, told once when it begins and once when it is over.
+
+Whoever looks says what is the case now (alarm_conditions.py makes the *sightings*); this module says what
+that means. An alarm has a key, its kind and subject, and stands in one of three stages::
+
+    -- seen --> PENDING -- seen for raise_after --> FIRING -- not seen --> CLEARING
+                   |                                  ^                      |   |
+                   +-- not seen --> gone              +-------- seen --------+   +--> over
+                                                                 not seen for clear_after
+
+So a moment's peak raises nothing, and a group at the edge does not come and go. CLEARING still counts as
+firing for everybody else. Of a kind at most `MAX_PER_KIND` alarms are kept; more are counted, since a
+thousand messages of one kind say no more than "all of them".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from coordinator.core.model import NANOS_PER_SECOND
+
+MAX_PER_KIND = 200
+
+
+class Severity(Enum):
+    """How much of a hurry there is; the words of the rules in deploy/prometheus."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+class AlarmKind(Enum):
+    """What an alarm is about; the names of the rules in deploy/prometheus, without the prefix."""
+
+    GROUP_NEAR_LIMIT = "GroupNearLimit"
+    THROTTLED = "Throttled"
+    CERTIFICATE_HIGH = "CertificateHigh"
+    VIEWS_DISAGREE = "ViewsDisagree"
+    PEER_LOST = "PeerLost"
+    BUS_SILENT = "BusSilent"
+    ZOOKEEPER_LOST = "ZooKeeperLost"
+
+    @property
+    def severity(self) -> Severity:
+        """How much of a hurry there is."""
+        return _SEVERITIES[self]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether every sidecar sees the same, so that one of them is enough to tell it."""
+        return self in _SHARED
+
+    @property
+    def action(self) -> str:
+        """What to do about it."""
+        return _ACTIONS[self]
+
+
+_SEVERITIES: Mapping[AlarmKind, Severity] = {
+    AlarmKind.GROUP_NEAR_LIMIT: Severity.INFO,
+    AlarmKind.THROTTLED: Severity.INFO,
+    AlarmKind.CERTIFICATE_HIGH: Severity.CRITICAL,
+    AlarmKind.VIEWS_DISAGREE: Severity.WARNING,
+    AlarmKind.PEER_LOST: Severity.WARNING,
+    AlarmKind.BUS_SILENT: Severity.WARNING,
+    AlarmKind.ZOOKEEPER_LOST: Severity.WARNING,
+}
+
+_SHARED = frozenset(
+    {
+        AlarmKind.GROUP_NEAR_LIMIT,
+        AlarmKind.THROTTLED,
+        AlarmKind.CERTIFICATE_HIGH,
+        AlarmKind.PEER_LOST,
+    }
+)
+
+_ACTIONS: Mapping[AlarmKind, str] = {
+    AlarmKind.GROUP_NEAR_LIMIT: "Raise the limit before clients wait, or look at who uses it "
+    "(pulsar-quota top).",
+    AlarmKind.THROTTLED: "This is what the limit is for; pulsar-quota explain says which rate binds.",
+    AlarmKind.CERTIFICATE_HIGH: "Look for sidecars that are DEGRADED or silent (pulsar-quota status); "
+    "overshootPolicy strict bounds the sum whatever happens.",
+    AlarmKind.VIEWS_DISAGREE: "Compare pulsar-quota status at both; one of them is cut off from "
+    "ZooKeeper or from the bus.",
+    AlarmKind.PEER_LOST: "Look at that broker and its sidecar; the others have its share.",
+    AlarmKind.BUS_SILENT: "Look at the broker that bus_service_url names and at the owner of the bus "
+    "topic; limits are held meanwhile.",
+    AlarmKind.ZOOKEEPER_LOST: "Look at the ZooKeeper ensemble and the way to it; groups follow their "
+    "partitionPolicy meanwhile.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmSettings:
+    """When something is worth an alarm.
+
+    Args:
+        near_limit_permille: a group that uses this much of a limit is near it.
+        certificate_permille: all local limits of a group may add up to so much of its limit.
+        raise_after_ns: something must be the case for so long before anybody is told.
+        clear_after_ns: and be over for so long.
+    """
+
+    near_limit_permille: int = 800
+    certificate_permille: int = 1_050
+    raise_after_ns: int = 10 * NANOS_PER_SECOND
+    clear_after_ns: int = 60 * NANOS_PER_SECOND
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class AlarmKey:
+    """What makes two alarms the same one."""
+
+    kind: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """Something that is the case now: about which group or broker, and in words."""
+
+    kind: AlarmKind
+    subject: str
+    text: str
+
+    @property
+    def key(self) -> AlarmKey:
+        """What it is told apart by."""
+        return AlarmKey(self.kind.value, self.subject)
+
+
+class Stage(Enum):
+    """Where an alarm stands."""
+
+    PENDING = "pending"
+    FIRING = "firing"
+    CLEARING = "clearing"
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """One alarm.
+
+    Args:
+        sighting: what was seen last.
+        stage: where it stands.
+        began_ns: when it was seen first.
+        since_ns: since when it stands there.
+    """
+
+    sighting: Sighting
+    stage: Stage
+    began_ns: int
+    since_ns: int
+
+    @property
+    def fires(self) -> bool:
+        """Whether somebody should know."""
+        return self.stage is not Stage.PENDING
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """An alarm began to fire, or is over."""
+
+    alarm: Alarm
+    begins: bool
+
+
+class Alarms:
+    """All alarms of one sidecar."""
+
+    def __init__(self, settings: AlarmSettings) -> None:
+        self.settings = settings
+        self._alarms: dict[AlarmKey, Alarm] = {}
+        #: Sightings of the last look for which there was no room.
+        self.overlooked = 0
+
+    def all(self) -> tuple[Alarm, ...]:
+        """Every alarm, pending ones too, in the order of their kinds and subjects."""
+        return tuple(alarm for _, alarm in sorted(self._alarms.items()))
+
+    def firing(self) -> dict[AlarmKey, Alarm]:
+        """Those that somebody should know of."""
+        return {key: alarm for key, alarm in sorted(self._alarms.items()) if alarm.fires}
+
+    def look(self, sightings: Iterable[Sighting], now_ns: int) -> list[Turn]:
+        """Say what is the case now; returns what began and what is over since the last time."""
+        seen = {sighting.key: sighting for sighting in sightings}
+        turns: list[Turn] = []
+        for key, alarm in list(self._alarms.items()):
+            following = self._next(alarm, seen.pop(key, None), now_ns)
+            if following is None:
+                del self._alarms[key]
+            else:
+                self._alarms[key] = following
+            after = following is not None and following.fires
+            if after is not alarm.fires:
+                turns.append(Turn(following or alarm, after))
+        turns += self._admit(seen.values(), now_ns)
+        return turns
+
+    def _admit(self, sightings: Iterable[Sighting], now_ns: int) -> list[Turn]:
+        room = dict.fromkeys(AlarmKind, MAX_PER_KIND)
+        for alarm in self._alarms.values():
+            room[alarm.sighting.kind] -= 1
+        self.overlooked = 0
+        turns = []
+        for sighting in sightings:
+            if not room[sighting.kind]:
+                self.overlooked += 1
+                continue
+            room[sighting.kind] -= 1
+            at_once = self.settings.raise_after_ns <= 0
+            stage = Stage.FIRING if at_once else Stage.PENDING
+            alarm = self._alarms[sighting.key] = Alarm(sighting, stage, now_ns, now_ns)
+            if at_once:
+                turns.append(Turn(alarm, begins=True))
+        return turns
+
+    def _next(self, alarm: Alarm, seen: Sighting | None, now_ns: int) -> Alarm | None:
+        """Where an alarm stands now; None when it is gone."""
+        lasted_ns = now_ns - alarm.since_ns
+        if seen is not None:
+            alarm = replace(alarm, sighting=seen)
+        match alarm.stage, seen is not None:
+            case Stage.PENDING, True if lasted_ns >= self.settings.raise_after_ns:
+                return replace(alarm, stage=Stage.FIRING, since_ns=now_ns)
+            case Stage.PENDING, False:
+                return None
+            case Stage.FIRING, False:
+                return replace(alarm, stage=Stage.CLEARING, since_ns=now_ns)
+            case Stage.CLEARING, True:
+                return replace(alarm, stage=Stage.FIRING, since_ns=now_ns)
+            case Stage.CLEARING, False if lasted_ns >= self.settings.clear_after_ns:
+                return None
+            case _:
+                return alarm
