@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 
 from prometheus_client import exposition
 from prometheus_client.core import (
+    CounterMetricFamily,
     GaugeMetricFamily,
     InfoMetricFamily,
     Metric,
@@ -111,6 +112,7 @@ def _sidecar(health: HealthView) -> Iterator[Metric]:
             ages.add_metric([member.broker], member.report_age_ns / _NANOS_PER_SECOND)
     yield ages
     yield _disagreements(health)
+    yield _suspects(health)
     yield labelled_counter(
         "reports_dropped", "Reports that were not believed.", "reason", health.reports_dropped
     )
@@ -126,6 +128,17 @@ def _disagreements(health: HealthView) -> Metric:
     )
     for found in health.disagreements:
         family.add_metric([found.peer, found.matter.value], found.age_ns / _NANOS_PER_SECOND)
+    return family
+
+
+def _suspects(health: HealthView) -> Metric:
+    family = CounterMetricFamily(
+        "pulsar_quota_implausible",
+        "Rounds or reports in which a member's word could not be true, once it was named for it.",
+        labels=["peer", "reason"],
+    )
+    for found in health.suspects:
+        family.add_metric([found.broker, found.suspicion.name.lower()], found.count)
     return family
 
 

@@ -21,6 +21,7 @@ from coordinator.core.views import (
     GroupView,
     HealthView,
     MemberView,
+    SuspectView,
     WantView,
 )
 
@@ -148,6 +149,27 @@ class DisagreementBody(CamelModel):
         return cls(peer=view.peer, matter=view.matter.value, age_millis=_millis(view.age_ns))
 
 
+class SuspectBody(CamelModel):
+    """A sidecar whose word cannot be true."""
+
+    broker: str
+    reason: str
+    group: str = Field(description="of which group; empty for what concerns none")
+    count: int = Field(description="at how many looks or reports")
+    age_millis: int = Field(description="milliseconds since the last one")
+
+    @classmethod
+    def of(cls, view: SuspectView) -> Self:
+        """Write one suspect."""
+        return cls(
+            broker=view.broker,
+            reason=view.suspicion.value,
+            group=view.group,
+            count=view.count,
+            age_millis=_millis(view.age_ns),
+        )
+
+
 class Health(CamelModel):
     """How the answering sidecar is."""
 
@@ -162,6 +184,7 @@ class Health(CamelModel):
     disagreements: list[DisagreementBody] = Field(
         description="sidecars whose view has differed from this one's for more than three rounds"
     )
+    suspects: list[SuspectBody] = Field(description="sidecars whose word cannot be true")
 
     @classmethod
     def of(cls, view: HealthView) -> Self:
@@ -176,6 +199,7 @@ class Health(CamelModel):
             members=[MemberBody.of(member) for member in view.members],
             reports_dropped=view.reports_dropped,
             disagreements=[DisagreementBody.of(found) for found in view.disagreements],
+            suspects=[SuspectBody.of(found) for found in view.suspects],
         )
 
 

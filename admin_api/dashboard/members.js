@@ -39,9 +39,12 @@ export function showMembers(page) {
     );
     keyed(rows, health.members, (member) => member.broker, () => memberRow());
     for (const row of rows.children) row.judge(health, disagreeing);
-    const reasons = Object.entries(health.reportsDropped);
+    const reasons = [
+      ...Object.entries(health.reportsDropped).map(([why, count]) => `${counted(count, "report")}: ${why}`),
+      ...(health.suspects ?? []).map((each) => `${each.broker} ${each.reason}${each.group && ` in ${each.group}`}: ${counted(each.count, "time")}, last ${span(each.ageMillis)} ago`),
+    ];
     fill(dropped, reasons.length
-      ? h("ul", { class: "list" }, reasons.map(([why, count]) => h("li", {}, `${counted(count, "report")}: ${why}`)))
+      ? h("ul", { class: "list" }, reasons.map((reason) => h("li", {}, reason)))
       : h("p", { class: "minor" }, "None since this sidecar started."));
   });
 }

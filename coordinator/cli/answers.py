@@ -114,6 +114,16 @@ class Disagreement(TypedDict):
     ageMillis: int
 
 
+class Suspect(TypedDict):
+    """A sidecar whose word cannot be true."""
+
+    broker: str
+    reason: str
+    group: str
+    count: int
+    ageMillis: int
+
+
 class Health(TypedDict):
     """How the answering sidecar is."""
 
@@ -126,6 +136,7 @@ class Health(TypedDict):
     members: list[Member]
     reportsDropped: dict[str, int]
     disagreements: list[Disagreement]
+    suspects: list[Suspect]
 
 
 class Holder(TypedDict):

@@ -30,6 +30,13 @@ def status(context: typer.Context) -> None:
         out.print(
             f"  {found['peer']} has gone by other {found['matter']} for {seconds(found['ageMillis'])}"
         )
+    for suspect in health["suspects"]:
+        where = f" ({suspect['group']})" if suspect["group"] else ""
+        last = seconds(suspect["ageMillis"])
+        out.print(
+            f"  {suspect['broker']} {suspect['reason']}{where}: {counted(suspect['count'], 'time')}, "
+            f"{last} ago"
+        )
     for why, number in health["reportsDropped"].items():
         out.print(f"  {counted(number, 'report')} dropped: {why}")
     shown = table(["member", "API", ">incarnation", ">last report"])

@@ -19,7 +19,7 @@ Everything here is computed from the same facts on every sidecar, so equal views
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from coordinator.core.laws import ALL_LAWS, JOINT_LAW, Allocation, Claim, JointClaim, joint_max_min
@@ -90,6 +90,13 @@ class Split:
     def held(self) -> int:
         """What all members together announce to hold."""
         return sum(self.in_force.values()) + self.idle * self.reserve
+
+    def as_due(self, brokers: Collection[str]) -> Split:
+        """The same with these brokers holding what they should, whatever they announce."""
+        if not brokers:
+            return self
+        due = {broker: self.target_of(broker) for broker in brokers if broker in self.in_force}
+        return replace(self, in_force={**self.in_force, **due}, ceilings={**self.ceilings, **due})
 
     def binding_of(self, broker: str, local: int) -> Binding:
         """What keeps a broker's local limit where it is."""
@@ -193,7 +200,8 @@ def _ask(
     reserve = reserve_of(limit, members, settings)
     weight_of = WEIGHTS[group.weights]
     claims = {
-        name: _claim(row, dimension, reserve, weight_of(row.usage)) for name, row in rows.items()
+        name: _claim(row, dimension, limit, reserve, weight_of(row.usage))
+        for name, row in rows.items()
     }
     in_force = {name: _in_force(row, dimension, limit) for name, row in rows.items()}
     ceilings = {
@@ -218,10 +226,10 @@ def _split_jointly(
     }
 
 
-def _claim(row: UsageRow, dimension: Dimension, reserve: int, weight: int) -> Claim:
+def _claim(row: UsageRow, dimension: Dimension, limit: int, reserve: int, weight: int) -> Claim:
     demand = row.usage.demand_of(dimension.unit)
     wants = None if demand is None else max(reserve, demand)
-    return Claim(wants, weight, used=row.rate_of(dimension))
+    return Claim(wants, weight, used=min(limit, row.rate_of(dimension)))
 
 
 def _joint_claim(messages: Claim, bytes_: Claim, message_size: int) -> JointClaim:

@@ -8,6 +8,7 @@ an answer that needs no guessing: explain.py turns it into words.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from coordinator.core.allocation import Binding, Split, reserve_of
@@ -49,15 +50,29 @@ class _Facts:
 
 
 class Decider:
-    """Decides the local limits of this broker."""
+    """Decides the local limits of this broker.
+
+    Args:
+        settings: the core's.
+        ledgers: the books of strict groups.
+        lease: until when they may be gone by.
+        raises: what waits for the others.
+        doubted: whose word on what they hold is not believed; kept true by its owner (suspects.py).
+    """
 
     def __init__(
-        self, settings: CoreSettings, ledgers: Ledgers, lease: Lease, raises: Raises
+        self,
+        settings: CoreSettings,
+        ledgers: Ledgers,
+        lease: Lease,
+        raises: Raises,
+        doubted: Mapping[tuple[str, Dimension], AbstractSet[str]],
     ) -> None:
         self._settings = settings
         self._ledgers = ledgers
         self._lease = lease
         self._raises = raises
+        self._doubted = doubted
         #: The local limits in force, by group.
         self.in_force: dict[str, Rates] = {}
         #: The groups whose limits are this broker's only until the end of its lease.
@@ -66,6 +81,11 @@ class Decider:
         self.decisions: dict[tuple[str, Dimension], Decision] = {}
         self._marked: set[str] = set()
         self._all_marked = False
+
+    def split_of(self, place: tuple[str, Dimension]) -> Split | None:
+        """The split that the latest decision was made from."""
+        decision = self.decisions.get(place)
+        return None if decision is None else decision.split
 
     def mark(self, groups: Iterable[str]) -> None:
         """The facts of these groups changed."""
@@ -175,17 +195,19 @@ class Decider:
     ) -> int:
         """How far a limit may go up now; what is wanted beyond that is announced."""
         broker, now_ns = self._settings.broker, facts.now_ns
+        doubted = self._doubted.get((group, dimension), frozenset())
+        answer = answer.as_due(doubted)
         limit = answer.limit - answer.idle * answer.reserve
         wanted = ceiling(limit, broker, answer.targets, {**answer.in_force, broker: held})
         if wanted <= held:
             self._raises.drop(group, dimension)
             return held
         self._raises.want(group, dimension, held, wanted, now_ns)
-        peers = answer.claims.keys() - {broker}
+        peers = answer.claims.keys() - {broker} - doubted
         if not all(facts.usage.is_current(peer, now_ns) for peer in peers):
             return held
         first = held <= answer.reserve
-        asked = facts.members.keys() - {broker} if first else peers
+        asked = facts.members.keys() - {broker} - doubted if first else peers
         known = self._raises.known_to(group, dimension, asked, facts.members, now_ns)
         local = max(held, min(wanted, known, room(limit, broker, answer.ceilings)))
         if local == wanted:

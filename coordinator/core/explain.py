@@ -11,7 +11,7 @@ from coordinator.core.certificate import Certificate
 from coordinator.core.decisions import Decision
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import DIMENSIONS_OF, Dimension, Rates
-from coordinator.core.sentences import sentence_of, units_sentence
+from coordinator.core.sentences import sentence_of, suspects_sentence, units_sentence
 from coordinator.core.state import CoordinatorState
 from coordinator.core.views import (
     BrokerUsageView,
@@ -20,6 +20,7 @@ from coordinator.core.views import (
     GroupView,
     HealthView,
     MemberView,
+    SuspectView,
     WantView,
 )
 
@@ -52,6 +53,16 @@ def health(state: CoordinatorState, now_ns: int) -> HealthView:
         round=state.round,
         reports_dropped={verdict.value: count for verdict, count in state.reports_dropped.items()},
         disagreements=_disagreements(state, now_ns),
+        suspects=tuple(
+            SuspectView(
+                each.broker,
+                each.suspicion,
+                each.count,
+                now_ns - each.last_ns,
+                "" if each.place is None else each.place[0],
+            )
+            for each in state.suspects.all()
+        ),
     )
 
 
@@ -130,6 +141,7 @@ def explain(
     sentences = (
         sentence_of(name, dimension, answer, subject, local, binding, state.troubles.all()),
         _units_sentence(state, name, dimension, answer),
+        suspects_sentence(state.suspects.accused((name, dimension))),
     )
     return Explanation(
         group=name,

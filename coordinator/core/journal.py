@@ -40,6 +40,7 @@ class Kind(Enum):
     SETTLED = "settled"
     ALARM = "alarm"
     OVER = "over"
+    SUSPECT = "suspect"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class Journal:
         self._groups: dict[str, ResourceGroup] | None = None
         self._lifecycle = Lifecycle.STARTING
         self._troubles: tuple[Trouble, ...] = ()
+        self._suspects = 0
         self._next = 0
 
     def notes(self, after: int = -1) -> tuple[Note, ...]:
@@ -92,6 +94,12 @@ class Journal:
             self._compare_groups(dict(state.groups or {}), now_ns)
         if state.lifecycle is not self._lifecycle or state.troubles.all() != self._troubles:
             self._compare_state(state, now_ns)
+        if len(state.suspects) != self._suspects:
+            for each in state.suspects.all_since(self._suspects):
+                self._note(
+                    Kind.SUSPECT, each.broker, f"{each.broker} {each.suspicion.value}", now_ns
+                )
+            self._suspects = len(state.suspects)
 
     def sampled(self, before: GroupRow | None, row: GroupRow, now_ns: int) -> None:
         """A group was looked at."""

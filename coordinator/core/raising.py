@@ -76,6 +76,7 @@ class _Answer(NamedTuple):
 
     incarnation: int
     sequence: int
+    #: When it said so first.
     heard_ns: int
 
 
@@ -162,8 +163,10 @@ class Raises:
         if sequence is None:
             return False
         known = self._answers.get(report.broker)
+        if known is not None and known[:2] == (report.incarnation, sequence):
+            return False
         self._answers[report.broker] = _Answer(report.incarnation, sequence, now_ns)
-        return bool(self._raises) and (known is None or known[:2] != (report.incarnation, sequence))
+        return bool(self._raises)
 
     def known_to(
         self,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from coordinator.core.allocation import Binding, Split
 from coordinator.core.lifecycle import Trouble
 from coordinator.core.model import Dimension, MonitoringClass, Unit
+from coordinator.core.suspects import Suspicion
 
 
 def sentence_of(
@@ -97,6 +98,13 @@ def units_sentence(dimension: Dimension, answer: Split, other: Split, used: int)
     limit = (other if answer.binds is dimension.unit else answer).limit
     part = f"{100 * used // limit if limit else 0} % of {limit:,}/s used"
     return f"{binds.capitalize()} bind, {slack} do not ({part})."
+
+
+def suspects_sentence(accused: Sequence[tuple[str, Suspicion]]) -> str:
+    """Whose word cannot be true; nothing when nobody's is."""
+    if not accused:
+        return ""
+    return f"Not plausible: {'; '.join(f'{broker} {what.value}' for broker, what in accused)}."
 
 
 def _level(answer: Split) -> str:

@@ -66,6 +66,7 @@ from coordinator.core.policies import STRICT
 from coordinator.core.raising import Answers, Raises, concerns
 from coordinator.core.reporting import Reporter
 from coordinator.core.settings import CoreSettings
+from coordinator.core.suspects import Heard, Suspects
 from coordinator.core.trouble import Troubles
 from coordinator.core.usage_map import UsageMap, Verdict
 
@@ -80,6 +81,7 @@ class CoordinatorState:
         self.usage = UsageMap(settings.broker)
         self.agreement = Agreement(settings)
         self.certifier = Certifier(settings)
+        self.suspects = Suspects(settings)
         self.meters = Meters(settings)
         #: Everybody alive, this broker included once it has joined; the last known ones when cut off.
         self.members: dict[str, Member] = {}
@@ -94,7 +96,9 @@ class CoordinatorState:
         self.lease = Lease(settings)
         self.ledgers = Ledgers(settings)
         self._raises = Raises(settings)
-        self.decider = Decider(settings, self.ledgers, self.lease, self._raises)
+        self.decider = Decider(
+            settings, self.ledgers, self.lease, self._raises, self.suspects.doubted
+        )
         self._reporter = Reporter(settings, self.ledgers, self._raises)
         self._round_started_ns: int | None = None
         self._counted_ns: int | None = None
@@ -221,6 +225,8 @@ class CoordinatorState:
     def _handle_usage_report_received(self, report: UsageReport, now_ns: int) -> None:
         if report.broker == self.settings.broker:
             return  # the own reports were taken in when they were sent
+        if not self.suspects.admits(report, now_ns):
+            return
         # Before the rest, since a grant counts in whatever order the reports arrive.
         self.decider.mark(self.ledgers.take(report, now_ns))
         taken = self.usage.take(report, now_ns)
@@ -249,6 +255,7 @@ class CoordinatorState:
         )
         self.usage.set_members(self.members)
         self.agreement.set_members(self.members)
+        self.suspects.set_members(self.members)
         self.ledgers.set_members(self.members, now_ns)
         self.troubles.members_changed(self.members, now_ns)
         own = self.members.get(self.settings.broker)
@@ -354,6 +361,10 @@ class CoordinatorState:
         self.decider.mark(self._raises.groups())  # who is heard, and for how long, depends on time
         self.usage.forget_strangers(now_ns - self.settings.silence_rounds * self.settings.round_ns)
         self.certifier.close_round(self.agreement)
+        heard = Heard(self.usage, self.agreement, now_ns)
+        self.decider.mark(
+            self.suspects.close_round(self.groups or {}, self.decider.split_of, heard)
+        )
         self.troubles.listen(self.usage, now_ns)
         if self.troubles:
             self.decider.mark_all()  # what trouble does to a limit depends on how long it has lasted

@@ -131,6 +131,10 @@ class UsageMap:
         self._follow_all(self._wanted - before)
         self._unfollow_idle(before - self._wanted)
 
+    def followed(self) -> list[str]:
+        """The groups whose rows are at hand: this broker takes part in them, or was told to follow."""
+        return list(self._followed[MonitoringClass.PUBLISH])  # the same in both classes
+
     def set_members(self, members: dict[str, Member]) -> None:
         """Membership is the last word on who is alive: forget whoever left or was reborn."""
         for broker, sender in list(self._senders.items()):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from coordinator.core.agreement import Matter
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension, Rates, Unit
+from coordinator.core.suspects import Suspicion
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,20 @@ class DisagreementView:
 
 
 @dataclass(frozen=True, slots=True)
+class SuspectView:
+    """A sidecar whose word cannot be true: why, how often, how long ago, and of which group.
+
+    ``group`` is empty for what concerns no group.
+    """
+
+    broker: str
+    suspicion: Suspicion
+    count: int
+    age_ns: int
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class HealthView:
     """How this sidecar is."""
 
@@ -83,6 +98,7 @@ class HealthView:
     round: int
     reports_dropped: dict[str, int]
     disagreements: tuple[DisagreementView, ...] = ()
+    suspects: tuple[SuspectView, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ from coordinator.core.agreement import Matter
 from coordinator.core.gate_views import HOLD_BUCKETS_NS, GateLimits, HoldView, TopicLimitView
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import MonitoringClass, Rates, Traffic, Unit
-from coordinator.core.views import DisagreementView
+from coordinator.core.suspects import Suspicion
+from coordinator.core.views import DisagreementView, SuspectView
 from tests.admin_api.world import World
 
 OPENMETRICS = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"}
@@ -134,6 +135,7 @@ async def test_the_sidecar_is_told_in_numbers(client: httpx.AsyncClient, world: 
         ready=False,
         reports_dropped={"old": 3},
         disagreements=(DisagreementView("broker-2", Matter.MEMBERS, 4_500_000_000),),
+        suspects=(SuspectView("broker-2", Suspicion.HOLDS, 21, 400_000_000, "orders"),),
     )
     families = await scrape(client)
 
@@ -146,6 +148,7 @@ async def test_the_sidecar_is_told_in_numbers(client: httpx.AsyncClient, world: 
     assert told("trouble", pulsar_quota_trouble="BROKER_DOWN") == 0
     assert (told("ready"), told("members"), told("rounds")) == (0, 2, 812)
     assert told("report_age_seconds", peer="broker-2") == 0.21
+    assert told("implausible", peer="broker-2", reason="holds") == 21
     assert told("reports_dropped", reason="old") == 3
     assert told("view_disagreement_seconds", peer="broker-2", matter="members") == 4.5
     assert told("zookeeper", pulsar_quota_zookeeper="CONNECTED") == 1

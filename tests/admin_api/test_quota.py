@@ -11,7 +11,8 @@ import pytest
 from admin_api.routes import quota
 from coordinator.core.agreement import Matter
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.views import DisagreementView, MemberView
+from coordinator.core.suspects import Suspicion
+from coordinator.core.views import DisagreementView, MemberView, SuspectView
 from tests.admin_api.world import HEALTHY, World
 
 UNLIMITED = {
@@ -191,6 +192,7 @@ async def test_health_of_a_well_sidecar(client: httpx.AsyncClient) -> None:
         ],
         "reportsDropped": {},
         "disagreements": [],
+        "suspects": [],
     }
     assert (await client.get("/quota/v1/members")).json() == health.json()["members"]
 
@@ -209,6 +211,35 @@ async def test_health_of_a_troubled_sidecar(client: httpx.AsyncClient, world: Wo
     assert health.json()["troubles"] == [{"name": "BUS_SILENT", "reason": trouble.value}]
     assert health.json()["disagreements"] == [
         {"peer": "broker-2", "matter": "usage", "ageMillis": 4200}
+    ]
+
+
+async def test_health_names_who_cannot_be_telling_the_truth(
+    client: httpx.AsyncClient, world: World
+) -> None:
+    """Why, in which group, how often and when last; what concerns no group names none."""
+    world.views.turn(
+        suspects=(
+            SuspectView("broker-2", Suspicion.FLOOD, 7, 3_000_000_000),
+            SuspectView("broker-3", Suspicion.USED, 21, 400_000_000, "orders"),
+        )
+    )
+
+    assert (await client.get("/quota/v1/health")).json()["suspects"] == [
+        {
+            "broker": "broker-2",
+            "reason": "sends more reports than a sidecar does",
+            "group": "",
+            "count": 7,
+            "ageMillis": 3_000,
+        },
+        {
+            "broker": "broker-3",
+            "reason": "uses twice what it says it may",
+            "group": "orders",
+            "count": 21,
+            "ageMillis": 400,
+        },
     ]
 
 

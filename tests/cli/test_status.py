@@ -16,7 +16,8 @@ from coordinator.core.agreement import Matter
 from coordinator.core.events import MembersChanged
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension, Member
-from coordinator.core.views import DisagreementView
+from coordinator.core.suspects import Suspicion
+from coordinator.core.views import DisagreementView, SuspectView
 from tests.admin_api.world import World, usage_row
 from tests.cli.conftest import InProcess, Run
 
@@ -45,6 +46,10 @@ def test_status_in_trouble(run: Run, world: World) -> None:
         ready=False,
         reports_dropped={"stale": 1, "forged": 2},
         disagreements=(DisagreementView("broker-2", Matter.DEFINITIONS, 4_200_000_000),),
+        suspects=(
+            SuspectView("broker-2", Suspicion.FLOOD, 1, 3_000_000_000),
+            SuspectView("broker-3", Suspicion.USED, 21, 400_000_000, "orders"),
+        ),
     )
 
     shown = run("status").stdout
@@ -54,6 +59,8 @@ def test_status_in_trouble(run: Run, world: World) -> None:
     assert "1 report dropped: stale" in shown
     assert "2 reports dropped: forged" in shown
     assert "broker-2 has gone by other definitions for 4.20 s" in shown
+    assert "broker-2 sends more reports than a sidecar does: 1 time, 3.00 s ago" in shown
+    assert "broker-3 uses twice what it says it may (orders): 21 times, 0.40 s ago" in shown
 
 
 def test_status_of_a_group_without_limits(run: Run) -> None:

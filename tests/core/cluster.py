@@ -64,6 +64,7 @@ class Cluster:
     states: dict[str, CoordinatorState] = field(default_factory=dict)
     now_ns: int = 0
     policy: str = "balanced"
+    law: str = "max-min"
     weights: str = "equal"
     partition_policy: str = "hold"
     small_report_entries: int = 16
@@ -74,6 +75,8 @@ class Cluster:
     unconfirmed: set[str] = field(default_factory=set)
     #: Brokers whose bus is cut.
     deaf: set[str] = field(default_factory=set)
+    #: What becomes of a broker's reports on their way out: how a lying sidecar is made.
+    distort: dict[str, Callable[[UsageReport], UsageReport]] = field(default_factory=dict)
     #: Whether a report gets lost on its way to one receiver.
     loses: Callable[[], bool] = lambda: False
     admitted: list[dict[str, float]] = field(default_factory=list)
@@ -110,6 +113,7 @@ class Cluster:
         return ResourceGroup(
             GROUP,
             Rates(publish_messages=self.limit, publish_bytes=self.bytes_limit),
+            law=self.law,
             weights=self.weights,
             overshoot_policy=self.policy,
             partition_policy=self.partition_policy,
@@ -219,7 +223,9 @@ class Cluster:
     def _carry_out(self, broker: str, instructions: list[Instruction]) -> None:
         for instruction in instructions:
             match instruction:
-                case PublishUsageReport(report):
+                case PublishUsageReport(told):
+                    distort = self.distort.get(broker)
+                    report = told if distort is None else distort(told)
                     self.reports.append(report)
                     if broker in self.deaf:
                         continue

@@ -1,0 +1,92 @@
+"""A liar is named by everybody, takes nothing from anybody, and nobody else is ever named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from coordinator.core import explain
+from coordinator.core.model import GroupUsage, UsageReport
+from coordinator.core.suspects import NAMED_AT, Suspicion
+from coordinator.simulation.experiment import perform
+from coordinator.simulation.recording import Recording
+from coordinator.simulation.stage import GROUP, WARM_UP_S, Parameters, Stage
+
+
+def names(stage: Stage) -> dict[str, set[tuple[str, Suspicion]]]:
+    """Whom every sidecar has named for what."""
+    return {
+        name: {
+            (each.broker, each.suspicion)
+            for each in explain.health(host.state, host.now_ns).suspects
+        }
+        for name, host in stage.world.hosts.items()
+    }
+
+
+def least(recording: Recording, brokers: list[str], seconds: range) -> int:
+    """What any one of these brokers admitted in any of these seconds, at least."""
+    tracks = recording.group(GROUP).tracks
+    return min(tracks[name].admitted[second] for name in brokers for second in seconds)
+
+
+@pytest.mark.parametrize("policy", ["balanced", "strict"])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_liar_is_named_and_takes_no_more_than_its_part(policy: str, seed: int) -> None:
+    """S24 under max-min: it says ten times the truth, then nothing: the others keep a fifth each."""
+    stage, recording = perform("S24", Parameters(policy=policy, seed=seed))
+
+    *honest, liar = stage.names
+    found = names(stage)
+    assert all((liar, Suspicion.USED) in found[name] for name in honest)
+    assert not found[liar]
+    assert {broker for name in honest for broker, _ in found[name]} == {liar}
+    fair = stage.limit // stage.parameters.brokers
+    assert least(recording, honest, range(WARM_UP_S + 2, stage.seconds)) >= 0.98 * fair
+    # What the liar really wants is half of its part: with the truth back, the others have the rest.
+    assert (
+        least(recording, honest, range(85, stage.seconds)) >= 0.98 * (stage.limit - fair // 2) / 4
+    )
+
+
+def hoarding(report: UsageReport, *, limit: int) -> UsageReport:
+    """A report that says that all of the limit is in force at its sender."""
+
+    def all_of_it(entry: GroupUsage) -> GroupUsage:
+        return replace(
+            entry,
+            usages={of: replace(usage, messages_limit=limit) for of, usage in entry.usages.items()},
+        )
+
+    return replace(report, groups=tuple(map(all_of_it, report.groups)))
+
+
+@pytest.mark.parametrize("policy", ["balanced", "strict"])
+def test_who_says_to_hold_everything_stops_nobody_for_long(policy: str) -> None:
+    """All demand moves to one broker: it gets the limit once the hoarder is named; strict at once."""
+    stage = Stage(Parameters(policy=policy, seed=3), seconds=80)
+    busy, *others, liar = stage.names
+    stage.start(stage.all_of_it())
+    lie = partial(hoarding, limit=stage.limit)
+    stage.at(20, lambda: setattr(stage.world.hosts[liar], "distort", lie))
+    stage.at(25, *(partial(stage.want, name, 20) for name in (*others, liar)))
+
+    recording = stage.world.run()
+
+    waited = NAMED_AT + 10 if policy == "balanced" else 5
+    assert least(recording, [busy], range(25 + waited, 80)) >= 0.9 * stage.limit
+    expected = {(liar, Suspicion.HOLDS)} if policy == "balanced" else set()
+    assert {name: found for name, found in names(stage).items() if name != liar} == dict.fromkeys(
+        (busy, *others), expected
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scenario", ["S7", "S9", "S14", "S15", "S16", "S17", "S18", "S22", "S23"])
+def test_no_scenario_without_a_liar_names_anybody(scenario: str) -> None:
+    """Dependencies lost, rotation, loss, delay, mixed intervals, partitions, pauses, PIP-82 brokers."""
+    stage, _ = perform(scenario, Parameters())
+
+    assert not any(names(stage).values())
