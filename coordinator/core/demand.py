@@ -1,87 +1,170 @@
-"""What a broker would admit without its limit, estimated from what it admitted and held.
+"""What a broker would admit without its limit, as a band: at the least, and at the most.
 
 Backpressure hides demand: a client whose messages are held stops sending, so a throttled broker's
-admitted rate says nothing about what it wants. Waiting alone does not say it either: traffic that comes
-in bursts waits now and then although it needs less than its limit. A demand that is taken too low makes
-the broker look as if it wanted everything, which gives it too much, and the limits swing. The rules:
+admitted rate is the *low* end of what it wants, and nobody sees the rest. Nor does the queue at the gate
+show it: a client sends no more than its window ahead and then waits, so the queue stops growing when
+demand is highest. What shows is time. While nobody is held, clients send as they like, so in a round of
+which the part h was held they sent at least (1 - h) of what they want::
+
+    admitted  <=  demand  <=  admitted / (1 - h)
+
+That is the *high* end, ``demand`` in a report; the low end is the report's count, and costs no byte. Near
+h = 1 it has no end, and a second of waiting proves little: a broker with four messages per second and
+room for five waits for most of it now and then. Taken for unbounded it would get half of the cluster's
+limit for nothing. So where the demand was known, the high end is a *bounded probe*: at most twice what
+was admitted, or, held all the time, PROBE times the limit in force, until STRONG messages have passed
+while somebody waited. Of a newcomer nothing is known: it is unbounded at once, and has its fair share
+within a round.
 
 ===================================  ============================================================
-limit used up, held all the time     unbounded: it wants more, and nobody knows how much
-limit used up, held now and then     what it admitted, more by the part of the time it was held
+limit used up, held all the time     unbounded, if STRONG messages passed or nothing is known of it;
+                                     else PROBE times the limit
+limit used up, held now and then     at the most twice what it admitted, by the time it was held
 limit not used up, rate rose         what it admitted and headroom: up at once
 limit not used up, rate collapsed    the same: down at once, so that others get what is free
-limit not used up, rate fell less    that is noise: down slowly (hysteresis), so that the next peak
-                                     finds room
+limit not used up, rate fell less    that is noise: see below
 ===================================  ============================================================
 
-*Headroom* learns how bursty the traffic is: it doubles when a demand that was thought to be known turns
-out to be unbounded, and is halved after a minute of rounds in which the estimate held. Steady traffic
-costs the others next to nothing, bursty traffic gets the room that it needs and stays where it is.
+*The law takes the high end.* To be given the most that one may want is the only way to find out: who
+wanted less leaves room unused, and the next round knows its demand exactly; who wanted more uses it up,
+and is probed on. The low end would keep a broker where it is for ever, since that is what its limit
+makes it. Others lose no more by it than the probe, for a round.
+
+*Hysteresis.* Each move of one estimate moves the limits of all others, so it must not follow noise. It
+goes up at once; it goes down only at the end of a window of rounds, to the highest of them, and only if
+that is lower by more than a little. At constant demand it does not move, also if messages come at random.
+*Headroom* learns how bursty the traffic is within a round: it doubles when a demand that was thought to
+be known turns out to be throttled, and is halved when the estimate has held for a minute of rounds, or
+for twice as long after every such mistake.
 
 The estimate is made where the traffic is and sent in the report, so that all brokers use the same.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from coordinator.core.settings import CoreSettings
+
+PROBE: Final = 8
+"""A known demand that turns out to be throttled is taken as so many times the limit, then unbounded."""
+
+STRONG: Final = 100
+"""Messages that passed while somebody waited; by chance one in ten waits that long at its own rate."""
 
 _USED_UP_PERMILLE = 950
 _COLLAPSE_PERMILLE = 750
-_DECAY_PERMILLE = 980
-_MOST_HEADROOM_PERMILLE = 500
+_NOISE_PERMILLE = 980
+_WINDOW_ROUNDS = 5
+_MOST_HEADROOM_PERMILLE = 250
 _CALM_ROUNDS = 60
+_MOST_CALM_ROUNDS = 960
 
 
 class DemandEstimate:
     """The demand for one unit of one group and class at this broker."""
 
-    __slots__ = ("_calm_rounds", "_headroom_permille", "_settings", "demand")
+    __slots__ = (
+        "_calm_needed", "_calm_rounds", "_headroom_permille", "_known", "_peak", "_settings",
+        "_window_rounds", "demand",
+    )  # fmt: skip
 
     def __init__(self, settings: CoreSettings) -> None:
         self._settings = settings
         self._headroom_permille = settings.headroom_permille
-        #: Rounds since the last false alarm, or since the headroom was halved.
+        #: Rounds since the last mistake, or since the headroom was halved; and how many halve it.
         self._calm_rounds = 0
-        #: Per second; None is unbounded.
+        self._calm_needed = _CALM_ROUNDS
+        #: Whether the latest estimate was of traffic that was not throttled.
+        self._known = False
+        #: The highest estimate of the present window, and how many rounds it has.
+        self._peak = 0
+        self._window_rounds = 0
+        #: The high end, per second; None is unbounded.
         self.demand: int | None = 0
 
-    def observe(self, rate: int, held_permille: int, limit: int | None) -> None:
+    def observe(self, rate: int, held_permille: int, limit: int | None, messages: int) -> None:
         """Learn from a round.
 
         Args:
             rate: what was admitted, per second.
             held_permille: for how much of the round somebody waited, in thousandths.
             limit: the local limit in force, per second; None is unlimited.
+            messages: how many messages were admitted.
         """
         used_up = limit is not None and rate * 1000 >= limit * _USED_UP_PERMILLE
-        if used_up and held_permille >= self._settings.saturated_permille:
-            self.saturate()
+        if limit is not None and used_up and held_permille >= self._settings.saturated_permille:
+            self.saturate(limit, messages)
             return
         with_headroom = _up(rate, 1000 + self._headroom_permille)
         if used_up and held_permille >= self._settings.throttled_permille:
-            self.demand = _up(with_headroom, 1000 + held_permille)
+            self._mistaken()
+            self._follow(-(-with_headroom * 1000 // max(500, 1000 - held_permille)))
             return
+        self._known = True
         self._calm_down()
-        before = self.demand
-        if before is None or with_headroom < before * _COLLAPSE_PERMILLE // 1000:
-            self.demand = with_headroom
-        else:
-            self.demand = max(with_headroom, before * _DECAY_PERMILLE // 1000)
+        self._follow(with_headroom)
 
-    def saturate(self) -> None:
-        """It wants more than anybody can tell."""
-        if self.demand:
+    def believes(self, messages: int) -> bool:
+        """Whether a few counts of waiting, in which so many messages passed, are to be believed.
+
+        What is known from whole rounds is not overturned by a few messages.
+        """
+        return not (self._known and self.demand) or messages >= STRONG
+
+    def saturate(self, limit: int, messages: int) -> bool:
+        """Somebody waited all the time; tell whether that is news.
+
+        Args:
+            limit: the local limit in force, per second; it was used up.
+            messages: how many messages passed meanwhile.
+        """
+        before = self.demand
+        if before is None:
+            return False
+        if before:
+            self._mistaken()
+        probe = PROBE * max(1, limit) if before and messages < STRONG else None
+        if probe is not None and probe <= before:
+            return False
+        self._start_window(probe)
+        return True
+
+    def _follow(self, estimate: int) -> None:
+        """Up at once, a collapse at once, and otherwise down once a window."""
+        before = self.demand
+        if before is None or estimate > before or estimate * 1000 < before * _COLLAPSE_PERMILLE:
+            self._start_window(estimate)
+            return
+        self._peak = max(self._peak, estimate)
+        self._window_rounds += 1
+        if self._window_rounds < _WINDOW_ROUNDS:
+            return
+        lower = self._peak * 1000 < before * _NOISE_PERMILLE
+        self._start_window(self._peak if lower else before)
+
+    def _start_window(self, demand: int | None) -> None:
+        self.demand = demand
+        self._peak = 0
+        self._window_rounds = 0
+
+    def _mistaken(self) -> None:
+        """It is throttled; if its demand was thought to be known, it needs more headroom."""
+        if self._known:
             self._headroom_permille = min(_MOST_HEADROOM_PERMILLE, 2 * self._headroom_permille)
+            self._calm_needed = min(_MOST_CALM_ROUNDS, 2 * self._calm_needed)
+        self._known = False
         self._calm_rounds = 0
-        self.demand = None
 
     def _calm_down(self) -> None:
         self._calm_rounds += 1
-        if self._calm_rounds >= _CALM_ROUNDS:
-            self._calm_rounds = 0
-            self._headroom_permille = max(
-                self._settings.headroom_permille, self._headroom_permille // 2
-            )
+        if self._calm_rounds < self._calm_needed:
+            return
+        self._calm_rounds = 0
+        least = self._settings.headroom_permille
+        self._headroom_permille = max(least, self._headroom_permille // 2)
+        if self._headroom_permille == least:
+            self._calm_needed = _CALM_ROUNDS
 
 
 def _up(value: int, permille: int) -> int:

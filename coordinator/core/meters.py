@@ -41,7 +41,7 @@ class UnitMeter:
     """Messages or bytes of one group and class at this broker."""
 
     __slots__ = (
-        "_admitted", "_estimate", "_held_ns", "_recent", "_saturated_permille",
+        "_estimate", "_held_ns", "_recent", "_saturated_permille", "admitted",
         "sample", "sample_held_permille",
     )  # fmt: skip
 
@@ -49,39 +49,41 @@ class UnitMeter:
         self._saturated_permille = settings.saturated_permille
         self._estimate = DemandEstimate(settings)
         #: Counted in the present round.
-        self._admitted = 0
+        self.admitted = 0
         self._held_ns = 0
-        #: The last counts: (admitted, held, elapsed).
-        self._recent: deque[tuple[int, int, int]] = deque(maxlen=_RECENT_COUNTS)
+        #: The last counts: (admitted, held, elapsed, messages).
+        self._recent: deque[tuple[int, int, int, int]] = deque(maxlen=_RECENT_COUNTS)
         #: The last closed round.
         self.sample = 0
         self.sample_held_permille = 0
 
     @property
     def demand(self) -> int | None:
-        """What would be admitted without a limit, per second; None is unbounded."""
+        """What would be admitted without a limit at the most, per second; None is unbounded."""
         return self._estimate.demand
 
-    def count(self, admitted: int, held_ns: int, elapsed_ns: int, limit: int | None) -> bool:
+    def count(
+        self, admitted: int, held_ns: int, elapsed_ns: int, limit: int | None, messages: int
+    ) -> bool:
         """Add what the gate counted; tell whether the broker has become saturated just now."""
-        self._admitted += admitted
+        self.admitted += admitted
         self._held_ns += held_ns
-        self._recent.append((admitted, held_ns, elapsed_ns))
+        self._recent.append((admitted, held_ns, elapsed_ns, messages))
         if self.demand is None or limit is None or not self._is_saturated(limit):
             return False
-        self._estimate.saturate()
-        return True
+        return self._estimate.saturate(limit, self._recent_messages())
 
-    def close_round(self, elapsed_ns: int, limit: int | None) -> None:
+    def close_round(self, elapsed_ns: int, limit: int | None, messages: int) -> None:
         """Turn what was counted into the round's sample and start the next round."""
-        self.sample = self._admitted
+        self.sample = self.admitted
         self.sample_held_permille = _permille(self._held_ns, elapsed_ns)
-        self._admitted = self._held_ns = 0
+        self.admitted = self._held_ns = 0
+        rate = self.sample * NANOS_PER_SECOND // elapsed_ns
         if limit is not None and self._is_saturated(limit):
-            self._estimate.saturate()  # it began late in the round: the sample does not show it
-        else:
-            rate = self.sample * NANOS_PER_SECOND // elapsed_ns
-            self._estimate.observe(rate, self.sample_held_permille, limit)
+            # Perhaps it began late in the round, and the sample does not show it.
+            self._estimate.saturate(limit, self._recent_messages())
+            return
+        self._estimate.observe(rate, self.sample_held_permille, limit, messages)
 
     def is_idle(self) -> bool:
         """Whether the last round had nothing to tell."""
@@ -89,13 +91,18 @@ class UnitMeter:
 
     def _is_saturated(self, limit: int) -> bool:
         """Whether somebody waited, and the limit was used up, for all of the last counts."""
-        if len(self._recent) < _RECENT_COUNTS:
+        if len(self._recent) < _RECENT_COUNTS or not self._estimate.believes(
+            self._recent_messages()
+        ):
             return False
-        admitted, held_ns, elapsed_ns = map(sum, zip(*self._recent, strict=True))
+        admitted, held_ns, elapsed_ns, _ = map(sum, zip(*self._recent, strict=True))
         if _permille(held_ns, elapsed_ns) < self._saturated_permille:
             return False
         # One more, since a limit of a few per second admits nothing in most counts.
         return (admitted + 1) * NANOS_PER_SECOND * 1000 >= limit * elapsed_ns * _USED_UP_PERMILLE
+
+    def _recent_messages(self) -> int:
+        return sum(messages for *_, messages in self._recent)
 
 
 class Meter:
@@ -118,8 +125,9 @@ class Meter:
         self, elapsed_ns: int, messages_limit: int | None, bytes_limit: int | None
     ) -> None:
         """Turn what was counted into the round's samples and start the next round."""
-        self.messages.close_round(elapsed_ns, messages_limit)
-        self.bytes.close_round(elapsed_ns, bytes_limit)
+        messages = self.messages.admitted
+        self.messages.close_round(elapsed_ns, messages_limit, messages)
+        self.bytes.close_round(elapsed_ns, bytes_limit, messages)
         if self.messages.sample:
             size = -(-self.bytes.sample // self.messages.sample)
             if abs(size - self.message_size) * 1000 > self.message_size * _SIZE_MOVED_PERMILLE:
@@ -163,9 +171,15 @@ class Meters:
         meter.topics = traffic.topics
         messages_limit, bytes_limit = _limits_of(limits, traffic.monitoring_class)
         messages = meter.messages.count(
-            traffic.messages, traffic.messages_held_ns, elapsed_ns, messages_limit
+            traffic.messages,
+            traffic.messages_held_ns,
+            elapsed_ns,
+            messages_limit,
+            traffic.messages,
         )
-        bytes_ = meter.bytes.count(traffic.bytes, traffic.bytes_held_ns, elapsed_ns, bytes_limit)
+        bytes_ = meter.bytes.count(
+            traffic.bytes, traffic.bytes_held_ns, elapsed_ns, bytes_limit, traffic.messages
+        )
         return messages or bytes_
 
     def set_participants(self, key: Key, participants: int) -> None:
