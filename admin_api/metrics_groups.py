@@ -80,7 +80,13 @@ class GroupFamilies:
         self._demand = _per_unit(
             GaugeMetricFamily,
             "demand_{unit}_per_second",
-            "What this broker is taken to want; +Inf = throttled, more than can be known.",
+            "What this broker is taken to want, at the most; +Inf = throttled, more than can be known.",
+            _OURS,
+        )
+        self._demand_low = _per_unit(
+            GaugeMetricFamily,
+            "demand_low_{unit}_per_second",
+            "What this broker wants at the least; less than the demand while it is throttled.",
             _OURS,
         )
         self._throttled = _per_unit(
@@ -127,7 +133,7 @@ class GroupFamilies:
         """The families, each once."""
         by_unit: tuple[Mapping[Unit, Metric], ...] = (
             self._admitted, self._used, self._held, self._local, self._quota, self._cluster,
-            self._demand, self._throttled, self._certified,
+            self._demand, self._demand_low, self._throttled, self._certified,
         )  # fmt: skip
         for families in by_unit:
             yield from families.values()
@@ -173,6 +179,7 @@ class GroupFamilies:
                 value = float("inf") if want.wants is None else want.wants
                 labels = [view.group, dimension.monitoring_class.value]
                 self._demand[dimension.unit].add_metric(labels, value)
+                self._demand_low[dimension.unit].add_metric(labels, want.wants_at_least)
 
 
 def _per_unit(kind: type[_Family], name: str, text: str, labels: list[str]) -> dict[Unit, _Family]:

@@ -215,8 +215,9 @@ class Want(CamelModel):
 
     broker: str
     wants: int | None = Field(
-        description="per second; null = more than can be known, it is throttled"
+        description="at the most, per second; null = more than can be known, it is throttled"
     )
+    wants_at_least: int = Field(description="per second; less than wants while it is throttled")
     weight: int = Field(description="how many times it counts")
     admitted: int = Field(description="per second")
     limit: int = Field(description="local limit in force, per second; -1 = not limited")
@@ -229,6 +230,7 @@ class Want(CamelModel):
         return cls(
             broker=view.broker,
             wants=view.wants,
+            wants_at_least=view.wants_at_least,
             weight=view.weight,
             admitted=view.admitted,
             limit=to_wire(view.limit),

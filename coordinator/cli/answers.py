@@ -167,10 +167,11 @@ class GroupCertificates(TypedDict):
 
 
 class Want(TypedDict):
-    """What one broker is taken to want; ``wants`` is None when that is more than can be known."""
+    """What one broker is taken to want, at the most (None: more than can be known) and at the least."""
 
     broker: str
     wants: int | None
+    wantsAtLeast: int
     weight: int
     admitted: int
     limit: int

@@ -114,9 +114,10 @@ def _wants_table(explanation: Explanation) -> Table:
 
 
 def wanted(want: Want) -> str:
-    """What a broker wants: a rate, or more than it gets when nobody can know how much."""
+    """What a broker wants: a rate, between two, or more than it gets when nobody can know how much."""
     if want["wants"] is not None:
-        return f"{want['wants']:,}"
+        least = f"{want['wantsAtLeast']:,}-" if want["wantsAtLeast"] < want["wants"] else ""
+        return f"{least}{want['wants']:,}"
     known = want["admitted"] if want["limit"] == UNLIMITED else want["limit"]
     return f"> {known:,}"
 

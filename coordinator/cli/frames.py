@@ -87,6 +87,7 @@ def _unlimited_want(row: BrokerUsage, dimension: str) -> Want:
     return Want(
         broker=row["broker"],
         wants=row["admitted"][dimension],
+        wantsAtLeast=row["admitted"][dimension],
         weight=1,
         admitted=row["admitted"][dimension],
         limit=row["limits"][dimension],

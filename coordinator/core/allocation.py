@@ -18,7 +18,7 @@ Everything here is computed from the same facts on every sidecar, so equal views
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -26,6 +26,7 @@ from coordinator.core.laws import ALL_LAWS, JOINT_LAW, Allocation, Claim, JointC
 from coordinator.core.model import (
     DIMENSIONS_OF,
     Dimension,
+    Key,
     MonitoringClass,
     ResourceGroup,
     Unit,
@@ -141,11 +142,53 @@ def split_class(
 ) -> dict[Dimension, Split]:
     """Split the limits that a group has on a class; both units in one where the law can do that."""
     rows = usage.rows(group.name, monitoring_class)
-    questions = {
-        dimension: _ask(group, dimension, limit, rows, len(members), settings)
+    return _answer(group, _ask_class(group, monitoring_class, rows, len(members), settings), rows)
+
+
+def split_many(
+    wanted: Iterable[tuple[ResourceGroup, MonitoringClass]],
+    members: Collection[str],
+    usage: UsageMap,
+    settings: CoreSettings,
+) -> dict[Key, dict[Dimension, Split]]:
+    """The same as ``split_class`` for each; those of one unit under max-min are computed at once."""
+    from coordinator.core.fill import max_min_of_all  # noqa: PLC0415 - loads numpy: few sidecars need it
+
+    made: dict[Key, dict[Dimension, Split]] = {}
+    alone: list[tuple[Key, Dimension, _Question]] = []
+    for group, monitoring_class in wanted:
+        key = (group.name, monitoring_class)
+        rows = usage.rows(*key)
+        questions = _ask_class(group, monitoring_class, rows, len(members), settings)
+        if rows and group.law == JOINT_LAW and len(questions) == 1:
+            alone += [(key, dimension, asked) for dimension, asked in questions.items()]
+        else:
+            made[key] = _answer(group, questions, rows)
+    answers = max_min_of_all([(asked.shared, asked.claims) for _, _, asked in alone])
+    for (key, dimension, asked), answer in zip(alone, answers, strict=True):
+        made[key] = {dimension: asked.answered(answer)}
+    return made
+
+
+def _ask_class(
+    group: ResourceGroup,
+    monitoring_class: MonitoringClass,
+    rows: Mapping[str, UsageRow],
+    members: int,
+    settings: CoreSettings,
+) -> dict[Dimension, _Question]:
+    return {
+        dimension: _ask(group, dimension, limit, rows, members, settings)
         for dimension in DIMENSIONS_OF[monitoring_class]
         if (limit := group.limits.of(dimension)) is not None
     }
+
+
+def _answer(
+    group: ResourceGroup,
+    questions: Mapping[Dimension, _Question],
+    rows: Mapping[str, UsageRow],
+) -> dict[Dimension, Split]:
     if not rows:
         nothing = Allocation({}, water_level=None)
         return {dimension: asked.answered(nothing) for dimension, asked in questions.items()}

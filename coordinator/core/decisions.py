@@ -16,7 +16,7 @@ from coordinator.core.escrow import gifts, in_dimension, limit_of, of_dimension
 from coordinator.core.lease import Lease
 from coordinator.core.ledgers import Ledgers
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.model import Dimension, Member, Rates, ResourceGroup
+from coordinator.core.model import Dimension, Member, MonitoringClass, Rates, ResourceGroup
 from coordinator.core.policies import EAGER, STRICT, ceiling, room
 from coordinator.core.raising import Raises
 from coordinator.core.settings import CoreSettings
@@ -119,6 +119,15 @@ class Decider:
         names = set(groups) if self._all_marked else self._marked & groups.keys()
         self._marked = set()
         self._all_marked = False
+        if lifecycle not in (Lifecycle.STARTING, Lifecycle.LEARNING):
+            splits.prepare(
+                [
+                    (groups[name], monitoring_class)
+                    for name in names
+                    for monitoring_class in MonitoringClass
+                    if usage.takes_part(name, monitoring_class)
+                ]
+            )
         return [name for name in sorted(names) if self._decide_group(groups[name], facts)]
 
     def _decide_group(self, group: ResourceGroup, facts: _Facts) -> bool:

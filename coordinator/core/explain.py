@@ -9,6 +9,7 @@ from __future__ import annotations
 from coordinator.core.allocation import Binding, Split, reserve_of, split
 from coordinator.core.certificate import Certificate
 from coordinator.core.decisions import Decision
+from coordinator.core.laws import Claim
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import DIMENSIONS_OF, Dimension, Rates
 from coordinator.core.sentences import sentence_of, suspects_sentence, units_sentence
@@ -192,20 +193,29 @@ def _wants(
     rows = []
     for broker, claim in sorted(answer.claims.items()):
         row = state.usage.row(broker, name, dimension.monitoring_class)
+        admitted = row.rate_of(dimension) if row is not None else 0
+        throttled = row.usage.throttled_permille_of(dimension.unit) if row is not None else 0
         rows.append(
             WantView(
                 broker=broker,
                 wants=claim.wants,
-                weight=claim.weight,
-                admitted=row.rate_of(dimension) if row is not None else 0,
-                limit=_limit_in_force(state, name, broker, dimension),
-                throttled_permille=(
-                    row.usage.throttled_permille_of(dimension.unit) if row is not None else 0
+                wants_at_least=_least(
+                    claim, admitted, throttled=throttled >= state.settings.throttled_permille
                 ),
+                weight=claim.weight,
+                admitted=admitted,
+                limit=_limit_in_force(state, name, broker, dimension),
+                throttled_permille=throttled,
                 report_age_ns=_report_age_ns(state, broker, now_ns) or 0,
             )
         )
     return tuple(rows)
+
+
+def _least(claim: Claim, admitted: int, *, throttled: bool) -> int:
+    if claim.wants is None:
+        return admitted
+    return min(claim.wants, admitted) if throttled else claim.wants
 
 
 def _broker_row(state: CoordinatorState, name: str, broker: str, now_ns: int) -> BrokerUsageView:

@@ -19,13 +19,14 @@ This is the only module of the core that may use numpy.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coordinator.core.laws import Claim, max_min
+from coordinator.core.laws import Allocation, Claim, max_min
 
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
@@ -80,6 +81,34 @@ def max_min_many(limits: Integers, wants: Integers, weights: Integers) -> Fill:
         for row in np.flatnonzero(unproven) + start:
             _fill_row(limits, wants, weights, fill, int(row))
     return fill
+
+
+def max_min_of_all(splits: Sequence[tuple[int, Mapping[str, Claim]]]) -> list[Allocation]:
+    """``laws.max_min`` of every limit and its claims, in order."""
+    names = [sorted(claims) for _, claims in splits]
+    width = max(map(len, names), default=0)
+    idle = [0] * width
+    wants, weights = [], []
+    for (_, claims), ordered in zip(splits, names, strict=True):
+        sorted_claims = [claims[name] for name in ordered]
+        rest = idle[len(ordered) :]
+        wants.append(
+            [UNBOUNDED if c.wants is None else min(c.wants, UNBOUNDED) for c in sorted_claims]
+            + rest
+        )
+        weights.append([claim.weight for claim in sorted_claims] + rest)
+    shape = (len(splits), width)
+    fill = max_min_many(
+        np.array([limit for limit, _ in splits], np.int64),
+        np.array(wants, np.int64).reshape(shape),
+        np.array(weights, np.int64).reshape(shape),
+    )
+    return [
+        Allocation(dict(zip(ordered, targets, strict=False)), None if level == NO_LEVEL else level)
+        for ordered, targets, level in zip(
+            names, fill.targets.tolist(), fill.levels.tolist(), strict=True
+        )
+    ]
 
 
 def _fill_block(

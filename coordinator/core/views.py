@@ -103,13 +103,15 @@ class HealthView:
 
 @dataclass(frozen=True, slots=True)
 class WantView:
-    """What one broker is taken to want of a dimension; ``wants`` is None when its demand is unbounded.
+    """What one broker is taken to want of a dimension: a band (demand.py).
 
-    ``weight`` is how many times it counts.
+    ``wants`` is the most, None when it is unbounded, and ``wants_at_least`` the least: what it admits
+    while it is throttled; else both are the same. ``weight`` is how many times it counts.
     """
 
     broker: str
     wants: int | None
+    wants_at_least: int
     weight: int
     admitted: int
     limit: int | None

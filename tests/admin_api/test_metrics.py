@@ -114,6 +114,7 @@ async def test_an_unknown_demand_is_infinite(
     families = await scrape(client)
 
     assert math.isinf(value_of(families["pulsar_quota_demand_messages_per_second"], **ORDERS))
+    assert value_of(families["pulsar_quota_demand_low_messages_per_second"], **ORDERS) == 1_990
 
 
 async def test_a_certificate_is_told(client: httpx.AsyncClient, world: World, orders: str) -> None:

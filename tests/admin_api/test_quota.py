@@ -110,6 +110,7 @@ async def test_explain(client: httpx.AsyncClient, world: World, orders: str) -> 
     assert found["wants"][1] == {
         "broker": "broker-2",
         "wants": None,
+        "wantsAtLeast": 1_990,
         "weight": 1,
         "admitted": 1_990,
         "limit": 2_000,

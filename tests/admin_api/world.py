@@ -280,8 +280,8 @@ def explanation(broker: str) -> Explanation:
         decided_age_ns=400 * MILLI_NS,
         round=812,
         wants=(
-            WantView("broker-1", 1_001, 1, 1_001, 1_000, 0, 0),
-            WantView("broker-2", None, 1, 1_990, 2_000, 610, 210 * MILLI_NS),
+            WantView("broker-1", 1_001, 1_001, 1, 1_001, 1_000, 0, 0),
+            WantView("broker-2", None, 1_990, 1, 1_990, 2_000, 610, 210 * MILLI_NS),
         ),
         sentence=f"{broker} has what it has.",
     )

@@ -129,6 +129,19 @@ def test_a_past_that_cannot_be_asked_for_is_wrong_use(run: Run, words: tuple[str
     assert "--history lists" in refused.stderr or "use HH:MM" in refused.stderr
 
 
+def test_a_throttled_demand_is_shown_as_a_band(run: Run, world: World) -> None:
+    """At the least and at the most, where the two differ."""
+    key = ("orders", Dimension.PUBLISH_MESSAGES, "broker-1")
+    found = world.views.explanations[key]
+    calm, throttled = found.wants
+    throttled = replace(throttled, wants=2_600, wants_at_least=2_000)
+    world.views.explanations[key] = replace(found, wants=(calm, throttled))
+
+    shown = run("explain", "orders").stdout
+    assert cells(shown, "broker-2")[1] == "2,000-2,600"
+    assert cells(shown, "broker-1")[2] == "1,001"
+
+
 def test_what_the_api_says_is_no_markup(run: Run, world: World) -> None:
     """Brackets in a sentence are shown, not taken for a colour."""
     key = ("orders", Dimension.PUBLISH_MESSAGES, "broker-1")
@@ -247,6 +260,7 @@ def test_fair_share(wants: int | None, weight: int, level: int | None, fair: int
     want = Want(
         broker="b",
         wants=wants,
+        wantsAtLeast=0,
         weight=weight,
         admitted=0,
         limit=-1,

@@ -3,7 +3,10 @@
 import random
 
 from coordinator.core.demand import PROBE, STRONG, DemandEstimate
+from coordinator.core.explain import explain
+from coordinator.core.model import Dimension
 from coordinator.core.settings import CoreSettings
+from tests.core.cluster import GROUP, Cluster
 
 
 def estimate() -> DemandEstimate:
@@ -171,3 +174,33 @@ def test_headroom_learns_from_a_demand_that_was_taken_too_low() -> None:
     assert (max(filter(None, seen)), soon) == (1_250, 1_250)
     assert demand.demand is not None
     assert demand.demand <= 1_040
+
+
+def test_explain_tells_what_a_throttled_broker_wants_at_the_least() -> None:
+    """What it admits; nobody knows the most."""
+    cluster = Cluster(limit=3000)
+    cluster.start("b1", demand=5000)
+    cluster.start("b2", demand=300)
+    cluster.run(5)
+    state = cluster.states["b1"]
+    throttled, calm = explain(state, GROUP, Dimension.PUBLISH_MESSAGES, None, cluster.now_ns).wants
+
+    assert (throttled.wants, throttled.wants_at_least) == (None, throttled.admitted)
+    assert calm.wants == calm.wants_at_least
+
+
+def test_a_slow_broker_that_waits_by_chance_takes_little_from_the_others() -> None:
+    """A few messages wait for a token; the broker that can use the limit keeps 90 % of it."""
+    cluster = Cluster(limit=1000)
+    cluster.start("big", demand=5000)
+    cluster.start("small", demand=4)
+    cluster.run(10)
+    lowest = 1000
+    for _ in range(10):
+        cluster.want("small", 40)
+        cluster.run(0.2)
+        cluster.want("small", 4)
+        cluster.run(2.8)
+        lowest = min(lowest, cluster.limit_of("big"))
+
+    assert lowest >= 900
