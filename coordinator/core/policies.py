@@ -29,9 +29,10 @@ announcement is later has heard of the other before it may raise. What the argum
 * Who is no member holds nothing. A broker that lost its ZooKeeper session and goes on
   (``partitionPolicy`` hold or safe) adds what it holds, once the others have taken over its share:
   nobody can tell it from a dead one. Whoever is in trouble for long moves to C/N unasked (trouble.py).
-* Reserves of those that take no part are nobody's news; while members come and go views of N differ,
-  which is worth at most the reserve of them all together. And "the limit" is, while a new one is on
-  its way, the larger one.
+* Reserves of those that take no part are nobody's news. While members come and go views of N differ,
+  so these may add up to more than they should for some milliseconds: by half a per cent of the limit
+  for each newcomer that does not know N yet. And "the limit" is, while a new one is on its way, the
+  larger one.
 
 Price: two more reports to settle, one way each (without loss about 60 ms); 4 bytes per raise and report
 and about 10 per answer and report, while somebody wants to raise; a member that died without a farewell

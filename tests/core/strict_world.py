@@ -111,7 +111,7 @@ class StrictWorld:
 
     def start(self, broker: str, demand: int) -> None:
         """A new process beside a broker; nothing is left of an earlier one."""
-        state = CoordinatorState(CoreSettings(broker))
+        state = CoordinatorState(self.settings_of(broker))
         self.processes[broker] = process = Process(state, demand)
         self._connect(process)
         self.known_limits[broker] = self.limit
@@ -131,6 +131,10 @@ class StrictWorld:
         self.processes[former] = self.processes.pop(broker)
         self.known_limits[former] = self.known_limits.pop(broker)
         self.start(broker, demand)
+
+    def settings_of(self, broker: str) -> CoreSettings:
+        """What a new process is started with."""
+        return CoreSettings(broker)
 
     def crash(self, broker: str) -> None:
         """The process is gone; its session lives on for a while."""

@@ -1,0 +1,136 @@
+"""The policy balanced in a hostile world: members never hold more than there is, whatever reports do.
+
+The world is that of the policy strict (strict_world.py). Balanced promises less: who is no member any
+more does not count, and what nobody has to announce, the arrival reserves, comes on top. It must hold
+for any loss, delay, duplicates and reordering; and the same world must catch planted mistakes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from coordinator.core.events import GroupsChanged
+from coordinator.core.model import Rates, ResourceGroup
+from coordinator.core.policies import BALANCED
+from coordinator.core.raising import Raises, _Raise
+from coordinator.core.settings import CoreSettings
+from tests.core.strict_world import GROUP, StrictWorld
+from tests.core.test_strict_model import HostileWorld
+
+NEVER_NS = 10**15
+
+
+class BalancedWorld(StrictWorld):
+    """The hostile world, with a group under balanced and patience without end.
+
+    ``hold_ns`` is the end of the patience with a bus that is silent or deaf: what happens then is a bet
+    on time, which a bus that keeps reports for as long as it likes wins against everybody.
+    """
+
+    def settings_of(self, broker: str) -> CoreSettings:
+        return CoreSettings(broker, hold_ns=NEVER_NS)
+
+    def check(self) -> None:
+        registered = {
+            broker: limit
+            for broker, limit in self.in_force().items()
+            if self.processes[broker].registration in self.members.values()
+        }
+        limit = max([self.limit, *self.known_limits.values()])
+        reserve = limit * CoreSettings("any").arrival_reserve_permille // 1000
+        most = limit + reserve * len(registered)  # who does not know N yet takes itself to be alone
+        assert sum(registered.values()) <= most, f"{registered} of {limit}"
+
+    def _groups(self) -> GroupsChanged:
+        rates = Rates(publish_messages=self.limit)
+        return GroupsChanged((ResourceGroup(GROUP, rates, overshoot_policy=BALANCED),))
+
+
+class HostileToBalanced(HostileWorld):
+    """Everything that can go wrong, in any order; time passes between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = BalancedWorld()
+
+
+def test_no_story_lets_members_hold_more_than_there_is() -> None:
+    """Loss, delay, duplicates, reordering, crashes, restarts, partitions, changes, in any order."""
+    run_state_machine_as_test(
+        HostileToBalanced,
+        settings=settings(
+            max_examples=60,
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def calm_without(world: BalancedWorld, steps: int, *pairs: tuple[str, str]) -> None:
+    """Time in which nothing passes from the first to the second of these pairs."""
+    for _ in range(steps):
+        world.step()
+        for receiver, report in list(world.under_way):
+            if (report.broker, receiver) in pairs:
+                world.under_way.remove((receiver, report))
+        for _ in range(len(world.under_way)):
+            world.deliver(0, keep=False)
+
+
+def two_deaf_rivals() -> BalancedWorld:
+    """What b1 leaves is wanted by b2 and b3, which hear b1 and not each other; then b3 restarts."""
+    world = BalancedWorld()
+    for broker, demand in (("b1", 5000), ("b2", 10), ("b3", 10)):
+        world.start(broker, demand)
+    world.calm(30)
+    for broker, demand in (("b1", 10), ("b2", 5000), ("b3", 5000)):
+        world.processes[broker].demand = demand
+    calm_without(world, 20, ("b2", "b3"), ("b3", "b2"))
+    world.calm(40)
+    calm_without(world, 5, ("b3", "b2"))
+    world.crash("b3")
+    world.start("b3", 5000)
+    calm_without(world, 20, ("b2", "b3"), ("b3", "b2"))
+    world.calm(60)
+    return world
+
+
+def test_rivals_that_do_not_hear_each_other_share_once_they_do() -> None:
+    """Nobody ever holds too much, and in the end all is shared."""
+    held = two_deaf_rivals().in_force()
+
+    assert held["b1"] <= 20
+    assert abs(held["b2"] - held["b3"]) <= 1
+    assert sum(held.values()) == 1000
+
+
+def _hasty(raises: Raises, group: str, *_: object) -> int:
+    """Raises as soon as a raise is announced."""
+    return max(10_000, len(raises.groups()) + len(group))
+
+
+def _any_answer(raise_: _Raise, sequence: int) -> int:
+    """Takes an answer to an earlier report for one to this."""
+    return raise_.ceiling if sequence else 0
+
+
+@pytest.mark.parametrize(
+    ("what", "mistake"),
+    [
+        ("coordinator.core.raising.Raises.known_to", _hasty),
+        ("coordinator.core.raising._Raise.known_since", _any_answer),
+    ],
+    ids=["waits for no answers", "takes old answers"],
+)
+def test_a_planted_mistake_is_found(
+    monkeypatch: pytest.MonkeyPatch, what: str, mistake: Callable[..., int]
+) -> None:
+    """The world that finds nothing wrong with the real policy finds each of these."""
+    monkeypatch.setattr(what, mistake)
+    with pytest.raises(AssertionError, match=r"\} of 1000"):
+        two_deaf_rivals()
