@@ -77,7 +77,8 @@ _SETTLED_TARGETS: Final[Mapping[str, Mapping[str, float]]] = {
     "settle-median": dict.fromkeys(_LOSSLESS, 2),
     "settle-worst": dict.fromkeys(_LOSSLESS, 2),
     "reclaim": {"S6": 5},
-    "utilisation": dict.fromkeys(("S1", "S2", "S5", "S8"), 0.99) | {"S21": 0.97},
+    # Over the whole run, with what every change costs; steady use is what the aggregate error tells.
+    "utilisation": dict.fromkeys(("S1", "S2", "S5"), 0.99) | {"S21": 0.97},
     "aggregate-error": dict.fromkeys(_FAIR, 0.01),
     "jain": dict.fromkeys(_FAIR, 0.999),
     "smallest-share": dict.fromkeys(_FAIR, 0.98),

@@ -3,8 +3,10 @@
 ======================  ==========================================================================
 always                  the core's own invariants hold (``validate``); a local limit is never more
                         than the group's limit, or the law's target, as its sidecar knows them
-``balanced``            with equal views, and nobody in trouble, the limits in force add up to at most
-                        the group's limit, or to what the law hands out when that is more by design
+``balanced``            after every raise of a member that is not in trouble, the limits in force at all
+                        members add up to at most the group's limit and the reserves; with equal
+                        views, and nobody in trouble, to at most the group's limit, or to what the law
+                        hands out when that is more by design
 ``strict``              at any instant the limits in force add up to at most the group's limit
 ======================  ==========================================================================
 
@@ -48,6 +50,9 @@ def never_above(total: Sum) -> str | None:
 
 AT_ANY_INSTANT: Mapping[str, SumPromise] = {"strict": never_above}
 """Transfer policies whose promise holds at every change of a limit."""
+
+AFTER_A_RAISE: Mapping[str, SumPromise] = {"balanced": never_above}
+"""Transfer policies whose promise holds for all members whenever one of them has raised itself."""
 
 WITH_EQUAL_VIEWS: Mapping[str, SumPromise] = {"balanced": never_above, "strict": never_above}
 """Transfer policies whose promise holds whenever all sidecars see the same."""

@@ -14,7 +14,9 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
+from coordinator.core.allocation import reserve_of
 from coordinator.core.events import Event, UsageReportReceived
+from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import (
     DIMENSIONS_OF,
     NANOS_PER_SECOND,
@@ -29,6 +31,7 @@ from coordinator.core.model import (
 from coordinator.core.settings import CoreSettings
 from coordinator.simulation.host import Host
 from coordinator.simulation.invariants import (
+    AFTER_A_RAISE,
     AT_ANY_INSTANT,
     WITH_EQUAL_VIEWS,
     PromiseBroken,
@@ -216,6 +219,8 @@ class World:
         if total.limit:
             record.max_sum_limits = max(record.max_sum_limits, total.in_force / total.limit)
         self._hold_to(AT_ANY_INSTANT, group, total, host.name)
+        if before < after and host.state.lifecycle is Lifecycle.ACTIVE:
+            self._hold_to(AFTER_A_RAISE, group, self._of_members(subject, total), host.name)
         self._note_reclaim(subject, total)
         if after > before and group in self._definitions:
             self.watch.raised(subject)
@@ -272,6 +277,16 @@ class World:
         broken = promise(total) if promise is not None else None
         if broken is not None:
             raise PromiseBroken(self._where(broker, f"{group}: {broken}"))
+
+    def _of_members(self, subject: tuple[str, Dimension], total: Sum) -> Sum:
+        """What is in force at members, beside what there is for them: the limit and the reserves."""
+        in_force = sum(
+            host.limit_of(*subject)
+            for host in self.hosts.values()
+            if host.session.member is not None
+        )
+        reserves = reserve_of(total.limit, 1, CoreSettings(broker="any"))
+        return Sum(in_force, total.limit + reserves)
 
     def _known_limit(self, group: str, dimension: Dimension) -> int:
         """The largest limit of a group's dimension that any sidecar goes by."""
