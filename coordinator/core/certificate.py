@@ -17,13 +17,14 @@ last word. With C the group's limit:
 
 Where a word is not enough, a broker counts with C, or what it may take unasked:
 
-* One that takes part where this one does not, or holds no more than its reserve yet, need not ask it.
+* One that takes part where this one does not, or holds no more than its reserve yet, need not ask it;
+  nor need one that was there before this one, and was not heard yet, have asked.
 * One that was not heard for half of ``hold`` may have ceased to wait for answers (raising.py).
 * One that says that it does not hear everybody moves to C/N in the end (trouble.py).
 
 *Who counts.* Every member; and every broker that left the membership without a farewell, since it may
-only be cut off: such a one never raises itself (trouble.py), and counts until it returns. Who said
-farewell only finishes what is under way. *Which C*: while a changed definition is under way, the
+only be cut off: such a one never raises itself (trouble.py), and counts until it is back and heard. Who
+said farewell only finishes what is under way. *Which C*: while a changed definition is under way, the
 highest that anybody may go by, until every member's report has shown (agreement.py) that it goes by the
 new one.
 
@@ -195,6 +196,9 @@ class Certifier:
         """A report was taken."""
         if report.leaving:
             self._released.add(report.broker)
+        member = self._members.get(report.broker)
+        if member is not None and report.incarnation >= member.incarnation:
+            self._departed.pop(report.broker, None)
         word = _Word(report.incarnation, report.troubled)
         for group, monitoring_class, usage in _ended(report):
             for dimension in DIMENSIONS_OF[monitoring_class]:
@@ -230,8 +234,6 @@ class Certifier:
         for broker in self._members.keys() - members.keys() - {self._settings.broker}:
             if broker not in self._released:
                 self._remember(broker, usage, groups, limits, now_ns)
-        for broker in members:
-            self._departed.pop(broker, None)
         self._words = {
             broker: word
             for broker, word in self._words.items()
@@ -293,11 +295,16 @@ class Certifier:
             return self.nothing(group, dimension, "too many brokers left without a word")
         if highest is None:
             return self.nothing(group, dimension, "somebody may not know of the limit yet")
-        holders = [
-            self._holder(group, dimension, broker, highest, facts)
-            for broker in sorted(facts.members)
-        ]
-        holders += self._departed_holders(group.name, dimension, facts.now_ns)
+        departed = {
+            holder.broker: holder
+            for holder in self._departed_holders(group.name, dimension, facts.now_ns)
+        }
+        holders = []
+        for broker in sorted(facts.members):
+            holder = self._holder(group, dimension, broker, highest, facts)
+            # Who is back and was not heard yet may hold what it held before.
+            holders.append(max(holder, departed.pop(broker, holder), key=lambda each: each.most))
+        holders += departed.values()
         most = sum(holder.most for holder in holders)
         return Certificate(
             group.name,
@@ -319,9 +326,12 @@ class Certifier:
             return Holder(broker, highest, Basis.UNBOUND)
         heard_ns = facts.usage.heard_ns(broker)
         word = self._words.get(broker)
-        if (
-            word is None or heard_ns is None
-        ):  # it has just started: its first raise needs our answer
+        if word is None or heard_ns is None:
+            own = facts.members[self._settings.broker].incarnation
+            if facts.members[broker].incarnation < own:
+                return Holder(
+                    broker, highest, Basis.UNTOLD
+                )  # it may have raised before this one was there
             return Holder(broker, reserve_of(highest, 1, self._settings), Basis.RESERVE)
         if facts.now_ns - heard_ns > self._settings.hold_ns // 2:
             return Holder(broker, highest, Basis.LATE)
@@ -373,6 +383,8 @@ class Certifier:
         limits: Mapping[str, Rates],
         now_ns: int,
     ) -> None:
+        if broker in self._departed:
+            return  # it was back, and left before it was heard
         if len(self._departed) >= MAX_DEPARTED:
             self._overflowed = True
             return

@@ -78,6 +78,9 @@ class DashboardWorld:
         self.broker.tenants = {"acme", "public"}
         self.broker.namespaces = {"acme/orders", "acme/bills", "public/default"}
         self.bus = MemoryBus(self.topic, name=OWN)
+        self.topic.subscribe(self._hear)
+        #: The latest report of the sidecar, which every peer has received.
+        self._heard: dict[int, int] = {}
         self._own: tuple[str, ...] = ()
         self._counted_ns = time.monotonic_ns()
         self.peers: dict[str, Peer] = {}
@@ -112,6 +115,10 @@ class DashboardWorld:
         for name in groups:
             self.runner.participants_changed(name, PUBLISH, 1)
 
+    @property
+    def _known(self) -> Mapping[str, ResourceGroup]:
+        return self.state.groups or {}
+
     async def _play(self) -> None:
         while True:
             for peer in list(self.peers.values()):
@@ -121,12 +128,19 @@ class DashboardWorld:
                     peer.member.incarnation,
                     peer.sequence,
                     self.round_ns,
-                    tuple(self._entry(peer, name) for name in peer.wants),
+                    tuple(self._entry(peer, name) for name in peer.wants if name in self._known),
                     complete=True,
+                    answers=self._heard,
                 )
                 self.topic.send(reports.encode(report))
                 await asyncio.sleep(0)
             await asyncio.sleep(self.round_s)
+
+    def _hear(self, payload: bytes) -> None:
+        names = {group.configuration_version: name for name, group in self._known.items()}
+        report = reports.decode(payload, names)
+        if report.broker == OWN:
+            self._heard = {report.incarnation: report.sequence}
 
     def _entry(self, peer: Peer, name: str) -> GroupUsage:
         """The peer holds what the law gives it, and admits of what it wants as much as it may."""
@@ -144,7 +158,7 @@ class DashboardWorld:
             participants=2,
             topics=1,
         )
-        return GroupUsage(name, 0, {PUBLISH: usage})
+        return GroupUsage(name, self._known[name].configuration_version, {PUBLISH: usage})
 
     def _own_counts(self) -> tuple[Traffic, ...]:
         now_ns = time.monotonic_ns()

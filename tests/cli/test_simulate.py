@@ -83,13 +83,13 @@ def test_a_limit_in_bytes_can_be_run(run: Run) -> None:
 
 
 def test_a_crash_says_how_soon_the_part_was_back(run: Run) -> None:
-    """About the session's 4 s; a run without a crash has nothing to say."""
+    """A session of 4 s that was heard of within 2 s, and a round; no crash has nothing to say."""
     words = ("simulate", "--seeds", "1", "--json", "--scenario")
 
     (crash,) = json.loads(run(*words, "S6").stdout)
     (start,) = json.loads(run(*words, "S1").stdout)
 
-    assert 4 <= crash["reclaim_seconds"]["max"] <= 5
+    assert 2 <= crash["reclaim_seconds"]["max"] <= 5
     assert start["reclaim_seconds"] == {"median": None, "max": None}
     assert start["control_bytes_in"] > start["control_bytes_out"] > 0
 

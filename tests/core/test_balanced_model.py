@@ -1,8 +1,11 @@
 """The policy balanced in a hostile world: members never hold more than there is, whatever reports do.
 
-The world is that of the policy strict (strict_world.py). Balanced promises less: who is no member any
-more does not count, and what nobody has to announce, the arrival reserves, comes on top. It must hold
-for any loss, delay, duplicates and reordering; and the same world must catch planted mistakes.
+The world is that of the policy strict (strict_world.py). Balanced promises less. Who is no member any
+more does not count; when it is back it brings what it held (``partitionPolicy`` hold: traffic first),
+raises nothing beyond that, and counts from the moment that the others have made room. And what nobody has
+to announce, the arrival reserves, comes on top; a reserve of a limit that was higher is kept until the
+others were heard. That must hold for any loss, delay, duplicates and reordering; and the same world must
+catch planted mistakes.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from coordinator.core.model import Rates, ResourceGroup
 from coordinator.core.policies import BALANCED
 from coordinator.core.raising import Raises, _Raise
 from coordinator.core.settings import CoreSettings
-from tests.core.strict_world import GROUP, StrictWorld
+from tests.core.strict_world import GROUP, Process, StrictWorld
 from tests.core.test_strict_model import HostileWorld
 
 NEVER_NS = 10**15
@@ -31,19 +34,45 @@ class BalancedWorld(StrictWorld):
     on time, which a bus that keeps reports for as long as it likes wins against everybody.
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+        #: What those brought who were no members for a while, until there was room for it.
+        self._brought: dict[str, tuple[Process, int]] = {}
+        #: The highest limit that there was.
+        self._highest = 0
+
     def settings_of(self, broker: str) -> CoreSettings:
         return CoreSettings(broker, hold_ns=NEVER_NS)
 
     def check(self) -> None:
-        registered = {
-            broker: limit
-            for broker, limit in self.in_force().items()
-            if self.processes[broker].registration in self.members.values()
-        }
+        registered = self._registered()
         limit = max([self.limit, *self.known_limits.values()])
-        reserve = limit * CoreSettings("any").arrival_reserve_permille // 1000
+        self._highest = max(self._highest, limit)
+        reserve = self._highest * CoreSettings("any").arrival_reserve_permille // 1000
         most = limit + reserve * len(registered)  # who does not know N yet takes itself to be alone
-        assert sum(registered.values()) <= most, f"{registered} of {limit}"
+        counted = {
+            broker: held for broker, held in registered.items() if broker not in self._brought
+        }
+        assert sum(counted.values()) <= most, f"{registered} of {limit}"
+        for broker in registered.keys() - counted.keys():
+            process, brought = self._brought[broker]
+            assert registered[broker] <= brought, f"{broker} raised: {registered} of {limit}"
+            self._brought[broker] = process, registered[broker]
+        if sum(registered.values()) <= most:
+            for broker in registered:
+                self._brought.pop(broker, None)
+
+    def _registered(self) -> dict[str, int]:
+        registered: dict[str, int] = {}
+        for broker, held in self.in_force().items():
+            process = self.processes[broker]
+            if self._brought.get(broker, (process, 0))[0] is not process:
+                del self._brought[broker]
+            if process.registration in self.members.values():
+                registered[broker] = held
+            elif process.registration is not None:
+                self._brought[broker] = process, held
+        return registered
 
     def _groups(self) -> GroupsChanged:
         rates = Rates(publish_messages=self.limit)

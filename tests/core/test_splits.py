@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from coordinator.core.decisions import Decider, Decision
 from coordinator.core.fill import max_min_of_all
 from coordinator.core.laws import Claim, max_min
+from coordinator.core.lease import Lease
 from coordinator.core.ledgers import Ledgers
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import (
@@ -100,7 +101,7 @@ def test_decisions_are_the_same_all_at_once_and_one_by_one(seed: int, lifecycle:
     def decided(
         batches: list[list[str]],
     ) -> tuple[dict[str, Rates], dict[tuple[str, Dimension], Decision]]:
-        decider = Decider(SETTINGS, Ledgers(SETTINGS), Raises(SETTINGS))
+        decider = Decider(SETTINGS, Ledgers(SETTINGS), Lease(SETTINGS), Raises(SETTINGS))
         for names in batches:
             decider.mark(names)
             decider.decide(groups, members, usage, Troubles(SETTINGS), lifecycle, 1, SECOND_NS)

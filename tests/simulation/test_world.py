@@ -18,6 +18,7 @@ from coordinator.simulation.network import Conditions
 from coordinator.simulation.recording import GroupRecord, Passed
 from coordinator.simulation.stage import GROUP, Parameters
 from coordinator.simulation.traffic import Constant
+from coordinator.simulation.watch import Watch
 from coordinator.simulation.world import World
 from coordinator.wire import reports
 
@@ -146,8 +147,18 @@ class _Careless(CoordinatorState):
 def test_a_broken_promise_of_balanced_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """It names the seed, the moment, the group and the figures."""
     monkeypatch.setattr("coordinator.simulation.host.CoordinatorState", _Careless)
+    monkeypatch.setattr(Watch, "raised", lambda *_: None)
 
     with pytest.raises(PromiseBroken, match=r"seed 5, .* s, .*orders: .* 2,700 of 900"):
+        saturated(5).run()
+
+
+def test_a_broken_certificate_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says what was certified, and what was in force."""
+    monkeypatch.setattr("coordinator.simulation.host.CoordinatorState", _Careless)
+
+    broken = r"seed 5, .* s, .*orders: certified to be at most 1,804, but 2,700 is in force"
+    with pytest.raises(PromiseBroken, match=broken):
         saturated(5).run()
 
 
