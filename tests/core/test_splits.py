@@ -101,7 +101,7 @@ def test_decisions_are_the_same_all_at_once_and_one_by_one(seed: int, lifecycle:
     def decided(
         batches: list[list[str]],
     ) -> tuple[dict[str, Rates], dict[tuple[str, Dimension], Decision]]:
-        decider = Decider(SETTINGS, Ledgers(SETTINGS), Lease(SETTINGS), Raises(SETTINGS))
+        decider = Decider(SETTINGS, Ledgers(SETTINGS), Lease(SETTINGS), Raises(SETTINGS), {})
         for names in batches:
             decider.mark(names)
             decider.decide(groups, members, usage, Troubles(SETTINGS), lifecycle, 1, SECOND_NS)
