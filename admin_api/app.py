@@ -26,6 +26,7 @@ from admin_api.routes import (
     operations,
     quota,
     relay,
+    shadow,
     sidecar,
     topics,
 )
@@ -52,7 +53,7 @@ def create_app(backend: AdminBackend) -> FastAPI:
     guarded = (
         groups.router, attachments.router, quota.router, topics.router, gate.router,
         sidecar.router, audit.router, metrics.router, board.router, events.router,
-        operations.router, alarms.router,
+        operations.router, alarms.router, shadow.router,
     )  # fmt: skip
     for router in guarded:
         app.include_router(router, dependencies=[Depends(identified), Depends(refuse_large_body)])

@@ -22,6 +22,7 @@ from coordinator.core.journal import Journal
 from coordinator.core.model import Dimension, ResourceGroup
 from coordinator.core.operations import Holdings, Operation
 from coordinator.core.preview import DimensionPreview
+from coordinator.core.shadow import Comparison
 from coordinator.core.views import Explanation, GroupView, HealthView
 from coordinator.ports import (
     BrokerAdmin,
@@ -56,6 +57,18 @@ class Views(Protocol):
         Raises:
             UnknownGroup: there is no such group, or nothing was decided on it yet.
             UnknownBroker: there is no such member.
+        """
+        ...
+
+    def shadow_law(self) -> str | None:
+        """The law that every group's own is compared with; None when there is none."""
+        ...
+
+    def shadow(self, group: str, dimension: Dimension, law: str) -> Comparison | None:
+        """What another law would make of a group's dimension; None where nothing is limited.
+
+        Raises:
+            UnknownGroup: there is no such group.
         """
         ...
 

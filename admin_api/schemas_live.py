@@ -11,6 +11,7 @@ from typing import Self
 from pydantic import Field
 
 from admin_api.schemas import CamelModel, RatesBody, to_wire
+from admin_api.schemas_shadow import ShadowBody
 from coordinator.core.decision_history import PastDecision
 from coordinator.core.lifecycle import Trouble
 from coordinator.core.model import Dimension
@@ -262,9 +263,12 @@ class ExplanationBody(CamelModel):
     round: int
     wants: list[Want]
     sentence: str
+    shadow: ShadowBody | None = Field(
+        description="what the sidecar's shadow_law would make of it; null = none, or of the past"
+    )
 
     @classmethod
-    def of(cls, view: Explanation) -> Self:
+    def of(cls, view: Explanation, shadow: ShadowBody | None = None) -> Self:
         """Write one explanation."""
         return cls(
             group=view.group,
@@ -280,6 +284,7 @@ class ExplanationBody(CamelModel):
             round=view.round,
             wants=[Want.of(want) for want in view.wants],
             sentence=view.sentence,
+            shadow=shadow,
         )
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from coordinator.core.alarms import AlarmSettings
+from coordinator.core.laws import LAWS
 from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates
 from coordinator.core.settings import CoreSettings
 
@@ -119,6 +120,8 @@ class Config:
             more than 1, since rounding and newcomers count.
         alarm_after_seconds: something must be the case for so long before anybody is told.
         alarm_clear_seconds: and be over for so long before that is told.
+        shadow_law: a law that every group's own is compared with, in metrics and explain; it is never
+            enforced. Empty compares with none.
         log_level: debug, info, warning or error.
     """
 
@@ -178,6 +181,7 @@ class Config:
     alarm_certificate_ratio: float = 1.05
     alarm_after_seconds: float = 10.0
     alarm_clear_seconds: float = 60.0
+    shadow_law: str = ""
     log_level: str = "info"
 
     def validate(self) -> None:
@@ -228,6 +232,8 @@ class Config:
         _check_range("record_retention_days", self.record_retention_days, 0.01, 3650.0)
         _check_range("record_bytes_max", self.record_bytes_max, 1024**2, 2**50)
         self._check_alarms()
+        if self.shadow_law and self.shadow_law not in LAWS:
+            raise ConfigError(f"shadow_law {self.shadow_law!r}: use one of {', '.join(LAWS)}")
         if self.log_level not in ("debug", "info", "warning", "error"):
             raise ConfigError(
                 f"log_level {self.log_level!r}: use one of debug, info, warning, error"
@@ -310,6 +316,7 @@ class Config:
             burst_ns=_nanos(self.burst_seconds),
             hold_ns=_nanos(self.hold_seconds),
             session_timeout_ns=_nanos(self.zookeeper_session_timeout_seconds),
+            shadow_law=self.shadow_law or None,
             alarms=AlarmSettings(
                 near_limit_permille=round(self.alarm_near_limit_ratio * 1000),
                 certificate_permille=round(self.alarm_certificate_ratio * 1000),

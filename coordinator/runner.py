@@ -19,7 +19,7 @@ from typing import assert_never
 
 import structlog
 
-from coordinator.core import explain
+from coordinator.core import explain, shadow
 from coordinator.core.certificate import Certificate
 from coordinator.core.events import (
     BrokerAvailabilityChanged,
@@ -52,6 +52,7 @@ from coordinator.core.instructions import (
 )
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import Dimension, LedgerRecord, Member, MonitoringClass
+from coordinator.core.shadow import Comparison
 from coordinator.core.state import CoordinatorState
 from coordinator.core.views import Explanation, GroupView, HealthView
 from coordinator.ports import (
@@ -213,6 +214,14 @@ class Runner:
     def explain(self, group: str, dimension: Dimension, broker: str | None) -> Explanation:
         """Why a local limit is what it is; raises UnknownGroup and UnknownBroker."""
         return explain.explain(self._state, group, dimension, broker, self._clock.now_ns())
+
+    def shadow_law(self) -> str | None:
+        """The law that every group's own is compared with."""
+        return self._state.settings.shadow_law
+
+    def shadow(self, group: str, dimension: Dimension, law: str) -> Comparison | None:
+        """What another law would make of a dimension, if it is limited; raises UnknownGroup."""
+        return shadow.compare(self._state, group, dimension, law)
 
     def certificates(self, group: str) -> tuple[Certificate, ...]:
         """The most that a group's local limits can add up to now; raises UnknownGroup."""

@@ -21,6 +21,7 @@ from admin_api.names import GroupName
 from admin_api.routes.common import PROBLEMS, Backend, link_next
 from admin_api.schemas import AttachmentsBody, Definition
 from admin_api.schemas_live import ExplanationBody, GroupLimits, GroupUsage, PastDecisionBody
+from admin_api.schemas_shadow import ShadowBody
 from admin_api.schemas_trust import GroupCertificates
 from coordinator.core.decision_history import KEPT_DECISIONS
 from coordinator.core.explain import UnknownBroker, UnknownGroup
@@ -127,7 +128,8 @@ async def explain(
     try:
         if age_millis:
             return ExplanationBody.of(_explained_then(backend, name, dimension, broker, age_millis))
-        return ExplanationBody.of(await _decided(backend.views, name, dimension, broker))
+        view = await _decided(backend.views, name, dimension, broker)
+        return ExplanationBody.of(view, _shadow_of(backend.views, view))
     except UnknownGroup as error:
         raise ApiError(404, NO_SUCH_GROUP) from error
     except UnknownBroker as error:
@@ -209,6 +211,12 @@ async def _decided(
                 raise
         await asyncio.sleep(_DECISION_POLL_S)
     raise ApiError(503, "Nothing is decided on this ResourceGroup yet; try again")
+
+
+def _shadow_of(views: Views, view: Explanation) -> ShadowBody | None:
+    law = views.shadow_law()
+    found = None if law is None else views.shadow(view.group, view.dimension, law)
+    return None if found is None else ShadowBody.of(found, view.broker)
 
 
 def _explained_then(

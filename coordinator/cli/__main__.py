@@ -24,6 +24,7 @@ from coordinator.cli import (
     operations,
     report,
     rollup,
+    shadow,
     sidecar,
     simulate,
     status,
@@ -112,6 +113,7 @@ app.command("alarms")(alarms.alarms)
 app.command("status")(status.status)
 app.command("top")(top.top)
 app.command("explain")(explain.explain)
+app.command("shadow")(shadow.shadow)
 app.command("doctor")(doctor.doctor)
 app.command("sidecar")(sidecar.sidecar)
 app.command("report")(report.report)

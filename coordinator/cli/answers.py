@@ -179,6 +179,27 @@ class Want(TypedDict):
     reportAgeMillis: int
 
 
+class ShadowOfBroker(TypedDict):
+    """What one broker is due under both laws."""
+
+    broker: str
+    now: int
+    then: int
+
+
+class Shadow(TypedDict):
+    """What a candidate law would make of the facts of this moment."""
+
+    group: str
+    dimension: str
+    law: str
+    candidate: str
+    limit: int
+    moved: int
+    brokers: list[ShadowOfBroker]
+    sentence: str
+
+
 class Explanation(TypedDict):
     """Why a local limit is what it is."""
 
@@ -195,6 +216,7 @@ class Explanation(TypedDict):
     round: int
     wants: list[Want]
     sentence: str
+    shadow: Shadow | None
 
 
 class PastDecision(TypedDict):

@@ -25,6 +25,7 @@ from coordinator.cli.answers import (
     Health,
     Operation,
     PastDecision,
+    Shadow,
 )
 from coordinator.cli.failures import CommandFailed, WrongUse
 
@@ -141,6 +142,11 @@ class AdminClient:
         if age_millis:
             query["ageMillis"] = str(age_millis)
         return cast("Explanation", self._read(f"/quota/v1/explain/{_segment(group)}", query))
+
+    def shadow(self, group: str, dimension: str, law: str | None) -> Shadow:
+        """What another law would make of a group's dimension now; None is the sidecar's choice."""
+        query = {"dimension": dimension} | ({"law": law} if law else {})
+        return cast("Shadow", self._read(f"/quota/v1/shadow/{_segment(group)}", query))
 
     def decisions(self, group: str, dimension: str, limit: int) -> list[PastDecision]:
         """What was decided on the sidecar's own limit, newest first."""

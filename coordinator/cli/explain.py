@@ -76,6 +76,8 @@ def explain(
     for certificate in certified:
         if certificate["dimension"] == dimension:
             out.print(f"  {certificate['sentence']}")
+    if explanation["shadow"] is not None:
+        out.print(f"  {explanation['shadow']['sentence']}")
     if explanation["wants"]:
         out.print(_wants_table(explanation))
 

@@ -51,6 +51,7 @@ class CoreSettings:
         session_timeout_ns: the ZooKeeper session's timeout. kazoo says LOST only after it has
             reconnected, so the core counts by itself when the others have dropped this broker.
         alarms: from where on something is worth an alarm.
+        shadow_law: the law that every group's own is compared with (shadow.py); None is none.
     """
 
     broker: str
@@ -71,6 +72,7 @@ class CoreSettings:
     hold_ns: int = 30 * NANOS_PER_SECOND
     session_timeout_ns: int = 4 * NANOS_PER_SECOND
     alarms: AlarmSettings = _ALARMS
+    shadow_law: str | None = None
 
     def moved(self, before: int | None, after: int | None, limit: int | None = None) -> bool:
         """Whether a value moved by more than ``change_permille`` of what it was; None is infinite.

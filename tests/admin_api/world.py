@@ -21,6 +21,7 @@ from coordinator.core.gate_views import ConnectionFigures, GateFigures, GateLimi
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import Dimension, Rates
 from coordinator.core.settings import CoreSettings
+from coordinator.core.shadow import Comparison, Shadow
 from coordinator.core.state import CoordinatorState
 from coordinator.core.views import (
     BrokerUsageView,
@@ -62,6 +63,7 @@ class FixedViews:
     undecided: set[str] = field(default_factory=set)
     counted: TrafficTotals = field(default_factory=TrafficTotals)
     explanations: dict[tuple[str, Dimension, str], Explanation] = field(default_factory=dict)
+    candidate: str | None = None
     certified: dict[str, tuple[Certificate, ...]] = field(default_factory=dict)
 
     def health(self) -> HealthView:
@@ -86,6 +88,24 @@ class FixedViews:
             return self.explanations[group, dimension, subject]
         except KeyError:
             raise UnknownBroker(subject) from None
+
+    def shadow_law(self) -> str | None:
+        """What the test says."""
+        return self.candidate
+
+    def shadow(self, group: str, dimension: Dimension, law: str) -> Comparison | None:
+        """Half each instead of a third and two, where the group is limited."""
+        if group not in self.shown.groups:
+            raise UnknownGroup(group)
+        g = self.shown.groups[group].group
+        limit = g.limits.of(dimension)
+        if limit is None:
+            return None
+        parts = (
+            Shadow("broker-1", limit // 3, limit // 2),
+            Shadow("broker-2", limit - limit // 3, limit // 2),
+        )
+        return Comparison(group, dimension, g.law, law, limit, parts)
 
     def certificates(self, group: str) -> tuple[Certificate, ...]:
         """What the test says."""

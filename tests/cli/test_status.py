@@ -84,6 +84,21 @@ def test_explain(run: Run) -> None:
     assert cells(shown, "broker-2") == row.split()
 
 
+def test_explain_says_what_the_candidate_law_would_do(run: Run, world: World) -> None:
+    """One line; the command of its own has everybody's parts."""
+    world.views.candidate = "static"
+    told = "Under static broker-1 would be due 1,500/s, not 1,000/s; 500 of 3,000/s would"
+
+    assert told in run("explain", "orders").stdout
+    shown = run("shadow", "orders").stdout
+    assert shown.startswith(told)
+    assert cells(shown, "broker-1") == ["broker-1", "1,000", "1,500", "+500"]
+    assert cells(shown, "broker-2") == ["broker-2", "2,000", "1,500", "-500"]
+    found = json.loads(run("shadow", "orders", "--law", "steal", "--json").stdout)
+    assert (found["law"], found["candidate"]) == ("max-min", "steal")
+    assert run("shadow", "orders", "--law", "grd").exit_code == 2
+
+
 def test_explain_lists_what_was_decided(run: Run, world: World) -> None:
     """Newest first, with the time and the sentence of each."""
     world.handle(MembersChanged((Member("broker-1", 1),)))

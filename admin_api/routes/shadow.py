@@ -1,0 +1,42 @@
+"""What another law would make of a group's traffic as it is now."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from admin_api.errors import NO_SUCH_GROUP, ApiError
+from admin_api.names import GroupName
+from admin_api.routes.common import PROBLEMS, Backend
+from admin_api.schemas_shadow import ShadowBody
+from coordinator.core.explain import UnknownGroup
+from coordinator.core.laws import LAWS
+from coordinator.core.model import Dimension
+
+router = APIRouter(prefix="/quota/v1", tags=["quota"], responses=PROBLEMS)
+
+
+@router.get("/shadow/{name:path}")
+async def compare(
+    name: GroupName,
+    backend: Backend,
+    dimension: Annotated[Dimension, Query()] = Dimension.PUBLISH_MESSAGES,
+    law: Annotated[
+        str | None, Query(description="the candidate; the sidecar's `shadow_law` when absent")
+    ] = None,
+) -> ShadowBody:
+    """Two laws side by side, on the same facts: who would gain, who would lose."""
+    candidate = law or backend.views.shadow_law()
+    if candidate is None:
+        reason = "law: name one, as this sidecar's configuration has no shadow_law"
+        raise ApiError(400, f"{reason}; there are {', '.join(LAWS)}")
+    if candidate not in LAWS:
+        raise ApiError(400, f'law: must be one of {", ".join(LAWS)}, but is "{candidate}"')
+    try:
+        found = backend.views.shadow(name, dimension, candidate)
+    except UnknownGroup as error:
+        raise ApiError(404, NO_SUCH_GROUP) from error
+    if found is None:
+        raise ApiError(404, f"{name} does not limit {dimension.value}")
+    return ShadowBody.of(found, backend.views.health().broker)
