@@ -29,6 +29,7 @@ from spark_jobs.intake import Intake, RefusedInput, examine, read
 from spark_jobs.page import page
 from spark_jobs.session import session
 from spark_jobs.summary import headline, text
+from spark_jobs.tables import SCHEMAS
 from spark_jobs.targets import BadCondition, Condition, missed, parse
 
 FIGURES_VERSION = 1
@@ -72,12 +73,8 @@ class Outcome:
         return 1 if self.warnings or self.missed else 0
 
 
-def frames(spark: SparkSession, intake: Intake) -> Frames:
-    """Every figure of a recording. What several of them need is computed once."""
-    tables = {
-        name: read(spark, intake, name)
-        for name in ("admitted", "configuration", "lifecycle", "membership", "reports")
-    }
+def frames(tables: Mapping[str, DataFrame]) -> Frames:
+    """Every figure of the recorded tables. What several of them need is computed once."""
     limits = timeline.limits_over_time(tables["configuration"]).persist()
     brokers = timeline.broker_seconds(tables["admitted"], limits).persist()
     runs = eventing.runs(tables["lifecycle"], tables["membership"], tables["reports"]).persist()
@@ -160,7 +157,7 @@ def make(
     intake = examine(directory, cluster)
     out.mkdir(parents=True, exist_ok=True)
     try:
-        made = frames(spark, intake)
+        made = frames({name: read(spark, intake, name) for name in SCHEMAS})
         collected = collect(made)
         _write_parquet(made, out / "parquet")
     except (PySparkException, Py4JJavaError) as error:

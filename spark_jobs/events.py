@@ -6,11 +6,13 @@ start           the first participant of a group
 join            a broker's first participant while others had some already
 leave           a broker's last participant left, or its sidecar stopped in good order
 crash           a sidecar's rows end without a good-bye and the others saw it gone
-configuration   the group's limit, law or policy changed
+configuration   the group's limit, law, policy or weights changed
+step            a broker's demand moved so far that the fair shares did, and nothing else had happened
 =============== ==========================================================================
 
 An event *happened* in one second and was *known* in one: a crash is known when the first of the others no
-longer lists the member, everything else at once. Events of one group within ``APART_S`` of each other
+longer lists the member, a step in the second after that in which it may have begun, everything else at
+once. Events of one group within ``APART_S`` of each other
 cannot be told apart by what follows; they are one event of several kinds. An event's *period* ends where
 the next one happens.
 
@@ -23,6 +25,10 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
+STEP_S = 3
+"""A step shows between the means of so many seconds before it and from it on."""
+STEP_OVER = 0.25
+"""Of C/N: by more than this both a broker's demand and its fair share move in a step."""
 APART_S = 3
 """Events closer than this are one."""
 SUBJECTS_MAX = 8
@@ -102,6 +108,7 @@ def events(brokers: DataFrame, limits: DataFrame, of_runs: DataFrame) -> DataFra
         .unionByName(_ends(brokers, of_runs))
         .unionByName(_changes(limits))
     )
+    single = single.unionByName(_unexplained(_steps(brokers), single))
     span = (
         brokers.where("known")
         .groupBy(*_GROUP)
@@ -188,7 +195,7 @@ def _ends(brokers: DataFrame, of_runs: DataFrame) -> DataFrame:
 
 def _changes(limits: DataFrame) -> DataFrame:
     in_order = Window.partitionBy(*_GROUP).orderBy("number")
-    definition = F.struct("limit", "law", "overshoot_policy")
+    definition = F.struct("limit", "law", "overshoot_policy", "weights")
     changed = limits.withColumn("before", F.lag(definition).over(in_order)).where(
         (F.col("number") > 1) & ~definition.eqNullSafe(F.col("before"))
     )
@@ -200,6 +207,46 @@ def _changes(limits: DataFrame) -> DataFrame:
         ),
         *_at(F.col("known_second")),
     )
+
+
+def _steps(brokers: DataFrame) -> DataFrame:
+    of_broker = Window.partitionBy(*_GROUP, "broker").orderBy("second")
+    before, after = of_broker.rangeBetween(-STEP_S, -1), of_broker.rangeBetween(0, STEP_S - 1)
+    part = F.col("limit") / F.col("brokers")
+
+    def moved(column: str) -> Column:
+        return F.try_divide(F.abs(F.avg(column).over(after) - F.avg(column).over(before)), part)
+
+    moves = brokers.where("participants > 0").select(
+        *_GROUP,
+        "broker",
+        "second",
+        F.least(moved("demand"), moved("fair")).alias("move"),
+        F.count("*").over(before).alias("seconds_before"),
+    )
+    around = F.max("move").over(of_broker.rangeBetween(-STEP_S, STEP_S))
+    return (
+        moves.withColumn("around", around)
+        .where((F.col("move") > STEP_OVER) & (F.col("move") == F.col("around")))
+        .where(F.col("seconds_before") == STEP_S)
+        .select(
+            *_GROUP,
+            F.lit("step").alias("kind"),
+            F.col("broker").alias("subject"),
+            (F.col("second") - 1).alias("happened"),
+            F.col("second").alias("known"),
+        )
+    )
+
+
+def _unexplained(steps: DataFrame, others: DataFrame) -> DataFrame:
+    """The steps that do not follow from another event: shares move after a join, too."""
+    known = others.select(
+        *_GROUP, F.col("happened").alias("since"), (F.col("known") + STEP_S + 1).alias("until")
+    )
+    same = [steps[name] == known[name] for name in _GROUP]
+    near = steps["happened"].between(known["since"] - APART_S, known["until"])
+    return steps.join(known, [*same, near], "left_anti")
 
 
 def _at(second: Column) -> tuple[Column, Column]:

@@ -26,7 +26,10 @@ DEFINITIONS: Mapping[str, str] = {
     "volume_over": "Sum of (A - C)+ / C: how many seconds' worth of the limit passed too much.",
     "time_over_101": "Part of the seconds in which A exceeded 1.01 C.",
     "time_over_105": "Part of the seconds in which A exceeded 1.05 C.",
-    "utilisation": "Sum of min(A, C) / sum of min(D, C); D is what all brokers wanted.",
+    "utilisation": "Sum of min(A, C) / sum of min(D, C); D is what all brokers wanted. In the second of a"
+    " change C is the lower limit here.",
+    "regret": "Sum of |A - B| / sum of B; B is what one ideal bucket for the whole cluster would have"
+    " admitted of the same demand.",
     "error": "A over what could have been admitted, min(D, C), less one, in the second half.",
     "oscillation": "The largest peak-to-peak of a broker's local limit over C in the second half.",
     "limit_changes_per_minute": "Changes of local limits a minute, all brokers, in the second half.",
@@ -105,6 +108,8 @@ def _held(judged: DataFrame) -> DataFrame:
     over = F.when(known, F.try_divide(F.col("admitted"), limit) - 1)
     wanted = F.when(known & F.col("steady"), F.col("demand"))
     passed = F.when(known & F.col("steady"), F.col("admitted"))
+    # What the central bucket would have done in the second of a change depends on the moment.
+    unchanged = known & (F.col("room") == limit)
     after = F.col("second") > F.col("known_second")
     # What is unknown at the very end died with a sidecar, whose crash is the next event's matter.
     unknown = ~known & (F.col("second") < F.col("last_known"))
@@ -132,9 +137,13 @@ def _held(judged: DataFrame) -> DataFrame:
             part_over(0.01).alias("time_over_101"),
             part_over(0.05).alias("time_over_105"),
             F.try_divide(
-                F.sum(F.when(known, F.least(F.col("admitted"), limit))),
+                F.sum(F.when(known, F.least("admitted", "room"))),
                 F.sum(F.when(known, F.col("demand"))),
             ).alias("utilisation"),
+            F.try_divide(
+                F.sum(F.when(unchanged, F.abs(F.col("admitted") - F.col("central")))),
+                F.sum(F.when(unchanged, F.col("central"))),
+            ).alias("regret"),
             (F.try_divide(F.sum(passed), F.sum(wanted)) - 1).alias("error"),
             F.sum(passed).alias("admitted_steady"),
             F.max(F.when(after & not_settled, F.col("second"))).alias("last_off"),

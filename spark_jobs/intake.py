@@ -35,6 +35,7 @@ from spark_jobs.tables import (
 
 _FOOTER_READERS = 8
 _PREFIX = "table="
+_MAGIC = b"PAR1"
 
 
 class RefusedInput(ValueError):
@@ -178,10 +179,15 @@ def _read_footer(path: Path, directory: Path) -> _Footer:
     parts = [part for part in path.relative_to(directory).parts if part.startswith(_PREFIX)]
     table = parts[0].removeprefix(_PREFIX) if parts else ""
     try:
+        with path.open("rb") as file:
+            begins = file.read(len(_MAGIC))
         schema = pq.read_metadata(path)
     except (pa.ArrowException, OSError) as error:
         reason = str(error).partition("\n")[0]
         return _Footer(path, table, trouble=f"truncated or no Parquet file: {reason}")
+    if begins != _MAGIC:
+        # The footer stands at the end: a file whose beginning was lost still has one.
+        return _Footer(path, table, trouble="damaged: it does not begin as a Parquet file does")
     says = schema.metadata or {}
     if VERSION_KEY not in says:
         return _Footer(path, table, trouble="not written by a recorder: no schema version")

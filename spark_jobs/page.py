@@ -15,13 +15,13 @@ from spark_jobs.targets import Condition
 
 _FIGURES = (
     "settle_s", "jain", "min_share", "error", "peak_1s", "peak_10s", "time_over_101", "utilisation",
-    "oscillation", "starvation_s", "reclaim_s", "seconds_unknown",
+    "regret", "oscillation", "starvation_s", "reclaim_s", "seconds_unknown",
 )  # fmt: skip
 _HEADS = {
     "settle_s": "settle", "jain": "Jain", "min_share": "least share", "error": "error",
     "peak_1s": "peak 1 s", "peak_10s": "peak 10 s", "time_over_101": "time > 1.01 C",
-    "utilisation": "utilisation", "oscillation": "oscillation", "starvation_s": "starved",
-    "reclaim_s": "reclaim", "seconds_unknown": "unknown",
+    "utilisation": "utilisation", "regret": "regret", "oscillation": "oscillation",
+    "starvation_s": "starved", "reclaim_s": "reclaim", "seconds_unknown": "unknown",
 }  # fmt: skip
 _MARKS_MAX = 40
 
@@ -309,7 +309,8 @@ _METHOD = """
 C is a group's limit, N the brokers that take part, u what a broker admitted in a second, a* its exact
 max-min share of C by what it wanted in that second. A broker whose producers were held for 90 % of a
 second wants an unknown lot; held for 10 % and more, as much more than it admitted as it was held;
-otherwise what it admitted. In the second of a change the higher limit holds.
+otherwise what it admitted. In the second of a change nothing is held to less
+than the higher limit, and nobody must use more than the lower one.
 """
 
 

@@ -3,18 +3,24 @@
 Three frames, each made from the one before, with built-in functions only:
 
 *limits over time*: a group's limit C of a dimension from the second in which the first sidecar knew it.
-In the second of a change the higher of the two limits holds: nobody can tell on which side of the change
-a message passed.
+In the second of a change the higher of the two limits is C: nobody can tell on which side of the change
+a message passed. Of the *room* that there was to use, and to share, the lower one is the measure then.
 
 *broker seconds*: what broker i admitted, u_i, and wanted, d_i, in a second, and its exact max-min share
 a*_i. The demand is the gate's own observation in that second: a broker whose producers were held for 90 %
 of it wants an unknown lot (counted as C, which gives the same shares as any more), held for 10 % and more
 what it admitted and as much more as it was held, otherwise what it admitted.
 
-*group seconds*: all brokers together, with how far the furthest is from its share.
+*group seconds*: all brokers together, with how far the furthest is from its share, and what one ideal
+*central bucket* would have admitted of the same arrivals.
 
-The share by windows: with demands sorted, the water level is the largest of (C - what the smaller ones
-want) / (those that are left), over all positions; nobody gets more than it wants.
+The share by windows: with demands sorted by what they are per weight, the water level is the largest of
+(C - what the smaller ones want) / (the weights that are left), over all positions; nobody gets more than
+it wants. A broker weighs one, or where the group says so its number of topics.
+
+The central bucket saves up ``BURST_S`` of its limit, and its clients let ``BURST_S`` of their demand
+wait, as the gates' do. What of both is left over after a second is forgotten as soon as demand and limit
+are further apart than that, so looking back ``LOOK_BACK_S`` seconds is enough.
 """
 
 from __future__ import annotations
@@ -31,6 +37,10 @@ OBSERVED_US = 950_000
 
 SETTLED_WITHIN = 0.05
 """Of C/N: how far a settled broker may be from its share."""
+
+BURST_S = 0.05
+"""What the central bucket saves up, and what its clients let wait, as time."""
+LOOK_BACK_S = 9
 
 _FOREVER = 2**40
 _GROUP = ["resource_group", "dimension"]
@@ -51,6 +61,7 @@ def limits_over_time(configuration: DataFrame) -> DataFrame:
             *(F.first(column).alias(column) for column in DIMENSION_COLUMNS.values()),
             F.first("law").alias("law"),
             F.first("overshoot_policy").alias("overshoot_policy"),
+            F.first("weights").alias("weights"),
         )
     )
     by_dimension = first_known.select(
@@ -58,6 +69,7 @@ def limits_over_time(configuration: DataFrame) -> DataFrame:
         "configuration_version",
         "law",
         "overshoot_policy",
+        "weights",
         F.unix_seconds("known").alias("known_second"),
         F.expr(f"stack({len(DIMENSION_COLUMNS)}, {pairs}) as (dimension, limit)"),
     )
@@ -78,20 +90,23 @@ def limits_over_time(configuration: DataFrame) -> DataFrame:
             "to_second",
             F.coalesce(F.lead("from_second").over(in_order) - 1, F.lit(_FOREVER)),
         )
+        .withColumn("limit_after", F.lead("limit").over(in_order))
+        .withColumn("changed_second", F.lead("known_second").over(in_order))
     )
 
 
 def broker_seconds(admitted: DataFrame, limits: DataFrame) -> DataFrame:
     """One row per group, dimension, second and broker, for limited dimensions.
 
-    Columns: limit, admitted, demand, fair, local_limit, participants, run, known, brokers (how many of
-    them take part). The second in which a broker's last participant left has a row with none.
+    Columns: limit, room, admitted, demand, fair, local_limit, participants, run, known, brokers (how many
+    of them take part). The second in which a broker's last participant left has a row with none.
     """
     key = [*_GROUP, "second"]
     seconds = admitted.select(
         *_GROUP,
         F.unix_seconds("second").alias("second"),
         "broker", "run", "ts", "observed_us", "admitted", "held_us", "local_limit", "participants",
+        "topics",
     )  # fmt: skip
     # One exchange for all that follows: windows and groups below are all within a second.
     merged = (
@@ -103,26 +118,32 @@ def broker_seconds(admitted: DataFrame, limits: DataFrame) -> DataFrame:
             F.sum("held_us").alias("held_us"),
             F.max_by("local_limit", "ts").alias("local_limit"),
             F.max_by("participants", "ts").alias("participants"),
+            F.max_by("topics", "ts").alias("topics"),
             F.max_by("run", "ts").alias("run"),
         )
     )
-    in_force = F.broadcast(limits.select(*_GROUP, "limit", "from_second", "to_second"))
+    in_force = F.broadcast(
+        limits.drop("number", "law", "overshoot_policy", "configuration_version")
+    )
     limited = merged.join(in_force, _GROUP).where(
         F.col("second").between(F.col("from_second"), F.col("to_second"))
         & F.col("limit").isNotNull()
     )
-    return _with_shares(limited.withColumn("demand", _demand()), key).select(
-        *key, "broker", "run", "limit", "admitted", "demand", "fair", "local_limit", "participants",
-        (F.col("observed_us") >= OBSERVED_US).alias("known"), "brokers",
+    by_topics = (F.col("weights") == "topics") & (F.col("topics") > 0)
+    weight = F.when(by_topics, F.col("topics")).otherwise(1)
+    weighed = limited.withColumns({"demand": _demand(), "weight": weight, "room": _room()})
+    return _with_shares(weighed, key).select(
+        *key, "broker", "run", "limit", "room", "admitted", "demand", "fair", "local_limit",
+        "participants", (F.col("observed_us") >= OBSERVED_US).alias("known"), "brokers",
     )  # fmt: skip
 
 
 def group_seconds(brokers: DataFrame, gap_seconds: DataFrame) -> DataFrame:
     """One row per group, dimension and second.
 
-    Columns: limit, admitted, demand (at most the limit), brokers, worst (how far the furthest broker is
-    from its share, as a part of C/N), furthest (that broker), off (not settled), local_limits (their
-    sum), known.
+    Columns: limit, room, admitted, demand (at most the room), brokers, worst (how far the furthest broker
+    is from its share, as a part of C/N), furthest (that broker), off (not settled), local_limits (their
+    sum), central (what the central bucket admits), known.
 
     Args:
         brokers: broker seconds.
@@ -134,7 +155,8 @@ def group_seconds(brokers: DataFrame, gap_seconds: DataFrame) -> DataFrame:
     together = brokers.groupBy(*_GROUP, "second").agg(
         F.max("limit").alias("limit"),
         F.sum("admitted").alias("admitted"),
-        F.least(F.sum("demand"), F.max("limit").cast("double")).alias("demand"),
+        F.sum("demand").alias("wanted"),
+        F.min("room").cast("double").alias("room"),
         F.max("brokers").alias("brokers"),
         F.max(F.try_divide(distance, part)).alias("worst"),
         F.max_by("broker", distance).alias("furthest"),
@@ -143,11 +165,20 @@ def group_seconds(brokers: DataFrame, gap_seconds: DataFrame) -> DataFrame:
     )
     missing = gap_seconds.select("resource_group", "second").distinct().withColumn("gap", F.lit(1))
     return (
-        together.join(missing, ["resource_group", "second"], "left")
+        together.withColumn("central", _central())
+        .withColumn("demand", F.least("wanted", "room"))
+        .join(missing, ["resource_group", "second"], "left")
         .withColumn("known", F.col("observed") & F.col("gap").isNull())
         .withColumn("off", F.coalesce(F.col("worst") > SETTLED_WITHIN, F.lit(False)))
-        .drop("observed", "gap")
+        .drop("observed", "gap", "wanted")
     )
+
+
+def _room() -> Column:
+    """The least of the limits that were in force in a second."""
+    before = F.when(F.col("second") == F.col("known_second"), F.col("limit_before"))
+    after = F.when(F.col("second") == F.col("changed_second"), F.col("limit_after"))
+    return F.least("limit", before, after)
 
 
 def _demand() -> Column:
@@ -161,15 +192,33 @@ def _demand() -> Column:
     return F.least(wanted, limit)
 
 
+def _central() -> Column:
+    """What passes in the last of some seconds; `saved` below 0 is what waits instead of tokens."""
+    lately = Window.partitionBy(*_GROUP).orderBy("second").rangeBetween(-LOOK_BACK_S, 0)
+    seconds = F.collect_list(F.struct("wanted", "room")).over(lately)
+    none = F.lit(0.0)
+
+    def next_second(bucket: Column, second: Column) -> Column:
+        saved, wanted, room = bucket["saved"], second["wanted"], second["room"]
+        left = F.least(F.greatest(saved + room - wanted, -BURST_S * wanted), BURST_S * room)
+        passed = F.least(wanted + F.greatest(-saved, none), room + F.greatest(saved, none))
+        return F.struct(left.alias("saved"), passed.alias("passed"))
+
+    empty = F.struct(none.alias("saved"), none.alias("passed"))
+    return F.aggregate(seconds, empty, next_second)["passed"]
+
+
 def _with_shares(demands: DataFrame, key: list[str]) -> DataFrame:
     same_second = Window.partitionBy(*key)
-    smaller_first = same_second.orderBy("demand", "broker")
+    smaller_first = same_second.orderBy(F.col("demand") / F.col("weight"), "broker")
     smaller = smaller_first.rowsBetween(Window.unboundedPreceding, -1)
-    room = F.col("limit") - F.coalesce(F.sum("demand").over(smaller), F.lit(0.0))
-    left = F.count("*").over(same_second) - F.row_number().over(smaller_first) + 1
+    room = F.col("room") - F.coalesce(F.sum("demand").over(smaller), F.lit(0.0))
+    up_to_here = smaller_first.rowsBetween(Window.unboundedPreceding, 0)
+    left = F.sum("weight").over(same_second) - F.sum("weight").over(up_to_here) + F.col("weight")
     takes_part = (F.col("participants") > 0) | (F.col("admitted") > 0)
     return (
         demands.withColumn("brokers", F.count_if(takes_part).over(same_second))
         .withColumn("level", room / left)
-        .withColumn("fair", F.least(F.col("demand"), F.max("level").over(same_second)))
+        .withColumn("top", F.max("level").over(same_second))
+        .withColumn("fair", F.least(F.col("demand"), F.col("top") * F.col("weight")))
     )

@@ -81,6 +81,7 @@ class _Request:
     trials: Sequence[Trial]
     processes: int
     plot: Path | None
+    record: Path | None
 
 
 def simulate(  # noqa: PLR0913, PLR0917  # one parameter per option
@@ -113,6 +114,13 @@ def simulate(  # noqa: PLR0913, PLR0917  # one parameter per option
         Path | None,
         typer.Option(help="Draw the runs of the first seed into this HTML file.", metavar="FILE"),
     ] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            help="Record the runs of the first seed in this new directory, as sidecars do.",
+            metavar="DIR",
+        ),
+    ] = None,
 ) -> None:
     """Run scenarios in a simulated cluster of real cores, and say how well the limit was kept."""
     chosen = Parameters(
@@ -123,11 +131,15 @@ def simulate(  # noqa: PLR0913, PLR0917  # one parameter per option
         dimension=_dimension(dimension),
         groups=groups,
     )
-    request = _checked(scenario, chosen, brokers, seeds, jobs, plot)
+    request = replace(
+        _checked(scenario, chosen, brokers, seeds, jobs, plot), record=_checked_place(record)
+    )
     try:
         summaries = _run(request)
         if request.plot is not None:
             _draw(request.trials, request.plot)
+        if request.record is not None:
+            _record(request.trials, request.record)
     except PromiseBroken as broken:
         raise CommandFailed(f"A promise was broken: {broken}") from broken
     if session_of(context).as_json:
@@ -163,7 +175,7 @@ def _checked(
     ]
     if plot is not None:
         _check_plot(plot, len(trials))
-    return _Request(trials, jobs or os.cpu_count() or 1, plot)
+    return _Request(trials, jobs or os.cpu_count() or 1, plot, record=None)
 
 
 def _known(option: str, value: str, valid: Iterable[str]) -> tuple[str, ...]:
@@ -203,6 +215,19 @@ def _check_plot(plot: Path, pictures: int) -> None:
         )
 
 
+def _checked_place(place: Path | None) -> Path | None:
+    if place is None:
+        return None
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        found = next(place.iterdir(), None)
+    except OSError as error:
+        raise WrongUse(f"--record {place}: {error.strerror}; name a new directory.") from error
+    if found is not None:
+        raise WrongUse(f"--record {place}: there is something in it; name a new directory.")
+    return place
+
+
 def _run(request: _Request) -> list[Summary]:
     """Run everything; a person at a terminal sees how far it is."""
     terminal = Console(stderr=True)
@@ -231,6 +256,17 @@ def _draw(trials: Sequence[Trial], plot: Path) -> None:
         plot.write_text(page(pictures), encoding="utf-8")
     except OSError as error:
         raise CommandFailed(f"{plot} cannot be written: {error.strerror}.") from error
+
+
+def _record(trials: Sequence[Trial], place: Path) -> None:
+    # Only here is Arrow needed, which takes 50 MB and half a second.
+    from coordinator.cli.simulated_recording import NotRecorded, record  # noqa: PLC0415
+
+    for trial in trials:
+        try:
+            record(trial, place)
+        except NotRecorded as error:
+            raise CommandFailed(str(error)) from error
 
 
 def _show(summaries: Sequence[Summary]) -> None:

@@ -19,6 +19,7 @@ from coordinator.core.events import (
     Event,
     ParticipantsChanged,
     TrafficCounted,
+    UsageReportReceived,
 )
 from coordinator.core.instructions import (
     ConfirmSession,
@@ -45,10 +46,12 @@ from coordinator.core.model import (
 )
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
+from coordinator.ports import Recorder
 from coordinator.simulation.schedule import Schedule
 from coordinator.simulation.traffic import Load
 from coordinator.simulation.valve import STEP_NS, Limiter
 from coordinator.simulation.zookeeper import ZooKeeper
+from coordinator.wire import reports
 
 _DRAIN_NS = 50_000_000
 _BROKER_CHECK_NS = 20_000_000
@@ -91,6 +94,7 @@ class Host:
         zookeeper: the world's.
         world: whom to tell.
         clock_ns: how far its clock is ahead of the true time.
+        recorder: keeps what happens, as a sidecar's does.
     """
 
     def __init__(
@@ -101,6 +105,7 @@ class Host:
         zookeeper: ZooKeeper,
         world: Surroundings,
         clock_ns: int = 0,
+        recorder: Recorder | None = None,
     ) -> None:
         self.name = settings.broker
         self.loads = loads
@@ -112,6 +117,7 @@ class Host:
         self._zookeeper = zookeeper
         self._world = world
         self._clock_ns = clock_ns
+        self._recorder = recorder
         self._limiters: dict[Key, Limiter] = {}
         self._connected: dict[Key, bool] = {}
         self._paused = False
@@ -172,6 +178,9 @@ class Host:
         if self._paused:
             self._inbox.append(event)
             return
+        if self._recorder is not None and isinstance(event, UsageReportReceived):
+            size = len(reports.encode(event.report))
+            self._recorder.report_received(event.report, size, self.now_ns)
         try:
             instructions = self.state.handle(event, self.now_ns)
         except Exception as error:  # noqa: BLE001  # any failure of a core ends the run, with its seed
@@ -179,6 +188,8 @@ class Host:
             return
         for instruction in instructions:
             self._carry_out(instruction)
+        if self._recorder is not None:
+            self._recorder.handled(event, self.state, self.now_ns)
         if instructions:
             self._world.handled(self, event)
 
@@ -246,6 +257,7 @@ class Host:
         match instruction:
             case SetLocalLimits(group, limits, leased):
                 self._limit(group, limits, leased=leased)
+                self._record_limits(group)
             case RemoveLocalLimits(group):
                 self._remove(group)
             case HoldLease(until_ns):
@@ -255,7 +267,7 @@ class Host:
             case ConfirmSession(asked_ns):
                 self._zookeeper.confirm(self.session, asked_ns)
             case PublishUsageReport(report):
-                self._world.publish(self, self.distort(report) if self.distort else report)
+                self._publish(self.distort(report) if self.distort else report)
             case JoinMembership():
                 self._zookeeper.join(self.session)
             case LeaveMembership():
@@ -268,6 +280,17 @@ class Host:
                 self._schedule.after(_DRAIN_NS, self._drained)
             case _:
                 assert_never(instruction)
+
+    def _publish(self, report: UsageReport) -> None:
+        if self._recorder is not None:
+            self._recorder.report_sent(report, len(reports.encode(report)), self.now_ns)
+        self._world.publish(self, report)
+
+    def _record_limits(self, group: str) -> None:
+        if self._recorder is not None:
+            decisions = self.state.decider.decisions
+            of_group = {dimension: decisions[group, dimension] for dimension in Dimension}
+            self._recorder.limits_set(group, of_group, self.now_ns)
 
     def _limit(self, group: str, limits: Rates, *, leased: bool) -> None:
         before = {dimension: self.limit_of(group, dimension) for dimension in Dimension}

@@ -29,6 +29,7 @@ from coordinator.core.model import (
     UsageReport,
 )
 from coordinator.core.settings import CoreSettings
+from coordinator.ports import Recorder
 from coordinator.simulation.host import Host
 from coordinator.simulation.invariants import (
     AFTER_A_RAISE,
@@ -76,6 +77,8 @@ class World:
         self.hosts: dict[str, Host] = {}
         #: Others that read every report but run no core of ours.
         self.listeners: list[Callable[[str, UsageReport], None]] = []
+        #: Makes the recorder of a host that starts, by its broker's name; None records nothing.
+        self.record_with: Callable[[str], Recorder] | None = None
         self._definitions: dict[str, ResourceGroup] = {}
         #: Definitions that somebody may still go by, by group, the newest not included.
         self._outgoing: dict[str, list[ResourceGroup]] = {}
@@ -140,7 +143,7 @@ class World:
         }
 
         def begin() -> None:
-            self.hosts[name] = Host(settings, loads, self.schedule, self.zookeeper, self, clock_ns)
+            self._begin(settings, loads, clock_ns)
 
         self.schedule.after(self._phases.randrange(STEP_NS), begin)
 
@@ -159,11 +162,15 @@ class World:
             old.crash()
 
         def begin() -> None:
-            self.hosts[name] = Host(
-                old.state.settings, old.loads, self.schedule, self.zookeeper, self
-            )
+            self._begin(old.state.settings, old.loads)
 
         self.schedule.after(down_ns, begin)
+
+    def _begin(self, settings: CoreSettings, loads: dict[Key, Load], clock_ns: int = 0) -> None:
+        recorder = self.record_with and self.record_with(settings.broker)
+        self.hosts[settings.broker] = Host(
+            settings, loads, self.schedule, self.zookeeper, self, clock_ns, recorder
+        )
 
     def leave(self, name: str) -> None:
         """Stop a host in order, for good."""

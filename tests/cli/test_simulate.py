@@ -6,8 +6,10 @@ import json
 import re
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
+from coordinator.adapters.recorder_tables import CLUSTER_KEY
 from coordinator.core.laws import ALL_LAWS
 from coordinator.core.model import Dimension
 from coordinator.core.policies import POLICIES
@@ -201,3 +203,28 @@ def test_a_broken_promise_is_a_failure(run: Run, monkeypatch: pytest.MonkeyPatch
     assert re.match(
         r"A promise was broken: seed 0, 0\.\d+ s, broker-\d: .*just because", failed.stderr
     )
+
+
+def test_a_run_is_recorded_as_sidecars_do(run: Run, tmp_path: Path) -> None:
+    """In a new directory, each run as a cluster of its own; the tables are those of a recorder."""
+    place = tmp_path / "recorded"
+    words = f"--scenario S11 --law all --brokers 2 --seeds 1 --jobs 1 --record {place} --json"
+    shown = run("simulate", *words.split())
+
+    assert shown.exit_code == 0
+    tables = {path.name.removeprefix("table=") for path in place.iterdir()}
+    assert tables == {"admitted", "configuration", "lifecycle", "limits", "membership", "reports"}
+    files = list(place.rglob("*.parquet"))
+    clusters = {pq.read_schema(file).metadata[CLUSTER_KEY].decode() for file in files}
+    assert clusters == {f"S11.{law}.balanced" for law in ALL_LAWS}
+
+
+@pytest.mark.parametrize("place", ["used", "used/file"])
+def test_a_place_that_is_not_new_is_refused(run: Run, tmp_path: Path, place: str) -> None:
+    """Two recordings in one directory would be read as one."""
+    (tmp_path / "used").mkdir()
+    (tmp_path / "used/file").touch()
+    shown = run("simulate", "--scenario", "S11", "--record", str(tmp_path / place))
+
+    assert shown.exit_code == 2
+    assert "name a new directory" in shown.stderr

@@ -37,6 +37,7 @@ class Second:
     """One second of a group: its limit, and what each broker admitted, wanted, may and should."""
 
     limit: int
+    room: int
     admitted: dict[str, int]
     demand: dict[str, Fraction]
     local: dict[str, int]
@@ -52,13 +53,15 @@ def seconds(place: Path, dimension: str, limits: Mapping[int, int]) -> dict[int,
     found = {}
     for second, of_second in rows.items():
         limit = limits[max(start for start in limits if start <= second)]
+        before = limits[max(start for start in limits if start < second or start == 0)]
         demand = {row["broker"]: _demand(row, limit) for row in of_second}
         found[second] = Second(
             limit=limit,
+            room=min(limit, before),
             admitted={row["broker"]: row["admitted"] for row in of_second},
             demand=demand,
             local={row["broker"]: row["local_limit"] for row in of_second},
-            fair=max_min(Fraction(limit), demand),
+            fair=max_min(Fraction(min(limit, before)), demand),
         )
     return found
 
@@ -85,13 +88,13 @@ def figures(
         if second not in unknown and second > known + Fraction(ends - known, 2)
     ]
     shares = _shares(steady)
-    wanted = [min(sum(second.demand.values()), Fraction(second.limit)) for second in good]
+    wanted = [min(sum(second.demand.values()), Fraction(second.room)) for second in good]
     return {
         "settle_s": _settle(by_second, unknown, known, ends),
         "peak_1s": max([*over, Fraction(0)]),
         "volume_over": sum(max(part, Fraction(0)) for part in over),
         "time_over_101": Fraction(sum(part > Fraction(1, 100) for part in over), len(over)),
-        "utilisation": sum(min(t, s.limit) for t, s in totals) / sum(wanted),
+        "utilisation": sum(min(t, s.room) for t, s in totals) / sum(wanted),
         "jain": sum(shares) ** 2 / (len(shares) * sum(share**2 for share in shares)),
         "min_share": min(shares),
         "oscillation": _oscillation(steady),

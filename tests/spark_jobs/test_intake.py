@@ -59,6 +59,19 @@ def test_a_truncated_file_is_skipped_by_name(tmp_path: Path) -> None:
     assert intake.missing == ("reports",)
 
 
+def test_a_file_whose_first_half_is_lost_is_skipped_by_name(tmp_path: Path) -> None:
+    """Its footer, at the end, is as it was: a disk has zeros where it never wrote."""
+    record(tmp_path)
+    path = file_of(tmp_path, "reports")
+    content = path.read_bytes()
+    rows = len(content) - int.from_bytes(content[-8:-4], "little")  # what is before the footer
+    path.write_bytes(bytes(rows // 2) + content[rows // 2 :])
+
+    (skipped,) = examine(tmp_path).skipped
+    assert skipped.path == str(path.relative_to(tmp_path))
+    assert skipped.reason == "damaged: it does not begin as a Parquet file does"
+
+
 def test_a_foreign_file_is_skipped_by_name(tmp_path: Path) -> None:
     """Parquet, but not a recorder's."""
     record(tmp_path)

@@ -109,10 +109,10 @@ def test_nobody_is_off_in_a_second_in_which_nobody_takes_part(spark: SparkSessio
     """Limits are recorded before the first producer connects: such a second has no C/N."""
     columns = (
         "resource_group string, dimension string, second bigint, broker string, limit bigint, "
-        "admitted bigint, demand double, fair double, local_limit bigint, brokers bigint, "
+        "room bigint, admitted bigint, demand double, fair double, local_limit bigint, brokers bigint, "
         "known boolean"
     )
-    rows = [("g", MESSAGES, 7, "b1", 3000, 0, 0.0, 0.0, 15, 0, True)]
+    rows = [("g", MESSAGES, 7, "b1", 3000, 3000, 0, 0.0, 0.0, 15, 0, True)]
     gaps = spark.createDataFrame([], "resource_group string, second bigint")
     (found,) = group_seconds(spark.createDataFrame(rows, columns), gaps).collect()
 

@@ -1,0 +1,176 @@
+"""A simulated run that is recorded is reported on with the simulator's own figures.
+
+Two things differ, and bound the tolerances. The simulator books a step of 50 ms to the second in which it
+ended, a recorder splits it: so a broker's sums differ by one step at most, at any second. And the report
+knows demand from what was held, the simulator from the clients.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import reduce
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
+
+from coordinator.cli.simulated_recording import STARTED_NS, cluster_of, record
+from coordinator.simulation import metrics
+from coordinator.simulation.experiment import allowed_per_step, central_per_second, series_of
+from coordinator.simulation.recording import GroupRecord, Recording
+from coordinator.simulation.stage import Parameters, Stage
+from coordinator.simulation.trials import Trial
+from spark_jobs.collected import Value
+from spark_jobs.convergence_report import frames
+from spark_jobs.intake import examine, read
+from spark_jobs.tables import SCHEMAS
+from tests.spark_jobs import plain
+
+pytestmark = pytest.mark.slow
+START = STARTED_NS // 10**9
+SCENARIOS = ("S1", "S4", "S6", "S13", "S22")
+"""Steps of demand, joins, a crash, changes of the limit and of weights, hidden demand."""
+BROKERS = ("broker", "sender", "member")
+"""Columns that name one."""
+
+Run = tuple[Stage, Recording]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where everything is recorded."""
+    return tmp_path_factory.mktemp("simulated")
+
+
+@pytest.fixture(scope="module")
+def runs(place: Path) -> dict[str, Run]:
+    """Every scenario, run and recorded."""
+    return {name: record(trial(name), place / name) for name in SCENARIOS}
+
+
+@pytest.fixture(scope="module")
+def events(runs: dict[str, Run], place: Path, spark: SparkSession) -> Mapping[str, list[Value]]:
+    """What the report finds, by scenario; of all in one go, as groups of one cluster."""
+    tables = {
+        table: reduce(DataFrame.unionByName, [_renamed(spark, place, name, table) for name in runs])
+        for table in SCHEMAS
+    }
+    found: dict[str, list[Value]] = {name: [] for name in runs}
+    for row in frames(tables).events.orderBy("happened").collect():
+        found[row["resource_group"]].append(row.asDict())
+    return found
+
+
+def _renamed(spark: SparkSession, place: Path, name: str, table: str) -> DataFrame:
+    """A scenario's table, with the scenario as the group and in every broker's name."""
+    rows = read(spark, examine(place / name), table)
+    if "resource_group" in rows.columns:
+        rows = rows.withColumn("resource_group", F.lit(name))
+    for column in set(BROKERS) & set(rows.columns):
+        rows = rows.withColumn(column, F.concat(F.lit(f"{name} "), F.col(column)))
+    return rows
+
+
+def trial(name: str) -> Trial:
+    """A scenario as it is by default, once."""
+    return Trial(name, Parameters(), seeds=1)
+
+
+def record_of(run: Run) -> GroupRecord:
+    """The only group's."""
+    ((_, found),) = run[1].records.items()
+    return found
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_control_traffic_is_the_same_to_the_byte(
+    name: str, runs: dict[str, Run], place: Path
+) -> None:
+    """Reports sent with their bytes, and reports delivered."""
+    rows = plain.read(place / name, "reports")
+    sent = {
+        (row["sender"], row["sender_incarnation"], row["sequence"]): row["report_bytes"]
+        for row in rows
+        if row["direction"] == "sent"
+    }
+    arrived = {
+        (row["run"], row["monotonic_ns"], row["sender"], row["sequence"])
+        for row in rows
+        if row["direction"] == "received"
+    }
+
+    control = runs[name][1].control
+    assert (len(sent), sum(sent.values())) == (control.reports, control.bytes_out)
+    assert len(arrived) == control.deliveries
+    assert {row["cluster"] for row in rows} == {cluster_of(trial(name))}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_what_was_admitted_is_never_further_apart_than_a_step(
+    name: str, runs: dict[str, Run], place: Path
+) -> None:
+    """Summed up to any second, broker by broker; a crashed one's last second is lost."""
+    stage, _ = runs[name]
+    found = record_of(runs[name])
+    recorded: Counter[tuple[str, int]] = Counter()
+    for row in plain.read(place / name, "admitted"):
+        if row["dimension"] == "publishRateInMsgs":
+            recorded[row["broker"], round(row["second"].timestamp()) - START] += row["admitted"]
+    most = max(limit for _, limit in found.limit_changes)
+    for broker, track in found.tracks.items():
+        last = max(second for who, second in recorded if who == broker)
+        apart = 0
+        for second in range(last + 1):
+            apart += recorded[broker, second] - track.admitted[second]
+            assert abs(apart) <= most / 20, (broker, second)
+        assert last >= stage.seconds - 2 or broker not in stage.world.hosts
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_event_of_the_scenario_is_found(
+    name: str, runs: dict[str, Run], events: Mapping[str, list[Value]]
+) -> None:
+    """In its second or in the one before, in which a step of the simulator began."""
+    found = {event["happened"] - START for event in events[name]}
+
+    assert all({second - 1, second} & found for second in runs[name][0].events), found
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_report_says_what_the_simulator_says(
+    name: str, runs: dict[str, Run], events: Mapping[str, list[Value]]
+) -> None:
+    """The figures of every event are those of the simulator's own series."""
+    stage, _ = runs[name]
+    judged = [event for event in events[name] if event["judged"]]
+    compared = [event for event in judged if event["happened"] - START >= stage.measured_from - 1]
+    assert compared
+    for event in compared:
+        for figure, expected, tolerance in _expected(event, record_of(runs[name])):
+            near = pytest.approx(expected, abs=tolerance)
+            assert event[figure] == near, (event["kinds"], event["happened"] - START, figure)
+
+
+def _expected(event: Value, record: GroupRecord) -> list[tuple[str, float | None, float]]:
+    """Figures of an event's period, from the simulator's series, and how far the report may be off."""
+    series = series_of(record)
+    happened, known, ends = (event[name] - START for name in ("happened", "known", "ends"))
+    period, half = range(happened, ends + 1), range(known + (ends - known) // 2 + 1, ends + 1)
+    shares = list(metrics.shares(series, half).values())
+    settle = metrics.settle(series, known, period.stop)
+    central = central_per_second(record, allowed_per_step(record))[happened : period.stop]
+    admitted = [series.total_admitted(second) for second in period]
+    nothing_to_use = not series.limits[known]
+    return [
+        # The report counts from the end of the second in which the event was known.
+        ("settle_s", None if settle is None else max(0, settle - 1), 1),
+        ("volume_over", metrics.overshoot_volume(series, period), 0.05),
+        ("time_over_101", metrics.time_over(series, period, 1.01), 1 / len(period)),
+        ("utilisation", None if nothing_to_use else metrics.utilisation(series, period), 0.005),
+        ("regret", None if nothing_to_use else metrics.regret(admitted, central), 0.005),
+        ("jain", metrics.jain(shares) if shares else None, 0.001),
+        ("min_share", min(shares, default=None), 0.01),
+        ("starvation_s", metrics.starvation(series, period), 1),
+    ]
