@@ -115,12 +115,17 @@ async def _hold_idle(process: Process, upstream: int) -> int:
         server = await loop.create_server(new_broker, "127.0.0.1", upstream, backlog=1024)
         stack.callback(server.close)
         opened = asyncio.Semaphore(0)
-        for _ in range(IDLE_CONNECTIONS):
-            client = Puppet(lambda _: opened.release())
+        clients = [Puppet(lambda _: opened.release()) for _ in range(IDLE_CONNECTIONS)]
+        for client in clients:
             await loop.create_connection(partial(_same, client), "127.0.0.1", process.port)
             client.write(gate_frames.producer(LIMITED))
             await opened.acquire()
-        return process.resident_bytes()
+        resident = process.resident_bytes()
+        for client in clients:
+            await client.close()
+        for broker in brokers:
+            await broker.closed.wait()
+        return resident
 
 
 def _same(puppet: Puppet) -> Puppet:

@@ -54,6 +54,7 @@ class Puppet(asyncio.Protocol):
         self._received = received
         self._connected = connected
         self.transport: asyncio.Transport | None = None
+        self.closed = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
@@ -63,6 +64,16 @@ class Puppet(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Hand on."""
         self._received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        """It is over."""
+        self.closed.set()
+
+    async def close(self) -> None:
+        """Close, and wait until that is done."""
+        assert self.transport is not None
+        self.transport.close()
+        await self.closed.wait()
 
     def write(self, data: bytes) -> None:
         """Send."""
@@ -166,10 +177,11 @@ async def consume(load: Load, listen: int, upstream: int) -> None:
 async def _run(play: _Publishing | _Consuming, listen: int, upstream: int) -> None:
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: play.broker, "127.0.0.1", upstream)
-    transport, _ = await loop.create_connection(lambda: play.client, "127.0.0.1", listen)
+    await loop.create_connection(lambda: play.client, "127.0.0.1", listen)
     try:
         async with asyncio.timeout(_TIMEOUT_S):
             await play.done
+            await play.client.close()
+            await play.broker.closed.wait()  # by whoever stands between; a loop must not end before
     finally:
-        transport.close()
         server.close()
