@@ -21,6 +21,9 @@ from coordinator.gate.throttle import ThrottleReason
 _SLICES_AT_ONCE: Final = 2
 """A bucket is good for so many slices of a consumer that is alone."""
 
+_SLICES_OUT_MAX: Final = 8
+"""So many slices may be out for a consumer that is alone: what it gets in 180 ms, if bursts are 50 ms."""
+
 PERMITS_MAX: Final = 0x7FFFFFFF
 """The most permits that a broker's consumer can count."""
 
@@ -53,6 +56,11 @@ class Consumer:
     one with a backlog gets enough of them for the way to the broker and back. A topic that is not
     persistent gets all that the bucket is good for: its broker drops what finds no permit.
 
+    Where a broker takes its time (to read a backlog from disks, say), a slice would be used up long
+    before the next one brings anything. So there may be several out, as tokens come: its *reach*. It
+    begins with one slice, doubles as well with every one that is used, and ends where all consumers
+    together have as many out as one alone may have.
+
     Args:
         topic: what it consumes.
         shared: whether its subscription is Shared or Key_Shared.
@@ -62,7 +70,7 @@ class Consumer:
 
     __slots__ = (
         "_entry_bytes", "_entry_messages", "_expected", "_grant", "_persistent", "_promised",
-        "_shared", "_slice", "consumer_id", "exempt", "held_since_ns", "limited", "limiters",
+        "_reach", "_shared", "_slice", "consumer_id", "exempt", "held_since_ns", "limited", "limiters",
         "permits", "served_until_ns", "topic", "turn", "waits_for", "withheld",
     )  # fmt: skip
 
@@ -89,8 +97,10 @@ class Consumer:
         self.permits = 0
         #: Permits that the client gave and the broker does not have yet.
         self.withheld = 0
-        #: How many entries the broker may have permits for, and how many of them have not come yet.
+        #: For how many entries permits go out at once, and for how many they may be out.
         self._slice = 1
+        self._reach = 0
+        #: How many entries they were promised for that have not come yet.
         self._expected = 0
         #: Messages and bytes that each of these was expected to have.
         self._promised = (0, 0)
@@ -154,14 +164,25 @@ class Consumer:
         if self.withheld <= -self.permits:
             self._pass_on(self.withheld)  # pays for a large batch and lets nothing out
             return
-        if self.permits > self._permits_for(self._slice) >> 1 and self._has_limit():
+        if not self._is_time() and self._has_limit():
             return
         if self._persistent:
             self._slice = min(2 * self._slice, self._largest_slice(queue))
         else:
             self._slice = self._largest_slice(None)
+        self._reach = max(self._slice, min(2 * self._reach, self._farthest_reach()))
         self.held_since_ns = now_ns
         queue.wait(self, now_ns)
+
+    def _is_time(self) -> bool:
+        """Whether at least half a slice is missing of what may be out."""
+        missing = self._permits_for(max(self._reach, self._slice)) - self.permits
+        return 2 * missing >= self._permits_for(self._slice)
+
+    def _farthest_reach(self) -> int:
+        """For how many entries permits may be out, so that those of all consumers stay bounded."""
+        consumers = max(limiter.counter.participants for limiter in self.limiters)
+        return _SLICES_OUT_MAX * self._largest_slice(None) // (_SLICES_AT_ONCE * consumers)
 
     def _largest_slice(self, queue: AdmissionQueue | None) -> int:
         """What a nearly full bucket is good for; a part of it, if the queue's other waiters matter."""
@@ -188,20 +209,30 @@ class Consumer:
     def next_cost(self) -> tuple[int, int]:
         """Messages and bytes that the next slice is expected to let out."""
         messages, size = self._entry()
-        entries = max(0, self._slice - self._expected)  # the others were promised before
+        entries = max(0, self._next_out() - self._expected)  # the others were promised before
         return messages * entries, size * entries
 
     def release(self) -> bool:
         """Pass on the permits of the next slice, or all that are withheld if there is no limit."""
-        if self._has_limit():
-            self._expected = self._slice
-            self._promised = self._entry()
-            wanted = self._permits_for(self._slice) - self.permits
-            self._pass_on(max(1, min(self.withheld, wanted)))
-        else:
+        if not self._has_limit():
             self._pass_on(self.withheld)
             self.limited = False
-        return False
+            return False
+        self._expected = self._next_out()
+        self._promised = self._entry()
+        wanted = self._permits_for(self._expected) - self.permits
+        self._pass_on(max(1, min(self.withheld, wanted)))
+        return self.withheld > 0 and self._is_time()
+
+    def _next_out(self) -> int:
+        """For how many entries permits are out once the next slice is."""
+        return min(self._reach, self._entries_for(self.permits) + self._slice)
+
+    def _entries_for(self, permits: int) -> int:
+        """Entries that so many permits let out."""
+        if not self._shared:
+            return max(0, permits)
+        return 0 if permits <= 0 else 1 + (permits - 1) // max(1, self._entry_messages)
 
     def _permits_for(self, entries: int) -> int:
         """Permits that let out so many entries.

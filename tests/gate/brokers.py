@@ -25,6 +25,7 @@ class Dispatcher:
         entries: messages per entry of the backlog; taken from the front.
         size: bytes of content of an entry.
         queue: the client's receiver queue; it gives half of it at a time.
+        read_ms: how long the broker takes to read entries from its store; one read at a time.
     """
 
     client: Client
@@ -34,9 +35,13 @@ class Dispatcher:
     queue: int = 1000
     consumer_id: int = 1
     permits: int = 0
+    read_ms: int = 0
     #: Messages that reached the client, by millisecond.
     received: list[int] = field(default_factory=list)
     _unreported: int = 0
+    #: Entries that are being read, and for how long that still takes.
+    _reading: int = 0
+    _read_left_ms: int = 0
 
     def begin(self, topic: str) -> None:
         """Subscribe and give the first permits."""
@@ -60,7 +65,7 @@ class Dispatcher:
     def works(self) -> None:
         """One millisecond: send what the permits allow; the client consumes it at once."""
         messages = 0
-        budget = min(max(0, self.permits), _READ_BATCH)
+        budget = self._read()
         while self.entries and budget and (not self.shared or self.permits > 0):
             budget -= 1
             count = self.entries.pop(0)
@@ -72,6 +77,15 @@ class Dispatcher:
         if self._unreported >= self.queue // 2:
             given, self._unreported = self._unreported, 0
             self.client.sends_on(peer.flow(self.consumer_id, given))
+
+    def _read(self) -> int:
+        """How many entries were read by now; a read that ends is followed by the next one."""
+        if self._read_left_ms > 1:
+            self._read_left_ms -= 1
+            return 0
+        done, self._reading = self._reading, min(max(0, self.permits), _READ_BATCH)
+        self._read_left_ms = self.read_ms
+        return done if self.read_ms else self._reading
 
 
 def run(
@@ -102,10 +116,13 @@ def begin(
     size: int = 50,
     queue: int = 1000,
     topic: str = TOPIC,
+    read_ms: int = 0,
 ) -> list[Dispatcher]:
     """Subscribe so many consumers, each on a connection of its own and with this backlog."""
     dispatchers = [
-        Dispatcher(bench.client(), list(entries), size=size, shared=shared, queue=queue)
+        Dispatcher(
+            bench.client(), list(entries), size=size, shared=shared, queue=queue, read_ms=read_ms
+        )
         for _ in range(count)
     ]
     for dispatcher in dispatchers:

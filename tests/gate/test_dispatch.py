@@ -42,6 +42,28 @@ def test_a_limit_is_kept_from_the_first_second_on(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("read_ms", [10, 40])
+@pytest.mark.parametrize("consumers", [1, 3])
+def test_a_broker_that_reads_slowly_is_kept_busy(
+    bench: Bench, consumers: int, read_ms: int
+) -> None:
+    """Entries come long after their permits went out: the limit is still made use of.
+
+    What comes in lumps is over it for a second, by a burst and by what may be out, 180 ms of it.
+    """
+    bench.attach(ns="limited")
+    bench.limit_dispatch("limited", 500)
+    dispatchers = begin(bench, consumers, [1] * 3000, read_ms=read_ms)
+
+    run(bench, dispatchers, 5000)
+
+    by_second = seconds(dispatchers)
+    assert max(by_second) <= 500 + 25 + 90
+    assert by_second[0] <= 500
+    assert 0.95 * 4 * 500 <= sum(by_second[1:]) <= 4 * 500 + 25 + 90
+
+
+@pytest.mark.slow
 def test_a_limit_in_bytes_is_kept(bench: Bench) -> None:
     """Bytes as Pulsar counts them."""
     bench.attach(ns="limited")
@@ -193,7 +215,7 @@ def test_partly_acknowledged_batches_cost_fewer_permits(bench: Bench) -> None:
 
     assert client.is_sent(frame) == [frame]
 
-    (consumer,) = client.session._consumers.values()
+    (consumer,) = client.session._roster.consumers.values()
     assert consumer.permits == 96
     (traffic,) = bench.groups.collect(bench.now_ns)
     assert traffic.messages == 64

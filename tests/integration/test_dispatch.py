@@ -1,10 +1,13 @@
 """Real consumers through a real gate: the dispatch limit holds from the first second on.
 
-Bounds leave room for a busy machine; tests/gate/test_dispatch.py has the exact ones.
+No bound from above leaves room for a busy machine. From below, the usual half second counts: while the
+machine stands still nothing is delivered, and no limit saves that up. tests/gate/test_dispatch.py has
+the exact bounds.
 """
 
 from __future__ import annotations
 
+import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -80,9 +83,9 @@ def drinkers(
             drinker.stop()
 
 
-def per_second(arrivals: list[tuple[float, int]], since: float) -> list[int]:
-    """How many messages came in each of four seconds."""
-    return [sum(n <= at - since < n + 1 for at, _ in arrivals) for n in range(4)]
+def per_half_second(arrivals: list[tuple[float, int]], since: float) -> list[int]:
+    """How many messages came in each half of four seconds."""
+    return [sum(n <= 2 * (at - since) < n + 1 for at, _ in arrivals) for n in range(8)]
 
 
 @pytest.mark.parametrize("batched", [False, True], ids=["single", "batched"])
@@ -112,7 +115,7 @@ def test_a_dispatch_limit_holds_and_loses_nothing(
         )
         since = time.monotonic()
         eventually(lambda: time.monotonic() > since + 4, "four seconds")
-        limited = per_second(arrivals(), since)
+        limited = per_half_second(arrivals(), since)
         first_second = sum(at < arrivals()[0][0] + 1 for at, _ in arrivals())
         group = f"/admin/v2/resourcegroups/{world.group}"
         world.put(group, {"dispatchRateInMsgs": -1}, at="broker-2")
@@ -121,9 +124,9 @@ def test_a_dispatch_limit_holds_and_loses_nothing(
         took = arrivals()[BACKLOG - 1][0] - lifted_at
 
     assert first_second <= LIMIT * 1.1
-    assert sum(limited) == pytest.approx(4 * LIMIT, rel=0.1)
-    assert all(a + b <= 2 * LIMIT * 1.15 for a, b in pairwise(limited))
-    assert max(limited) <= LIMIT * 1.3
+    assert sum(limited) <= 4 * LIMIT * 1.1
+    assert all(a + b <= LIMIT * 1.3 for a, b in pairwise(limited))
+    assert statistics.median(limited) >= 0.8 * LIMIT / 2
     assert took < 5
     assert sorted(number for _, number in arrivals()) == list(range(BACKLOG))
     if count == 1:
