@@ -60,6 +60,10 @@ class Views(Protocol):
         """
         ...
 
+    def would_change(self, group: str, dimension: Dimension, broker: str | None) -> tuple[str, ...]:
+        """What would give a broker that is cut another limit, in words with exact numbers."""
+        ...
+
     def shadow_law(self) -> str | None:
         """The law that every group's own is compared with; None when there is none."""
         ...

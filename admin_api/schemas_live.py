@@ -6,6 +6,7 @@ sidecar's own clock.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self
 
 from pydantic import Field
@@ -263,12 +264,20 @@ class ExplanationBody(CamelModel):
     round: int
     wants: list[Want]
     sentence: str
+    would_change: list[str] = Field(
+        description="what would give a broker that is cut another limit, computed by the law"
+    )
     shadow: ShadowBody | None = Field(
         description="what the sidecar's shadow_law would make of it; null = none, or of the past"
     )
 
     @classmethod
-    def of(cls, view: Explanation, shadow: ShadowBody | None = None) -> Self:
+    def of(
+        cls,
+        view: Explanation,
+        would_change: Sequence[str] = (),
+        shadow: ShadowBody | None = None,
+    ) -> Self:
         """Write one explanation."""
         return cls(
             group=view.group,
@@ -284,6 +293,7 @@ class ExplanationBody(CamelModel):
             round=view.round,
             wants=[Want.of(want) for want in view.wants],
             sentence=view.sentence,
+            would_change=list(would_change),
             shadow=shadow,
         )
 

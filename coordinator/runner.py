@@ -19,7 +19,7 @@ from typing import assert_never
 
 import structlog
 
-from coordinator.core import explain, shadow
+from coordinator.core import explain, shadow, what_if
 from coordinator.core.certificate import Certificate
 from coordinator.core.events import (
     BrokerAvailabilityChanged,
@@ -214,6 +214,10 @@ class Runner:
     def explain(self, group: str, dimension: Dimension, broker: str | None) -> Explanation:
         """Why a local limit is what it is; raises UnknownGroup and UnknownBroker."""
         return explain.explain(self._state, group, dimension, broker, self._clock.now_ns())
+
+    def would_change(self, group: str, dimension: Dimension, broker: str | None) -> tuple[str, ...]:
+        """What would give a broker that is cut another limit."""
+        return what_if.would_change(self._state, group, dimension, broker)
 
     def shadow_law(self) -> str | None:
         """The law that every group's own is compared with."""

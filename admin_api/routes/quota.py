@@ -129,7 +129,8 @@ async def explain(
         if age_millis:
             return ExplanationBody.of(_explained_then(backend, name, dimension, broker, age_millis))
         view = await _decided(backend.views, name, dimension, broker)
-        return ExplanationBody.of(view, _shadow_of(backend.views, view))
+        would_change = backend.views.would_change(name, dimension, broker)
+        return ExplanationBody.of(view, would_change, _shadow_of(backend.views, view))
     except UnknownGroup as error:
         raise ApiError(404, NO_SUCH_GROUP) from error
     except UnknownBroker as error:

@@ -216,6 +216,7 @@ class Explanation(TypedDict):
     round: int
     wants: list[Want]
     sentence: str
+    wouldChange: list[str]
     shadow: Shadow | None
 
 

@@ -76,6 +76,8 @@ def explain(
     for certificate in certified:
         if certificate["dimension"] == dimension:
             out.print(f"  {certificate['sentence']}")
+    if explanation["wouldChange"]:
+        out.print(f"  Would change it: {'; '.join(explanation['wouldChange'])}.")
     if explanation["shadow"] is not None:
         out.print(f"  {explanation['shadow']['sentence']}")
     if explanation["wants"]:

@@ -142,7 +142,18 @@ def split_class(
 ) -> dict[Dimension, Split]:
     """Split the limits that a group has on a class; both units in one where the law can do that."""
     rows = usage.rows(group.name, monitoring_class)
-    return _answer(group, _ask_class(group, monitoring_class, rows, len(members), settings), rows)
+    return split_rows(group, monitoring_class, rows, len(members), settings)
+
+
+def split_rows(
+    group: ResourceGroup,
+    monitoring_class: MonitoringClass,
+    rows: Mapping[str, UsageRow],
+    members: int,
+    settings: CoreSettings,
+) -> dict[Dimension, Split]:
+    """The same among so many members of which these take part."""
+    return _answer(group, _ask_class(group, monitoring_class, rows, members, settings), rows)
 
 
 def split_many(

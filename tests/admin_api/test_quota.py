@@ -107,6 +107,7 @@ async def test_explain(client: httpx.AsyncClient, world: World, orders: str) -> 
     assert (found["clusterLimit"], found["localLimit"], found["target"]) == (3_000, 2_000, 2_000)
     assert (found["binding"], found["waterLevel"]) == ("level", 2_000)
     assert (found["decidedAgeMillis"], found["round"]) == (400, 812)
+    assert found["wouldChange"] == ["a higher limit", "less demand"]
     assert found["wants"][1] == {
         "broker": "broker-2",
         "wants": None,

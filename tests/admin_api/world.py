@@ -89,6 +89,12 @@ class FixedViews:
         except KeyError:
             raise UnknownBroker(subject) from None
 
+    def would_change(self, group: str, dimension: Dimension, broker: str | None) -> tuple[str, ...]:
+        """The same for everybody who is cut: broker-2."""
+        subject = broker or self.health_view.broker
+        cut = self.explanations[group, dimension, subject].binding == "level"
+        return ("a higher limit", "less demand") if cut else ()
+
     def shadow_law(self) -> str | None:
         """What the test says."""
         return self.candidate
