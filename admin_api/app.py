@@ -17,6 +17,7 @@ from admin_api.routes import (
     alarms,
     attachments,
     audit,
+    backlog,
     board,
     dashboard,
     events,
@@ -28,6 +29,7 @@ from admin_api.routes import (
     relay,
     shadow,
     sidecar,
+    topic_stats,
     topics,
 )
 from admin_api.routes.callers import identified
@@ -53,13 +55,15 @@ def create_app(backend: AdminBackend) -> FastAPI:
     guarded = (
         groups.router, attachments.router, quota.router, topics.router, gate.router,
         sidecar.router, audit.router, metrics.router, board.router, events.router,
-        operations.router, alarms.router, shadow.router,
+        operations.router, alarms.router, shadow.router, backlog.router,
     )  # fmt: skip
     for router in guarded:
         app.include_router(router, dependencies=[Depends(identified), Depends(refuse_large_body)])
     unguarded = (sidecar.open_router, dashboard.router)
     for router in unguarded:
         app.include_router(router, dependencies=[Depends(refuse_large_body)])
+    if backend.backlogs is not None:
+        app.include_router(topic_stats.router, dependencies=[Depends(identified)])
     # Last, so that every path of ours comes first.
     app.include_router(relay.router, dependencies=[Depends(identified)])
     app.add_middleware(KeepEncodedSeparators)

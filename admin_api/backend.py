@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from admin_api.access import Access
+from coordinator.backlog import BacklogWatch
+from coordinator.backlog_enforcement import BacklogEnforcement
 from coordinator.core.alarms import Alarms
 from coordinator.core.board import Board
 from coordinator.core.certificate import Certificate
@@ -197,10 +199,26 @@ class BusMeter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Backlogs:
+    """What is known of the backlogs of the own broker's topics.
+
+    Args:
+        watch: knows them.
+        enforcement: what is done about quotas that are exceeded.
+        by_topic: whether metrics have a series per topic.
+    """
+
+    watch: BacklogWatch
+    enforcement: BacklogEnforcement
+    by_topic: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class AdminBackend:
     """Everything that `create_app` is given.
 
-    Without a relay nothing is passed to the broker; without ``alarming`` alarms are sent nowhere; without
+    Without a relay nothing is passed to the broker; without ``alarming`` alarms are sent nowhere;
+    without ``backlogs`` nothing is known of them; without
     ``requests_per_second`` (of one client address) there is no bound on requests.
     """
 
@@ -215,4 +233,5 @@ class AdminBackend:
     alarming: Telling | None = None
     access: Access = field(default_factory=Access)
     relay: BrokerRelay | None = None
+    backlogs: Backlogs | None = None
     requests_per_second: int | None = None

@@ -26,6 +26,7 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
 from admin_api.backend import AdminBackend
+from admin_api.metrics_backlog import backlog_families
 from admin_api.metrics_families import counter, gauge, labelled_counter
 from admin_api.metrics_gate import gate_families
 from admin_api.metrics_groups import GroupFamilies
@@ -77,6 +78,7 @@ async def gather(backend: AdminBackend) -> list[Metric]:
         *_alarms(backend),
         *gate_families(backend.gate.figures(), backend.gate.holds(), backend.gate.limits()),
         *groups,
+        *(() if backend.backlogs is None else await backlog_families(backend.backlogs)),
     ]
 
 

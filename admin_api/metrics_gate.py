@@ -94,6 +94,11 @@ def _figures(figures: GateFigures) -> Iterator[Metric]:
         figures.throttles,
     )
     yield counter(
+        "gate_refused_publishes",
+        "Publishes answered with an error because a backlog quota is exceeded.",
+        figures.refused_publishes,
+    )
+    yield counter(
         "gate_refused_subscribes",
         "SUBSCRIBEs refused because their consumer came too often.",
         figures.refused_subscribes,

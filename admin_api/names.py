@@ -42,6 +42,11 @@ class KeepEncodedSeparators:
         await self._app(scope, receive, send)
 
 
+def decoded(name: str) -> str:
+    """A topic's local name, which may hold what `KeepEncodedSeparators` left encoded."""
+    return _KEPT.sub(lambda found: unquote(found[0]), name)
+
+
 def _checked(name: str, status: int, subject: str) -> str:
     if not _NAME.fullmatch(name) or not name.strip("."):
         raise ApiError(status, f"{subject} name is not valid: {_HOW_TO_NAME}")

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from coordinator.core.alarms import AlarmSettings
+from coordinator.core.backlog.guard import Enforcement
 from coordinator.core.laws import LAWS
 from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates
 from coordinator.core.settings import CoreSettings
 
 _BROKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+_NAMESPACE = re.compile(r"[-=:.\w]+(/[-=:.\w]+){1,2}", re.ASCII)
 _ADDRESS = re.compile(r"(?P<host>[^:\s]+):(?P<port>\d{1,5})")
 
 
@@ -122,6 +124,24 @@ class Config:
         alarm_clear_seconds: and be over for so long before that is told.
         shadow_law: a law that every group's own is compared with, in metrics and explain; it is never
             enforced. Empty compares with none.
+        broker_token_file: file with the token that the sidecar's own requests to broker_web_url bear;
+            empty sends none. The backlog monitor needs a super-user's, as `pulsar-admin broker-stats`
+            does.
+        backlog_check_seconds: how often the backlogs of the broker's topics are looked at, Pulsar's
+            backlogQuotaCheckIntervalInSeconds; 0 is never.
+        backlog_age: precise reads the oldest message, once for each place where the oldest subscription
+            stands; estimated reads none and takes it to be as old as the end of its ledger, Pulsar's
+            preciseTimeBasedBacklogQuotaCheck=false.
+        backlog_calls_per_second: questions that the monitor may ask the broker, beside one for all
+            topics.
+        backlog_concurrency: how many of them may be under way at once.
+        backlog_topic_metrics: whether metrics of backlogs have a series per topic, Pulsar's
+            exposeTopicLevelMetricsInPrometheus; without, evictions are told by namespace and no ages.
+        backlog_enforced_namespaces: tenant/namespace where exceeded quotas are acted on within seconds:
+            the gate holds or refuses publishes, or the backlog is evicted, as the quota's policy says.
+            This and the next two are read again at SIGHUP. It must be the same for all sidecars.
+        backlog_dry_run_namespaces: tenant/namespace where that is only written down.
+        backlog_enforcement_seconds: how often their topics are looked at.
         log_level: debug, info, warning or error.
     """
 
@@ -182,6 +202,15 @@ class Config:
     alarm_after_seconds: float = 10.0
     alarm_clear_seconds: float = 60.0
     shadow_law: str = ""
+    broker_token_file: str = ""
+    backlog_check_seconds: float = 60.0
+    backlog_age: str = "precise"
+    backlog_calls_per_second: int = 500
+    backlog_concurrency: int = 4
+    backlog_topic_metrics: bool = True
+    backlog_enforced_namespaces: tuple[str, ...] = ()
+    backlog_dry_run_namespaces: tuple[str, ...] = ()
+    backlog_enforcement_seconds: float = 5.0
     log_level: str = "info"
 
     def validate(self) -> None:
@@ -234,6 +263,7 @@ class Config:
         self._check_alarms()
         if self.shadow_law and self.shadow_law not in LAWS:
             raise ConfigError(f"shadow_law {self.shadow_law!r}: use one of {', '.join(LAWS)}")
+        self._check_backlog()
         if self.log_level not in ("debug", "info", "warning", "error"):
             raise ConfigError(
                 f"log_level {self.log_level!r}: use one of debug, info, warning, error"
@@ -248,6 +278,27 @@ class Config:
         _check_range("alarm_certificate_ratio", self.alarm_certificate_ratio, 1.0, 1_000.0)
         _check_range("alarm_after_seconds", self.alarm_after_seconds, 0.0, 86_400.0)
         _check_range("alarm_clear_seconds", self.alarm_clear_seconds, 0.0, 86_400.0)
+
+    def _check_backlog(self) -> None:
+        if self.backlog_check_seconds:
+            _check_range("backlog_check_seconds", self.backlog_check_seconds, 1.0, 86_400.0)
+        if self.backlog_age not in ("precise", "estimated"):
+            raise ConfigError(f"backlog_age {self.backlog_age!r}: use precise or estimated")
+        _check_range("backlog_calls_per_second", self.backlog_calls_per_second, 1, 10_000)
+        _check_range("backlog_concurrency", self.backlog_concurrency, 1, 64)
+        _check_range("backlog_enforcement_seconds", self.backlog_enforcement_seconds, 1.0, 3600.0)
+        for key in ("backlog_enforced_namespaces", "backlog_dry_run_namespaces"):
+            namespaces = getattr(self, key)
+            for namespace in namespaces:
+                if not _NAMESPACE.fullmatch(namespace):
+                    raise ConfigError(f"{key} {namespace!r}: write tenant/namespace")
+            if namespaces and not self.backlog_check_seconds:
+                raise ConfigError(f"{key}: means nothing with backlog_check_seconds = 0")
+        both = set(self.backlog_enforced_namespaces) & set(self.backlog_dry_run_namespaces)
+        if both:
+            raise ConfigError(
+                f"backlog_dry_run_namespaces: {min(both)} is enforced, too; name it in one of the two"
+            )
 
     def _check_own_limits(self) -> None:
         for name in _BROKER_RATES.values():
@@ -307,6 +358,12 @@ class Config:
     def subscribe_rate(self) -> int | None:
         """Subscriptions of one consumer per period; None is no limit."""
         return _limit(self.subscribe_rate_per_consumer)
+
+    @property
+    def backlog_enforcement(self) -> Mapping[str, Enforcement]:
+        """What is wanted about exceeded backlog quotas, by tenant/namespace."""
+        dry = dict.fromkeys(self.backlog_dry_run_namespaces, Enforcement.DRY_RUN)
+        return dry | dict.fromkeys(self.backlog_enforced_namespaces, Enforcement.ENFORCE)
 
     def core_settings(self) -> CoreSettings:
         """The part that the core needs, in its units."""

@@ -21,11 +21,12 @@ import structlog
 import uvloop
 
 from admin_api.app import create_app
-from admin_api.backend import AdminBackend
+from admin_api.backend import AdminBackend, Backlogs
 from coordinator import __version__, serving
 from coordinator.adapters.broker_admin import HttpBrokerAdmin
+from coordinator.adapters.broker_backlog import HttpBacklogSource
 from coordinator.adapters.broker_relay import HttpBrokerRelay
-from coordinator.adapters.clock import MonotonicClock
+from coordinator.adapters.clock import MonotonicClock, wall_ms
 from coordinator.adapters.pulsar_bus import PulsarBus
 from coordinator.adapters.webhook import WebhookReceiver
 from coordinator.adapters.zookeeper_ledgers import ZooKeeperLedgers
@@ -35,7 +36,11 @@ from coordinator.adapters.zookeeper_session import ZooKeeperSession
 from coordinator.adapters.zookeeper_store import ZooKeeperStore
 from coordinator.adapters.zookeeper_topic_limits import ZooKeeperTopicLimits
 from coordinator.alarming import Alarming
+from coordinator.backlog import BacklogWatch
+from coordinator.backlog_enforcement import BacklogEnforcement
 from coordinator.config import Config, ConfigError, split_address
+from coordinator.core.backlog.guard import BacklogGuard
+from coordinator.core.backlog.monitor import BacklogMonitor
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.core.state import CoordinatorState
 from coordinator.following import Following
@@ -85,7 +90,9 @@ async def _run(config: Config, reload: Callable[[], Config]) -> int:
         bus = PulsarBus(
             config.bus_service_url, config.bus_topics, listener_name=config.bus_listener_name
         )
-        broker = await stack.enter_async_context(HttpBrokerAdmin(config.broker_web_url))
+        broker = await stack.enter_async_context(
+            HttpBrokerAdmin(config.broker_web_url, token=_broker_token(config))
+        )
         relay = await stack.enter_async_context(HttpBrokerRelay(config.broker_web_url))
         clock = MonotonicClock()
         recorder = _recorder(config)
@@ -106,7 +113,10 @@ async def _run(config: Config, reload: Callable[[], Config]) -> int:
         gate = _gate(config, runner, clock)
         stop = _stop_on_signals()
         _limit_broker(gate, config)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, _reload, gate, reload)
+        backlogs = await _backlogs(config, stack, gate, clock)
+        asyncio.get_running_loop().add_signal_handler(
+            signal.SIGHUP, _reload, gate, backlogs, reload
+        )
         courier = TopicLimitCourier(gate, broker)
         topic_limits.watch(courier.changed)
         stack.push_async_callback(runner.close)
@@ -118,6 +128,7 @@ async def _run(config: Config, reload: Callable[[], Config]) -> int:
         runner.spawn(_ensure_bus_namespaces(config, broker))
         runner.spawn(courier.run())
         runner.spawn(_open_gate(gate, runner.informed, courier.informed))
+        _look_at_backlogs(runner, backlogs)
         following = Following(state, clock, ZooKeeperOperations(session))
         runner.spawn(following.run())
         alarming = None
@@ -138,6 +149,7 @@ async def _run(config: Config, reload: Callable[[], Config]) -> int:
             access=access,
             relay=relay if config.admin_pass_through else None,
             requests_per_second=config.admin_requests_per_second,
+            backlogs=backlogs,
         )
         await stack.enter_async_context(serving.serving(config, create_app(backend)))
         # What is loaded by now stays. The collector looks through all of it otherwise, and the gate
@@ -183,8 +195,51 @@ def _limit_broker(gate: Gate, config: Config) -> None:
     gate.set_subscribe_rate(config.subscribe_rate, period_s=config.subscribe_rate_period_seconds)
 
 
-def _reload(gate: Gate, reload: Callable[[], Config]) -> None:
-    """Take over what can change without a restart: certificates, the broker's limits, subscribe rate."""
+async def _backlogs(
+    config: Config, stack: AsyncExitStack, gate: Gate, clock: MonotonicClock
+) -> Backlogs | None:
+    """What looks at backlogs, and acts on exceeded quotas where that is wanted."""
+    if not config.backlog_check_seconds:
+        return None
+    source = await stack.enter_async_context(
+        HttpBacklogSource(config.broker_web_url, token=_broker_token(config))
+    )
+    watch = BacklogWatch(
+        source,
+        BacklogMonitor(precise=config.backlog_age == "precise"),
+        clock=clock,
+        wall_ms=wall_ms,
+        interval_s=config.backlog_check_seconds,
+        concurrency=config.backlog_concurrency,
+        calls_per_second=config.backlog_calls_per_second,
+    )
+    enforcement = BacklogEnforcement(
+        watch,
+        BacklogGuard(config.backlog_enforcement),
+        source,
+        gate,
+        wall_ms=wall_ms,
+        interval_s=config.backlog_enforcement_seconds,
+    )
+    return Backlogs(watch, enforcement, by_topic=config.backlog_topic_metrics)
+
+
+def _look_at_backlogs(runner: Runner, backlogs: Backlogs | None) -> None:
+    if backlogs is not None:
+        runner.spawn(backlogs.watch.run())
+        runner.spawn(backlogs.enforcement.run())
+
+
+def _broker_token(config: Config) -> str | None:
+    path = config.broker_token_file
+    try:
+        return Path(path).read_text(encoding="utf-8").strip() if path else None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"broker_token_file: {path} cannot be read: {error}") from error
+
+
+def _reload(gate: Gate, backlogs: Backlogs | None, reload: Callable[[], Config]) -> None:
+    """Take over what can change without a restart: certificates, the gate's own limits, namespaces."""
     gate.refresh_certificate()
     try:
         config = reload()
@@ -192,6 +247,9 @@ def _reload(gate: Gate, reload: Callable[[], Config]) -> None:
         log.warning("configuration cannot be used, the old one stays", reason=str(error))
         return
     _limit_broker(gate, config)
+    if backlogs is not None:
+        backlogs.enforcement.interval_s = config.backlog_enforcement_seconds
+        backlogs.enforcement.set_namespaces(config.backlog_enforcement)
     log.info("configuration read again", broker_limits=config.broker_limits)
 
 

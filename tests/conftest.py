@@ -35,6 +35,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         state_dir=tmp_path_factory.mktemp("cluster"),
         own_resource_groups=True,
         resource_group_interval_s=1,
+        # A broker looks at backlogs when a test asks it to, not once a minute in between.
+        broker_settings={
+            "backlogQuotaCheckEnabled": "false",
+            "preciseTimeBasedBacklogQuotaCheck": "true",
+        },
     )
     with Cluster.start(options) as started:
         yield started

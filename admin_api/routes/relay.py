@@ -19,6 +19,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
+from admin_api.backend import AdminBackend
 from admin_api.errors import ApiError
 from admin_api.routes.common import Backend
 from coordinator.ports import RelayedAnswer, RelayedRequest, StoreUnreachable
@@ -34,7 +35,7 @@ MAX_RELAYED_BYTES = 1024 * 1024 * 1024
 """A function's or connector's package is the largest thing that Pulsar's tools send."""
 
 
-class _Relayed(StreamingResponse):
+class Relayed(StreamingResponse):
     """The broker's answer, given back however the sending of it ends."""
 
     def __init__(self, answer: RelayedAnswer) -> None:
@@ -55,11 +56,29 @@ class _Relayed(StreamingResponse):
 async def relay(request: Request, backend: Backend) -> Response:
     """Pass a request to the broker."""
     _refuse_own_paths(request)
+    return Relayed(await send(outgoing_of(request), backend))
+
+
+def outgoing_of(request: Request) -> RelayedRequest:
+    """A request as the broker is to get it.
+
+    Raises:
+        ApiError: 400 or 413.
+    """
+    return RelayedRequest(request.method, _target(request), request.headers.raw, _body(request))
+
+
+async def send(outgoing: RelayedRequest, backend: AdminBackend) -> RelayedAnswer:
+    """The broker's answer, as soon as its head is there.
+
+    Raises:
+        ApiError: 502 when it does not answer, 400 when the request breaks off.
+        HTTPException: 404 when nothing is passed to the broker.
+    """
     if backend.relay is None:
         raise HTTPException(404)
-    outgoing = RelayedRequest(request.method, _target(request), request.headers.raw, _body(request))
     try:
-        return _Relayed(await backend.relay.relay(outgoing))
+        return await backend.relay.relay(outgoing)
     except StoreUnreachable as error:
         raise ApiError(502, f"The broker does not answer ({error}); try again") from error
     except ClientDisconnect as error:

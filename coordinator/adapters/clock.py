@@ -1,8 +1,13 @@
-"""The monotonic clock of this host."""
+"""The clocks of this host."""
 
 from __future__ import annotations
 
 import time
+
+
+def wall_ms() -> int:
+    """Milliseconds of the epoch, by the clock that operators and NTP set."""
+    return time.time_ns() // 1_000_000
 
 
 class MonotonicClock:

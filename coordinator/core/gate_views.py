@@ -29,6 +29,7 @@ class GateFigures:
         held_frames: frames held now.
         held_bytes: bytes held now.
         throttles: how often each reason began to hold something back, by its name.
+        refused_publishes: SENDs answered with an error because a backlog quota is exceeded.
         refused_subscribes: SUBSCRIBEs refused because their consumer came too often.
         pauses: how often a connection was not read, whatever the reason.
         keep_alive_replies: PONGs that the gate sent on behalf of a paused peer.
@@ -48,6 +49,7 @@ class GateFigures:
     held_frames: int
     held_bytes: int
     throttles: Mapping[str, int]
+    refused_publishes: int
     refused_subscribes: int
     pauses: int
     keep_alive_replies: int

@@ -130,6 +130,15 @@ def read_send(data: bytes, start: int, end: int) -> tuple[int, int]:
     return producer_id, messages or 1
 
 
+def read_sequence(data: bytes, start: int, end: int) -> int:
+    """Read sequence_id of SEND.
+
+    Raises:
+        MalformedFrame: it is missing or broken.
+    """
+    return _number(read_fields(data, *submessage(data, start, end, SEND)), 2)
+
+
 def _broken_send(past_end: int, producer_id: int, messages: int) -> MalformedFrame:
     if past_end:
         return MalformedFrame(FrameFault.TRUNCATED_FIELD, f"SEND, {past_end} bytes past the end")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from coordinator.core.backlog.guard import Block
 from coordinator.core.gate_views import HoldView, TopicLimitView
 from coordinator.core.model import Attachments, Dimension, MonitoringClass, Rates, Traffic
 from coordinator.core.topics import TopicName
@@ -58,6 +59,9 @@ class Group:
         self.dispatch_limiter.set_limits(limits, now_ns, lease)
 
 
+_NOTHING = Rates(publish_messages=0)
+
+
 class _Nobody:
     """Whoever wants to know about participants of a topic's or the broker's own limit."""
 
@@ -86,6 +90,8 @@ class Scopes:
         self._limits: dict[str, tuple[Rates, int]] = {}
         #: Those of their partitions that were asked for so far, by index.
         self._topics: dict[str, dict[int, Group]] = {}
+        #: Topics, partitions by their own names, to which nobody may publish for now.
+        self._blocks: dict[str, Group] = {}
 
     def set_broker(self, rates: Rates, now_ns: int) -> tuple[Group, ...]:
         """Limit the whole broker; return what changed. Rates that are all unlimited end it."""
@@ -110,9 +116,35 @@ class Scopes:
             group.set_limits(part_of(rates, index, partitions), now_ns)
         return tuple(parts.values())
 
+    def set_block(self, topic: str, block: Block | None, now_ns: int) -> tuple[Group, ...]:
+        """Let nothing more be published to a topic, or let it again; return what changed."""
+        former = self._blocks.pop(topic, None)
+        if block is None:
+            if former is not None:
+                former.publish_limiter.refusal = ""
+                former.set_limits(Rates(), now_ns)
+            return () if former is None else (former,)
+        # A new one: whoever waits for the former one is held or refused by this one from now on.
+        group = self._make(topic, ThrottleReason.BACKLOG_QUOTA)
+        group.set_limits(_NOTHING, now_ns)
+        group.publish_limiter.refusal = block.reason if block.refused else ""
+        self._blocks[topic] = group
+        return (group,)
+
+    def refusal_of(self, topic: str) -> str:
+        """What whoever wants to publish to a topic is answered with; empty, and it may."""
+        if not self._blocks:
+            return ""
+        name = TopicName.parse(topic)
+        group = None if name is None else self._blocks.get(str(name))
+        return "" if group is None else group.publish_limiter.refusal
+
     def of(self, topic: TopicName, now_ns: int) -> tuple[Group, ...]:
         """What a topic counts against beside its resource groups."""
         broker = () if self._broker is None else (self._broker,)
+        if self._blocks:
+            block = self._blocks.get(str(topic))
+            broker = broker if block is None else (block, *broker)
         if not self._limits:
             return broker
         base, index = topic.split_partition()
@@ -146,6 +178,7 @@ class Scopes:
         """The broker's own and those of topics."""
         if self._broker is not None:
             yield self._broker
+        yield from self._blocks.values()
         for parts in self._topics.values():
             yield from parts.values()
 

@@ -127,7 +127,7 @@ class PublishLimiter:
 
     __slots__ = (
         "_as_of_ns", "_burst_ns", "_bytes", "_lease", "_messages", "contended", "counter",
-        "idle_since_ns", "reason", "service_ns",
+        "idle_since_ns", "reason", "refusal", "service_ns",
     )  # fmt: skip
 
     def __init__(
@@ -139,6 +139,8 @@ class PublishLimiter:
     ) -> None:
         self.counter = counter
         self.reason = reason
+        #: What a publish that it does not admit is answered with; empty, and it is held.
+        self.refusal = ""
         self._burst_ns = burst_ns
         self._messages = Meter()
         self._bytes = Meter()

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import struct
 
-from coordinator.gate.frames import ERROR, FLOW
+from coordinator.gate.frames import ERROR, FLOW, SEND_ERROR
 
 SERVICE_NOT_READY = 6
 """ServerError: a client looks its topics up again and comes back."""
+
+QUOTA_EXCEEDED = 8
+"""ServerError ProducerBlockedQuotaExceededException. To a SEND, clients answer by connecting again, and
+to the PRODUCER that follows by failing what they have not sent with just this exception."""
 
 NOT_ALLOWED = 22
 """ServerError NotAllowedError: what a broker answers who subscribes too often."""
@@ -27,6 +31,12 @@ def error_frame(request_id: int, error: int, message: str) -> bytes:
     """ERROR: the answer to a request that the gate refuses."""
     fields = _number(1, request_id) + _number(2, error) + _text(3, message.encode())
     return _command(ERROR, fields)
+
+
+def send_error_frame(producer_id: int, sequence_id: int, error: int, message: str) -> bytes:
+    """SEND_ERROR: the answer to a publish that the gate refuses."""
+    fields = _number(1, producer_id) + _number(2, sequence_id) + _number(3, error)
+    return _command(SEND_ERROR, fields + _text(4, message.encode()))
 
 
 def _command(kind: int, fields: bytes) -> bytes:

@@ -281,6 +281,11 @@ class Producer:
         self.waits_for: Limiter | None = None
 
     @property
+    def refusal(self) -> str:
+        """What its publishes are answered with in place of being held; empty if they are held."""
+        return next((limiter.refusal for limiter in self.limiters if limiter.refusal), "")
+
+    @property
     def reason(self) -> ThrottleReason:
         """Whose limit it waits for."""
         assert self.waits_for is not None

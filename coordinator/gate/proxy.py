@@ -14,6 +14,7 @@ from typing import Final
 
 import structlog
 
+from coordinator.core.backlog.guard import Block
 from coordinator.core.gate_views import ConnectionFigures, GateFigures, GateLimits, HoldView
 from coordinator.core.model import Attachments, Rates, Traffic
 from coordinator.core.topics import TopicName
@@ -200,6 +201,17 @@ class Gate:
         changed = self._groups.scopes.set_topic(topic, limits, partitions, now_ns)
         self._scope_changed(changed, now_ns)
 
+    def set_topic_block(self, topic: str, block: Block | None) -> None:
+        """Hold publishes to a topic or refuse them; None lets them pass again."""
+        now_ns = self.now_ns()
+        self._scope_changed(self._groups.scopes.set_block(topic, block, now_ns), now_ns)
+
+    def published_topics(self) -> frozenset[str]:
+        """The topics that producers are connected to, by their full names."""
+        named = (c.session.published_topics for c in self._connections)
+        parsed = (TopicName.parse(topic) for topics in named for topic in topics)
+        return frozenset(str(name) for name in parsed if name is not None)
+
     def set_subscribe_rate(self, rate: int | None, *, period_s: int = 1) -> None:
         """Let each consumer subscribe so often per period; who comes more often is refused.
 
@@ -247,6 +259,7 @@ class Gate:
             held_frames=sum(session.held_frames for session in sessions),
             held_bytes=sum(session.held_bytes for session in sessions),
             throttles=_by_name(self._tally.throttles),
+            refused_publishes=self._tally.refused_publishes,
             refused_subscribes=self._tally.refused_subscribes,
             pauses=self._tally.pauses,
             keep_alive_replies=self._tally.keep_alive_replies,

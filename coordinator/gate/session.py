@@ -10,6 +10,8 @@ decides about the frames that matter.
   next frame does not fit, decoding stops in front of it, and so does reading, until half of the bound
   is free. In the meantime the client's PONGs are stuck, so the gate answers the broker's PINGs itself,
   and sends the client a PONG now and then: neither side takes the other for dead.
+* **A topic may be closed to publishes** for a time (its backlog exceeds its quota): they are held, or
+  answered with the error that clients know for it.
 * **Producers end** by CLOSE_PRODUCER of either side or by ERROR for the request that creates or closes
   them. What is held of a producer that the broker has closed is dropped: it would be an error there,
   and the client, which has no receipt, sends it again.
@@ -49,9 +51,11 @@ from coordinator.gate.groups import GroupTable
 from coordinator.gate.own_frames import (
     NO_REQUEST,
     NOT_ALLOWED,
+    QUOTA_EXCEEDED,
     SERVICE_NOT_READY,
     error_frame,
     flow_frame,
+    send_error_frame,
 )
 from coordinator.gate.participants import Consumer, Entries, Producer
 from coordinator.gate.roster import Roster
@@ -161,6 +165,11 @@ class Session:
         return sum(consumer.waiting for consumer in self._consumers.values())
 
     @property
+    def published_topics(self) -> frozenset[str]:
+        """The topics that producers are connected to, as they name them."""
+        return frozenset(producer.topic for producer in self._producers.values())
+
+    @property
     def producers(self) -> int:
         """How many producers are connected."""
         return len(self._producers)
@@ -221,7 +230,9 @@ class Session:
             if not producer.counts_for(groups):
                 self._queue.withdraw(producer, now_ns)
                 producer.attach(groups)
-                if producer.held:
+                if producer.held and producer.refusal:
+                    self._refuse_held(producer)
+                elif producer.held:
                     self._queue.wait(producer, now_ns)
         self._resume()
 
@@ -251,6 +262,10 @@ class Session:
     def _hold(
         self, producer: Producer, data: bytes, start: int, frame_end: int, cost: tuple[int, int]
     ) -> Verdict | int:
+        refusal = producer.refusal
+        if refusal and cost[0]:
+            self._refuse(producer, data, start, refusal)
+            return Verdict.DISCARD
         if frame_end > len(data):
             return frame_end
         frame_size = frame_end - start
@@ -266,6 +281,22 @@ class Session:
             if producer.held:
                 self.throttle.count(producer.reason)
         return Verdict.TAKEN
+
+    def _refuse(self, producer: Producer, data: bytes, start: int, reason: str) -> None:
+        """Answer a SEND that is in ``data`` up to the end of its command with an error."""
+        command_end = start + 8 + int.from_bytes(data[start + 4 : start + 8], "big")
+        sequence = commands.read_sequence(data, start + 8, command_end)
+        self._tally.refused_publishes += 1
+        answer = send_error_frame(producer.producer_id, sequence, QUOTA_EXCEEDED, reason)
+        self._from_broker.insert(answer)
+
+    def _refuse_held(self, producer: Producer) -> None:
+        """Answer everything that is held: nothing behind it may be answered before."""
+        refusal = producer.refusal
+        for held in producer.held:
+            if held.messages:
+                self._refuse(producer, held.frame, 0, refusal)
+        self._drop_held(producer)
 
     def _stop(self, reason: ThrottleReason) -> Verdict:
         """Read the client no further."""
@@ -395,6 +426,11 @@ class Session:
         self, data: bytes, start: int, command_end: int, frame_end: int
     ) -> Verdict | int:
         command = commands.read_producer(data, start + 8, command_end)
+        refusal = self._groups.scopes.refusal_of(command.topic)
+        if refusal:
+            answer = error_frame(command.request_id, QUOTA_EXCEEDED, refusal)
+            self._from_broker.insert(answer)
+            return Verdict.DISCARD
         former = self._producers.get(command.producer_id)
         verdict = _PASSES
         if former is not None:

@@ -14,6 +14,7 @@ class Tally:
 
     Args:
         throttles: how often each reason began to hold something back.
+        refused_publishes: SENDs answered with an error because a backlog quota is exceeded.
         refused_subscribes: SUBSCRIBEs refused because their consumer came too often.
         pauses: how often a connection was not read because it could hold no more.
         keep_alive_replies: PONGs that the gate sent on behalf of a paused peer.
@@ -23,6 +24,7 @@ class Tally:
     """
 
     throttles: Counter[ThrottleReason] = field(default_factory=Counter)
+    refused_publishes: int = 0
     refused_subscribes: int = 0
     pauses: int = 0
     keep_alive_replies: int = 0

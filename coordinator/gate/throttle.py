@@ -22,6 +22,7 @@ class ThrottleReason(Enum):
     BROKER_LIMIT = "broker limit"
     TOPIC_LIMIT = "topic limit"
     RESOURCE_GROUP = "resource group"
+    BACKLOG_QUOTA = "backlog quota"
     PENDING_REQUESTS = "pending publish requests"
     PUBLISH_BUFFER = "publish buffer"
     HELD_BYTES = "held bytes"

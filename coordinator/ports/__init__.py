@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from coordinator.ports.alarms import AlarmReceiver, Notice
 from coordinator.ports.audit import AUDIT_LENGTH, NOBODY, AuditEntry, Origin
+from coordinator.ports.backlog import BacklogSource
 from coordinator.ports.broker import BrokerAdmin, BrokerRelay, RelayedAnswer, RelayedRequest
 from coordinator.ports.bus import BusHealth, ReportBus
 from coordinator.ports.clock import Clock
@@ -42,6 +43,7 @@ __all__ = [
     "AlreadyExists",
     "Anything",
     "AuditEntry",
+    "BacklogSource",
     "BrokerAdmin",
     "BrokerRelay",
     "BusHealth",

@@ -165,6 +165,7 @@ FIGURES = GateFigures(
     held_frames=5,
     held_bytes=6,
     throttles={"resource group": 16},
+    refused_publishes=18,
     refused_subscribes=17,
     pauses=7,
     keep_alive_replies=8,

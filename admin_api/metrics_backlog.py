@@ -1,0 +1,166 @@
+"""The metrics of PIP-323, by its names, labels and units, and what it lacks.
+
+As in Pulsar, a metric by topic has no namespace level beside it: with ``backlog_topic_metrics`` there are
+series per topic, without it evictions are told by namespace, and ages, which cannot be added up, not at
+all. A topic without a backlog, or whose age is not known, has the age -1. The first `MAX_TOPICS` topics
+by name have series; how many are left out is a metric itself.
+
+Evictions are those that this sidecar has carried out; a broker's own are its own to tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from admin_api.backend import Backlogs
+from admin_api.metrics_families import counter, gauge
+from coordinator.backlog import CHECK_BUCKETS_S, Checks
+from coordinator.core.backlog.model import NO_QUOTA, QuotaType
+from coordinator.core.backlog.monitor import BacklogView
+from coordinator.core.topics import TopicName
+
+MAX_TOPICS = 10_000
+"""Topics with series of their own, about 4 each."""
+
+_TURN = 500
+_UNKNOWN = -1
+_BOUNDS = (*(f"{bound:.1f}" for bound in CHECK_BUCKETS_S), "+Inf")
+
+
+async def backlog_families(backlogs: Backlogs) -> list[Metric]:
+    """All families about backlogs, with a turn for everybody else every now and then."""
+    watch, evictions = backlogs.watch, backlogs.enforcement.evictions
+    cluster, topics = watch.cluster, watch.topics
+    views = {view.topic: view for view in watch.views()}
+    ages = GaugeMetricFamily(
+        "pulsar_storage_backlog_age_seconds",
+        "The age of the oldest unacknowledged message (backlog); -1 is none, or not known.",
+        labels=["cluster", "namespace", "topic"],
+    )
+    used = GaugeMetricFamily(
+        "pulsar_quota_backlog_used_ratio",
+        "The backlog as a part of its quota; above 1 it is exceeded. No series without a quota.",
+        labels=["cluster", "namespace", "topic", "quota_type"],
+        unit="ratio",
+    )
+    if backlogs.by_topic:
+        for number, topic in enumerate(topics[:MAX_TOPICS], 1):
+            view, labels = views.get(topic), [cluster, _namespace(topic), topic]
+            age_s = None if view is None else view.age_s
+            ages.add_metric(labels, _UNKNOWN if age_s is None else int(age_s))
+            for kind, ratio in _used(view):
+                used.add_metric([*labels, kind.value], ratio)
+            if not number % _TURN:
+                await asyncio.sleep(0)
+    return [
+        ages,
+        used,
+        _evictions(backlogs, cluster, topics[:MAX_TOPICS]),
+        _broker_evictions(backlogs, cluster),
+        _durations(watch.checks, cluster),
+        *_own(watch.checks, views.values(), len(topics[MAX_TOPICS:])),
+        gauge("backlog_blocked_topics", "Topics whose publishes are held or refused for it.",
+              sum(not action.dry_run for action in backlogs.enforcement.blocked())),
+        counter("backlog_evicted_topics", "Evictions of all types.", sum(evictions.values())),
+    ]  # fmt: skip
+
+
+def _used(view: BacklogView | None) -> Iterator[tuple[QuotaType, float]]:
+    if view is None:
+        return
+    quota = view.quota or NO_QUOTA
+    if quota.size_bytes:
+        yield QuotaType.SIZE, view.size_bytes / quota.size_bytes
+    if quota.age_s:
+        yield QuotaType.TIME, (view.age_s or 0.0) / quota.age_s
+
+
+def _evictions(backlogs: Backlogs, cluster: str, topics: Iterable[str]) -> Metric:
+    evictions = backlogs.enforcement.evictions
+    labels = ["cluster", "namespace", "topic", "quota_type"]
+    if not backlogs.by_topic:
+        labels.remove("topic")
+    family = CounterMetricFamily(
+        "pulsar_storage_backlog_quota_exceeded_evictions",
+        "The number of times a backlog was evicted since it has exceeded its quota.",
+        labels=labels,
+    )
+    if backlogs.by_topic:
+        for topic in topics:
+            for kind in QuotaType:
+                name = [cluster, _namespace(topic), topic, kind.value]
+                family.add_metric(name, evictions.get((topic, kind), 0))
+        return family
+    counts: Counter[tuple[str, QuotaType]] = Counter()
+    for topic in topics:
+        for kind in QuotaType:
+            counts[_namespace(topic), kind] += evictions.get((topic, kind), 0)
+    for (namespace, kind), count in sorted(counts.items(), key=lambda item: item[0][0]):
+        family.add_metric([cluster, namespace, kind.value], count)
+    return family
+
+
+def _broker_evictions(backlogs: Backlogs, cluster: str) -> Metric:
+    family = CounterMetricFamily(
+        "pulsar_broker_storage_backlog_quota_exceeded_evictions",
+        "The number of times a backlog was evicted since it has exceeded its quota, in broker level.",
+        labels=["cluster", "quota_type"],
+    )
+    for kind in QuotaType:
+        count = backlogs.enforcement.broker_evictions.get(kind, 0)
+        family.add_metric([cluster, kind.value], count)
+    return family
+
+
+def _durations(checks: Checks, cluster: str) -> Metric:
+    family = HistogramMetricFamily(
+        "pulsar_storage_backlog_quota_check_duration_seconds",
+        "The duration of the backlog quota check process.",
+        labels=["cluster"],
+    )
+    buckets = list(zip(_BOUNDS, accumulate(checks.counts), strict=True))
+    family.add_metric([cluster], buckets=buckets, sum_value=checks.total_s)
+    return family
+
+
+def _own(checks: Checks, views: Iterable[BacklogView], left_out: int) -> Iterator[Metric]:
+    known = tuple(views)
+    yield gauge("backlog_topics", "Persistent topics that the broker has loaded.", checks.topics)
+    yield gauge(
+        "backlog_topics_left_out",
+        f"Topics without series: those after the first {MAX_TOPICS} by name.",
+        left_out,
+    )
+    yield counter(
+        "backlog_questions",
+        "Questions to the broker beside those for all topics.",
+        checks.questions,
+    )
+    yield gauge(
+        "backlog_check_failed", "1 when the last check of backlogs failed.", bool(checks.problem)
+    )
+    yield gauge(
+        "backlog_exceeded_topics",
+        "Topics whose backlog exceeds its quota.",
+        sum(view.exceeded is not None for view in known),
+    )
+    yield gauge(
+        "backlog_skewed_topics",
+        "Topics whose oldest message was stamped by a clock that is wrong.",
+        sum(view.skewed or view.implausible for view in known),
+    )
+
+
+def _namespace(topic: str) -> str:
+    name = TopicName.parse(topic)
+    return "" if name is None else f"{name.tenant}/{name.namespace}"

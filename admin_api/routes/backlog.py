@@ -1,0 +1,107 @@
+"""Backlogs and their quotas: of all topics of the own broker, and of one in full."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Query
+
+from admin_api.backend import AdminBackend, Backlogs
+from admin_api.errors import ApiError
+from admin_api.names import NamespaceName, TenantName, decoded
+from admin_api.routes.common import PROBLEMS, Backend
+from admin_api.schemas_backlog import ActionBody, BacklogBody, BacklogDetail, BacklogsBody, used
+from coordinator.core.backlog.monitor import BacklogView
+from coordinator.core.topics import TopicName
+from coordinator.ports import NotFound, PortError, Refused
+
+router = APIRouter(prefix="/quota/v1", tags=["backlog"], responses=PROBLEMS)
+
+MAX_ROWS = 1_000
+"""Topics in one answer, which is written on the loop that carries the gate."""
+
+OFF = "Backlogs are not looked at: set backlog_check_seconds in the sidecar's configuration"
+
+_ORDERS = {
+    "used": lambda view: (-used(view), -(view.age_s or 0.0), view.topic),
+    "age": lambda view: (-(view.age_s or 0.0), view.topic),
+    "size": lambda view: (-view.size_bytes, view.topic),
+    "topic": lambda view: view.topic,
+}
+
+
+async def _backlogs(backend: Backend) -> Backlogs:
+    return backlogs_of(backend)
+
+
+def backlogs_of(backend: AdminBackend) -> Backlogs:
+    """What is known of backlogs; raises ApiError when nothing is."""
+    if backend.backlogs is None:
+        raise ApiError(404, OFF)
+    return backend.backlogs
+
+
+Known = Annotated[Backlogs, Depends(_backlogs)]
+
+
+@router.get("/backlog")
+async def list_backlogs(
+    backlogs: Known,
+    limit: Annotated[int, Query(ge=1, le=MAX_ROWS, description="topics in the answer")] = 100,
+    order: Annotated[
+        Literal["used", "age", "size", "topic"], Query(description="what comes first")
+    ] = "used",
+) -> BacklogsBody:
+    """Topics with a backlog at this sidecar's broker, those that use most of their quota first."""
+    watch = backlogs.watch
+    views = watch.views()
+    behind = sorted(
+        (view for view in views if view.subscription is not None or view.size_bytes),
+        key=_ORDERS[order],
+    )
+    rows = [BacklogBody.of(view, backlogs.enforcement.wants(view.topic)) for view in behind[:limit]]
+    return BacklogsBody.of(watch.cluster, watch.checks, watch.interval_s, views, rows)
+
+
+@router.get("/backlog/actions")
+async def list_actions(
+    backlogs: Known,
+    limit: Annotated[int, Query(ge=1, le=MAX_ROWS, description="actions in the answer")] = 100,
+) -> list[ActionBody]:
+    """What was done about exceeded quotas, or would have been in a dry run; the latest first."""
+    latest = reversed(backlogs.enforcement.actions()[-limit:])
+    return [ActionBody.of(action) for action in latest]
+
+
+@router.get("/persistent/{tenant}/{namespace}/{topic}/backlog")
+async def get_backlog(
+    tenant: TenantName, namespace: NamespaceName, topic: str, backlogs: Known
+) -> BacklogDetail:
+    """One topic, or one partition: as of the last check, and every subscription as of now."""
+    name = str(TopicName("persistent", tenant, namespace, decoded(topic)))
+    view = _view(backlogs, name)
+    try:
+        subscriptions = await backlogs.watch.subscriptions(name)
+    except NotFound as error:
+        raise _not_here(name) from error
+    except Refused as error:
+        raise ApiError(403, f"The broker does not allow it: {error}") from error
+    except PortError as error:
+        raise ApiError(503, f"The broker does not answer ({error}); try again") from error
+    wanted = backlogs.enforcement.wants(name)
+    return BacklogDetail.of_both(view, wanted, subscriptions)
+
+
+def _view(backlogs: Backlogs, name: str) -> BacklogView:
+    view = backlogs.watch.view(name)
+    if view is None:
+        raise _not_here(name)
+    return view
+
+
+def _not_here(name: str) -> ApiError:
+    return ApiError(
+        404,
+        f"{name} is not loaded by this sidecar's broker, as of the last check: ask the sidecar of its "
+        "owner, and of a partitioned topic for one partition (...-partition-0)",
+    )

@@ -1,0 +1,145 @@
+"""Topic statistics as the broker has them, with PIP-323's four fields where its release lacks them.
+
+``stats`` and ``partitioned-stats`` go to the broker like every other path. A release that knows the
+fields answers for itself, and its answer passes as it is: there shall be one answer to one question. To
+what an older one says the fields are added. Of one topic they are those of the last check; of a
+partitioned topic, whose partitions have owners all over the cluster, they follow from a second question
+to the broker, which asks all of them (``getEarliestTimeInBacklog``: one entry read for each subscription
+that is behind).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from fastapi import APIRouter, Request, Response
+
+from admin_api.backend import AdminBackend
+from admin_api.names import NamespaceName, TenantName, decoded
+from admin_api.routes.backlog import backlogs_of
+from admin_api.routes.common import Backend
+from admin_api.routes.relay import Relayed, outgoing_of, send
+from admin_api.schemas_backlog import BacklogStats
+from coordinator.core.backlog.model import BacklogQuota
+from coordinator.core.topics import TopicName
+from coordinator.ports import PortError, RelayedAnswer, RelayedRequest
+
+router = APIRouter(include_in_schema=False)
+
+FILLED_MAX: Final = 1024 * 1024
+"""A larger answer, of a topic with thousands of clients, passes as it is: reading it takes long."""
+
+_OK: Final = 200
+_KNOWS: Final = b'"oldestBacklogMessageAgeSeconds"'
+_PATH: Final = "/admin/v2/persistent/{tenant}/{namespace}/{topic}"
+_EARLIEST: Final = (
+    b"?perPartition=true&getPreciseBacklog=false&subscriptionBacklogSize=false"
+    b"&getEarliestTimeInBacklog=true"
+)
+
+
+@router.get(_PATH + "/stats")
+async def get_stats(
+    request: Request, tenant: TenantName, namespace: NamespaceName, topic: str, backend: Backend
+) -> Response:
+    """A topic's statistics."""
+    answer, body = await _asked(backend, outgoing_of(request))
+    if body is None:
+        return Relayed(answer)
+    name = str(TopicName("persistent", tenant, namespace, decoded(topic)))
+    view = backlogs_of(backend).watch.view(name)
+    return _filled(answer, body, BacklogStats.of_view(view))
+
+
+@router.get(_PATH + "/partitioned-stats")
+async def get_partitioned_stats(
+    request: Request, tenant: TenantName, namespace: NamespaceName, topic: str, backend: Backend
+) -> Response:
+    """A partitioned topic's statistics."""
+    outgoing = outgoing_of(request)
+    answer, body = await _asked(backend, outgoing)
+    if body is None:
+        return Relayed(answer)
+    path, _, _ = outgoing.target.partition(b"?")
+    second = replace(outgoing, target=path + _EARLIEST)
+    earliest_answer, earliest = await _asked(backend, second)
+    if earliest is None:
+        await earliest_answer.close()
+        return _filled(answer, body, BacklogStats())
+    name = str(TopicName("persistent", tenant, namespace, decoded(topic)))
+    stats = await _derived(backend, name, earliest)
+    return _filled(answer, body, stats)
+
+
+async def _asked(
+    backend: AdminBackend, outgoing: RelayedRequest
+) -> tuple[RelayedAnswer, bytes | None]:
+    """The broker's answer, and its body if it is one that lacks the fields."""
+    plain = [(name, value) for name, value in outgoing.headers if name != b"accept-encoding"]
+    answer = await send(replace(outgoing, headers=plain), backend)
+    if answer.status != _OK:
+        return answer, None
+    body, rest = await _read(answer)
+    if rest is not None:
+        return replace(answer, body=_again(body, rest)), None
+    if _KNOWS in body or not body.startswith(b"{"):
+        return replace(answer, body=_again(body, None)), None
+    return answer, body
+
+
+async def _read(answer: RelayedAnswer) -> tuple[bytes, AsyncIterator[bytes] | None]:
+    """The whole body, or its beginning and the rest of it when it is too large."""
+    body = bytearray()
+    async for piece in answer.body:
+        body += piece
+        if len(body) > FILLED_MAX:
+            return bytes(body), answer.body
+    return bytes(body), None
+
+
+async def _again(body: bytes, rest: AsyncIterator[bytes] | None) -> AsyncIterator[bytes]:
+    yield body
+    if rest is not None:
+        async for piece in rest:
+            yield piece
+
+
+def _filled(answer: RelayedAnswer, body: bytes, stats: BacklogStats) -> Response:
+    document = json.loads(body)
+    document |= stats.model_dump(by_alias=True, exclude_none=True)
+    response = Response(json.dumps(document), answer.status)
+    kept = [pair for pair in answer.headers if pair[0] != b"content-length"]
+    response.raw_headers = [*kept, (b"content-length", str(len(response.body)).encode())]
+    return response
+
+
+async def _derived(backend: AdminBackend, topic: str, body: bytes) -> BacklogStats:
+    """The fields of a partitioned topic, from what its partitions say of their subscriptions."""
+    watch = backlogs_of(backend).watch
+    try:
+        quota = await watch.quota(topic)
+    except PortError:
+        quota = BacklogQuota()
+    stats = BacklogStats.of_view(None, quota)
+    oldest = min(_earliest(json.loads(body)), default=None)
+    if oldest is None:
+        return stats
+    published_ms, subscription = oldest
+    return stats.model_copy(
+        update={
+            "oldest_backlog_message_age_seconds": max(0, watch.now_ms() - published_ms) // 1000,
+            "oldest_backlog_message_subscription_name": subscription,
+        }
+    )
+
+
+def _earliest(document: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """When the oldest unacknowledged message of each subscription of each partition was published."""
+    for partition in document.get("partitions", {}).values():
+        for name, subscription in partition.get("subscriptions", {}).items():
+            published_ms = int(subscription.get("earliestMsgPublishTimeInBacklog", 0))
+            if published_ms > 0 and subscription.get("isDurable", True):
+                yield published_ms, name

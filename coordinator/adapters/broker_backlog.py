@@ -1,0 +1,265 @@
+"""Backlogs of the own broker's topics, over its admin REST.
+
+Only what the broker has in memory is asked for in the rule; `published_ms` reads one entry, `closed_ms`
+the topic's metadata. Redirects are not followed: a 307 says that another broker owns the topic now, and
+its own sidecar looks after it. Answers come uncompressed, which costs the broker less than the loopback
+does.
+
+``/ledger/{l}/entry/{e}`` answers with the whole entry, however large; what it was published with stands
+in the head, so a large body is not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, Self, TypeVar
+from urllib.parse import quote, unquote_plus
+
+import httpx
+
+from coordinator.adapters.broker_summary import each_topic
+from coordinator.core.backlog.model import (
+    BacklogQuota,
+    Cursor,
+    Ledger,
+    Position,
+    QuotaPolicy,
+    TopicStorage,
+    TopicSummary,
+)
+from coordinator.core.topics import TopicName
+from coordinator.ports import NotFound, Refused, StoreUnreachable
+
+_TIMEOUT_S: Final = 10.0
+_BODY_MAX: Final = 64 * 1024
+"""A connection is worth so many bytes: those of a larger entry are not read, and it is closed."""
+
+_TURN: Final = 200
+"""Topics that are parsed before the loop has its turn: about 2 ms."""
+
+_REDIRECTS: Final = (301, 302, 307, 308)
+_REFUSALS: Final = (400, 401, 403, 405, 409, 412)
+_BROKER_TIME: Final = "x-pulsar-broker-entry-metadata-timestamp"
+_PUBLISH_TIME: Final = "x-pulsar-publish-time"
+_NO_LEDGER: Final = -1
+
+T = TypeVar("T")
+
+
+class HttpBacklogSource:
+    """`coordinator.ports.BacklogSource` over HTTP.
+
+    Args:
+        web_service_url: the broker's own web service, such as ``http://127.0.0.1:8080``.
+        token: sent as bearer token; None sends none.
+        connections: requests that may be under way at once.
+        transport: for tests; None is the network.
+    """
+
+    def __init__(
+        self,
+        web_service_url: str,
+        *,
+        token: str | None = None,
+        connections: int = 8,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        headers = {"Accept-Encoding": "identity"}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        self._client = httpx.AsyncClient(
+            base_url=f"{web_service_url.rstrip('/')}/admin/v2",
+            headers=headers,
+            timeout=_TIMEOUT_S,
+            limits=httpx.Limits(max_connections=connections),
+            transport=transport,
+            trust_env=False,
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def cluster(self) -> str:
+        """The broker's cluster; raises as the port says."""
+        answer = await self._ask("GET", "/brokers/configuration/runtime")
+        return str(_parsed(answer, lambda body: body["clusterName"]))
+
+    async def summaries(self) -> tuple[TopicSummary, ...]:
+        """All persistent topics of the broker; raises as the port says."""
+        answer = await self._ask("GET", "/broker-stats/topics")
+        found: list[TopicSummary] = []
+        try:
+            for topic in each_topic(answer.text):
+                found.append(topic)
+                if not len(found) % _TURN:
+                    await asyncio.sleep(0)
+        except ValueError as error:
+            raise StoreUnreachable(f"/broker-stats/topics: {error}") from error
+        return tuple(found)
+
+    async def storage(self, topic: str) -> TopicStorage:
+        """A topic's ledgers and cursors; raises as the port says."""
+        answer = await self._ask("GET", f"{_path(topic)}/internalStats")
+        return _parsed(answer, _storage)
+
+    async def published_ms(self, topic: str, position: Position) -> int:
+        """When an entry was published; raises as the port says."""
+        path = f"{_path(topic)}/ledger/{position.ledger}/entry/{position.entry}"
+        answer = await self._ask("GET", path, body_max=_BODY_MAX)
+        stamp = answer.headers.get(_BROKER_TIME) or answer.headers.get(_PUBLISH_TIME)
+        if stamp is None:
+            raise StoreUnreachable(f"GET {path} answered without a publish time")
+        try:
+            return _millis(stamp)
+        except ValueError as error:
+            raise StoreUnreachable(f"GET {path}: publish time {stamp:.60}") from error
+
+    async def closed_ms(self, topic: str) -> Mapping[int, int]:
+        """When each closed ledger was closed; raises as the port says."""
+        answer = await self._ask("GET", f"{_path(topic)}/internal-info")
+        return _parsed(answer, _closings)
+
+    async def quota(self, topic: str) -> BacklogQuota:
+        """The quota in force; raises as the port says.
+
+        Where topic policies are switched off, a broker refuses to say it of a topic and says it of the
+        namespace, its own default included.
+        """
+        try:
+            answer = await self._ask("GET", f"{_path(topic)}/backlogQuotaMap?applied=true")
+        except Refused:
+            name = _name(topic)
+            path = f"/namespaces/{quote(name.tenant)}/{quote(name.namespace)}/backlogQuotaMap"
+            answer = await self._ask("GET", path)
+        return _parsed(answer, _quota)
+
+    async def expire_to(self, topic: str, subscription: str, position: Position) -> None:
+        """Acknowledge everything up to a position; raises as the port says."""
+        body = {"ledgerId": position.ledger, "entryId": position.entry, "partitionIndex": -1}
+        await self._ask("POST", f"{_subscription(topic, subscription)}/expireMessages", body=body)
+
+    async def expire(self, topic: str, subscription: str, older_than_s: int) -> None:
+        """Acknowledge what is older than so many seconds; raises as the port says."""
+        path = f"{_subscription(topic, subscription)}/expireMessages/{older_than_s}"
+        await self._ask("POST", path)
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Mapping[str, int] | None = None,
+        body_max: int | None = None,
+    ) -> httpx.Response:
+        try:
+            async with self._client.stream(method, path, json=body) as answer:
+                if answer.status_code in (httpx.codes.OK, httpx.codes.NO_CONTENT):
+                    if body_max is None:
+                        await answer.aread()
+                    else:
+                        await _read_up_to(answer, body_max)
+                    return answer
+                await answer.aread()
+        except httpx.HTTPError as error:
+            raise StoreUnreachable(f"{method} {path}: {type(error).__name__} {error}") from error
+        text = f"{method} {path} answered {answer.status_code}: {answer.text:.200}"
+        if answer.status_code == httpx.codes.NOT_FOUND or answer.status_code in _REDIRECTS:
+            raise NotFound(text)
+        if answer.status_code in _REFUSALS:
+            raise Refused(text)
+        raise StoreUnreachable(text)
+
+
+async def _read_up_to(answer: httpx.Response, size_max: int) -> None:
+    """Read a body to its end, so that the connection can be used again, unless that is too much."""
+    size = 0
+    async for piece in answer.aiter_bytes():
+        size += len(piece)
+        if size > size_max:
+            return
+
+
+def _parsed(answer: httpx.Response, read: Callable[[Any], T]) -> T:
+    try:
+        return read(answer.json())
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise StoreUnreachable(
+            f"{answer.request.url.path}: {type(error).__name__} {error} in {answer.text:.200}"
+        ) from error
+
+
+def _storage(body: Any) -> TopicStorage:
+    ledgers = [
+        Ledger(int(item["ledgerId"]), int(item["entries"]), int(item["size"]))
+        for item in body["ledgers"]
+    ]
+    if ledgers:  # the open one does not count itself
+        last = ledgers[-1].number
+        ledgers[-1] = Ledger(
+            last, int(body["currentLedgerEntries"]), int(body["currentLedgerSize"])
+        )
+    opened = body.get("lastLedgerCreatedTimestamp")
+    return TopicStorage(
+        ledgers=tuple(ledgers),
+        cursors=tuple(_cursor(name, item) for name, item in body["cursors"].items()),
+        opened_ms=None if opened is None else _millis(opened),
+    )
+
+
+def _cursor(encoded: str, item: Any) -> Cursor:
+    ledger, entry = item["markDeletePosition"].split(":")
+    # A durable cursor is open once it has a ledger of its own; a reader's is open without one.
+    is_reader = item["state"] == "Open" and int(item["cursorLedger"]) == _NO_LEDGER
+    return Cursor(unquote_plus(encoded), Position(int(ledger), int(entry)), durable=not is_reader)
+
+
+def _closings(body: Any) -> dict[int, int]:
+    # The last one is open, and its time is that of the question.
+    return {int(item["ledgerId"]): int(item["timestamp"]) for item in body["ledgers"][:-1]}
+
+
+def _quota(body: Any) -> BacklogQuota:
+    size, age = body.get("destination_storage") or {}, body.get("message_age") or {}
+    size_bytes = int(size.get("limitSize", size.get("limit", -1)))
+    age_s = int(age.get("limitTime", -1))
+    return BacklogQuota(
+        size_bytes=None if size_bytes < 0 else size_bytes,
+        age_s=None if age_s <= 0 else age_s,
+        size_policy=QuotaPolicy(size.get("policy", QuotaPolicy.HOLD.value)),
+        age_policy=QuotaPolicy(age.get("policy", QuotaPolicy.HOLD.value)),
+    )
+
+
+def _millis(stamp: str) -> int:
+    if stamp.lstrip("-").isdecimal():
+        return int(stamp)
+    moment = datetime.fromisoformat(stamp)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)
+
+
+def _name(topic: str) -> TopicName:
+    name = TopicName.parse(topic)
+    if name is None:
+        raise ValueError(f"{topic!r} is not a topic's name")
+    return name
+
+
+def _path(topic: str) -> str:
+    name = _name(topic)
+    namespace = quote(f"{name.tenant}/{name.namespace}")
+    return f"/{name.domain}/{namespace}/{quote(name.local_name, safe='')}"
+
+
+def _subscription(topic: str, subscription: str) -> str:
+    return f"{_path(topic)}/subscription/{quote(subscription, safe='')}"

@@ -1,0 +1,160 @@
+"""A broker's topics with their backlogs in memory: ledgers, cursors and publish times, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from coordinator.core.backlog.model import (
+    NO_QUOTA,
+    BacklogQuota,
+    Cursor,
+    Ledger,
+    Position,
+    TopicStorage,
+    TopicSummary,
+)
+from coordinator.ports import NotFound, PortError
+
+
+@dataclass
+class MemoryTopicStorage:
+    """One topic: every entry with its size and publish time, in ledgers.
+
+    Args:
+        entries_per_ledger: after so many a ledger is closed.
+    """
+
+    entries_per_ledger: int = 5
+    first_ledger: int = 1
+    #: (bytes, publish time in ms) of each entry, in order.
+    entries: list[tuple[int, int]] = field(default_factory=list)
+    #: Subscription to how many entries it has acknowledged from the beginning on.
+    acknowledged: dict[str, int] = field(default_factory=dict)
+    quota: BacklogQuota = NO_QUOTA
+
+    def publish(self, at_ms: int, size: int = 1024) -> None:
+        """Add an entry."""
+        self.entries.append((size, at_ms))
+
+    def position_of(self, index: int) -> Position:
+        """Where an entry lies."""
+        ledger, entry = divmod(index, self.entries_per_ledger)
+        return Position(self.first_ledger + ledger, entry)
+
+    def index_of(self, position: Position) -> int:
+        """The reverse of that."""
+        return (position.ledger - self.first_ledger) * self.entries_per_ledger + position.entry
+
+    def storage(self) -> TopicStorage:
+        """As a broker tells it."""
+        per = self.entries_per_ledger
+        parts = [self.entries[at : at + per] for at in range(0, len(self.entries), per)] or [[]]
+        if len(parts[-1]) == per:
+            parts.append([])
+        ledgers = tuple(
+            Ledger(self.first_ledger + number, len(part), sum(size for size, _ in part))
+            for number, part in enumerate(parts)
+        )
+        cursors = tuple(
+            Cursor(name, self._mark_delete(done)) for name, done in self.acknowledged.items()
+        )
+        opened = self.entries[-1][1] if self.entries else None
+        return TopicStorage(ledgers, cursors, opened)
+
+    def _mark_delete(self, acknowledged: int) -> Position:
+        if not acknowledged:
+            return Position(self.first_ledger, -1)
+        return self.position_of(acknowledged - 1)
+
+    def summary(self, topic: str) -> TopicSummary:
+        """As a broker tells it."""
+        storage = self.storage()
+        oldest = storage.oldest()
+        total = sum(size for size, _ in self.entries)
+        return TopicSummary(
+            topic,
+            size_bytes=0 if oldest is None else storage.size_after(oldest.mark_delete),
+            storage_bytes=total,
+            published_bytes=total,
+            backlogs={name: len(self.entries) - n for name, n in self.acknowledged.items()},
+        )
+
+
+class MemoryBacklogSource:
+    """`coordinator.ports.BacklogSource` over topics in memory; counts what it is asked.
+
+    Args:
+        topics: by full name.
+    """
+
+    def __init__(self, topics: dict[str, MemoryTopicStorage] | None = None) -> None:
+        self.topics = {} if topics is None else topics
+        #: What was asked, by the name of the call and the topic.
+        self.asked: list[tuple[str, str]] = []
+        #: Raised in place of an answer, by the name of the call.
+        self.trouble: dict[str, PortError] = {}
+
+    async def cluster(self) -> str:
+        """Always the same."""
+        self._called("cluster", "")
+        return "memory"
+
+    async def summaries(self) -> tuple[TopicSummary, ...]:
+        """Every topic."""
+        self._called("summaries", "")
+        return tuple(topic.summary(name) for name, topic in self.topics.items())
+
+    async def storage(self, topic: str) -> TopicStorage:
+        """A topic's ledgers and cursors."""
+        self._called("storage", topic)
+        return self._topic(topic).storage()
+
+    async def published_ms(self, topic: str, position: Position) -> int:
+        """When an entry was published."""
+        self._called("published_ms", topic)
+        found = self._topic(topic)
+        return found.entries[found.index_of(position)][1]
+
+    async def closed_ms(self, topic: str) -> Mapping[int, int]:
+        """A ledger is closed when its last entry is published."""
+        self._called("closed_ms", topic)
+        found = self._topic(topic)
+        closed = found.storage().ledgers[:-1]
+        return {
+            ledger.number: found.entries[
+                found.index_of(Position(ledger.number, ledger.entries - 1))
+            ][1]
+            for ledger in closed
+        }
+
+    async def quota(self, topic: str) -> BacklogQuota:
+        """What the test has set."""
+        self._called("quota", topic)
+        return self._topic(topic).quota
+
+    async def expire_to(self, topic: str, subscription: str, position: Position) -> None:
+        """Acknowledge everything up to a position."""
+        self._called("expire_to", topic)
+        found = self._topic(topic)
+        done = max(found.acknowledged[subscription], found.index_of(position) + 1)
+        found.acknowledged[subscription] = min(len(found.entries), done)
+
+    async def expire(self, topic: str, subscription: str, older_than_s: int) -> None:
+        """Acknowledge what is older than that, counted from the newest entry."""
+        self._called("expire", topic)
+        found = self._topic(topic)
+        newest_ms = found.entries[-1][1]
+        old = [at_ms for _, at_ms in found.entries if newest_ms - at_ms > older_than_s * 1000]
+        found.acknowledged[subscription] = max(found.acknowledged[subscription], len(old))
+
+    def _called(self, call: str, topic: str) -> None:
+        self.asked.append((call, topic))
+        if call in self.trouble:
+            raise self.trouble[call]
+
+    def _topic(self, topic: str) -> MemoryTopicStorage:
+        try:
+            return self.topics[topic]
+        except KeyError:
+            raise NotFound(f"there is no {topic}") from None

@@ -1,0 +1,299 @@
+"""The backlog monitor's shell: asks the own broker what the core wants to know, at a bounded pace.
+
+One check after the other, each over all topics of the broker. Within a check so many questions are under
+way at once and so many a second at most, whatever the number of topics, because the broker answers them
+on threads that serve its other admin requests, too. A broker that stops answering ends the check after
+`GIVE_UP` failures in a row; the next one comes in its time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+import structlog
+
+from coordinator.core.backlog.model import BacklogQuota, Cursor, Position
+from coordinator.core.backlog.monitor import (
+    AskClosings,
+    AskEntry,
+    AskQuota,
+    AskStorage,
+    BacklogMonitor,
+    BacklogView,
+    Question,
+)
+from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.ports import BacklogSource, Clock, NotFound, PortError, StoreUnreachable
+
+CHECK_BUCKETS_S: Final = (5, 10, 30, 60, 300)
+"""Pulsar's buckets for the duration of a check."""
+
+GIVE_UP: Final = 10
+"""Questions in a row that the broker does not answer before a check ends."""
+
+SUBSCRIPTIONS_MAX: Final = 100
+"""Subscriptions of a topic whose age is told on demand, the oldest first."""
+
+_log = structlog.get_logger(__name__)
+
+Listener = Callable[[tuple[BacklogView, ...]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Checks:
+    """How long checks took since the start.
+
+    Args:
+        counts: how many, one per `CHECK_BUCKETS_S`, and the longer ones.
+        total_s: all of them together.
+        topics: how many the last one went over.
+        questions: how many were asked beside the summaries.
+        problem: why the last one failed; empty when it did not.
+    """
+
+    counts: tuple[int, ...] = (0,) * (len(CHECK_BUCKETS_S) + 1)
+    total_s: float = 0.0
+    topics: int = 0
+    questions: int = 0
+    problem: str = ""
+
+    @property
+    def count(self) -> int:
+        """How many there were."""
+        return sum(self.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionBacklog:
+    """What one subscription has not acknowledged.
+
+    Args:
+        cursor: of the subscription.
+        position: of its oldest unacknowledged message.
+        age_s: of that message.
+        size_bytes: from there on.
+    """
+
+    cursor: Cursor
+    position: Position
+    age_s: float
+    size_bytes: int
+
+
+class BacklogWatch:
+    """Keeps a monitor informed.
+
+    Args:
+        source: the own broker.
+        monitor: what to keep informed.
+        clock: monotonic time.
+        wall_ms: milliseconds of the epoch.
+        interval_s: from the beginning of one check to that of the next.
+        concurrency: questions under way at once.
+        calls_per_second: questions a second, at most.
+    """
+
+    def __init__(
+        self,
+        source: BacklogSource,
+        monitor: BacklogMonitor,
+        *,
+        clock: Clock,
+        wall_ms: Callable[[], int],
+        interval_s: float = 60.0,
+        concurrency: int = 4,
+        calls_per_second: int = 500,
+    ) -> None:
+        self._source = source
+        self._monitor = monitor
+        self._clock = clock
+        self._wall_ms = wall_ms
+        self.interval_s = interval_s
+        self._concurrency = concurrency
+        self._pause_ns = NANOS_PER_SECOND // calls_per_second
+        self._next_ns = 0
+        self._failures = 0
+        #: One at a time: both go by the monitor's rows.
+        self._asking = asyncio.Lock()
+        self._listeners: list[Listener] = []
+        #: The cluster's name as the broker says it; empty before it has.
+        self.cluster = ""
+        #: How the checks went.
+        self.checks = Checks()
+
+    def watch(self, listener: Listener) -> None:
+        """Call the listener after every check with all topics that have or had a backlog."""
+        self._listeners.append(listener)
+
+    def now_ms(self) -> int:
+        """The time that ages are counted up to, in milliseconds of the epoch."""
+        return self._wall_ms()
+
+    def view(self, topic: str) -> BacklogView | None:
+        """One topic as of the last check, aged up to now; None when the broker has not loaded it."""
+        return self._monitor.view(topic, self._wall_ms())
+
+    def views(self) -> tuple[BacklogView, ...]:
+        """All topics that have or had a backlog, by name."""
+        return self._monitor.views(self._wall_ms())
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """All persistent topics that the broker has loaded, by name."""
+        return self._monitor.topics
+
+    async def run(self) -> None:
+        """Check for ever."""
+        while True:
+            began_ns = self._clock.now_ns()
+            await self.check()
+            left_ns = began_ns + round(self.interval_s * NANOS_PER_SECOND) - self._clock.now_ns()
+            await asyncio.sleep(max(0, left_ns) / NANOS_PER_SECOND)
+
+    async def check(self) -> None:
+        """Go over all topics once; what goes wrong is logged and told, and changes nothing else."""
+        async with self._asking:
+            await self._check()
+
+    async def look(self, topics: Iterable[str]) -> tuple[BacklogView, ...]:
+        """Look at some topics between two checks; those that the broker still owns."""
+        async with self._asking:
+            self._failures = 0
+            now_ms = self._wall_ms()
+            names = tuple(topics)
+            await self._ask_all(
+                question for name in names for question in self._monitor.look_again(name, now_ms)
+            )
+        found = (self.view(name) for name in names)
+        return tuple(view for view in found if view is not None)
+
+    async def subscriptions(self, topic: str) -> tuple[SubscriptionBacklog, ...]:
+        """Every subscription of a topic that has a backlog, the oldest first, as of now.
+
+        Asks for the topic's storage and reads one entry for each place where a subscription stands, of at
+        most `SUBSCRIPTIONS_MAX`.
+
+        Raises:
+            NotFound: there is no such topic, or another broker owns it.
+            Refused: the broker does not allow the question.
+            StoreUnreachable: the broker does not answer.
+        """
+        storage = await self._source.storage(topic)
+        first = {cursor: storage.first_after(cursor.mark_delete) for cursor in storage.cursors}
+        behind = [cursor for cursor in sorted(storage.cursors, key=_by_age) if first[cursor]]
+        published: dict[Position, int] = {}
+        found = []
+        for cursor in behind[:SUBSCRIPTIONS_MAX]:
+            position = first[cursor]
+            assert position is not None, "those without a backlog were left out"
+            if position not in published:
+                published[position] = await self._source.published_ms(topic, position)
+            age_s = max(0, self._wall_ms() - published[position]) / 1000
+            size_bytes = storage.size_after(cursor.mark_delete)
+            found.append(SubscriptionBacklog(cursor, position, age_s, size_bytes))
+        return tuple(found)
+
+    async def quota(self, topic: str) -> BacklogQuota:
+        """The quota in force for a topic, asked now; raises as `subscriptions`."""
+        return await self._source.quota(topic)
+
+    async def _check(self) -> None:
+        began_ns = self._clock.now_ns()
+        try:
+            self.cluster = self.cluster or await self._source.cluster()
+            summaries = await self._source.summaries()
+        except PortError as error:
+            self._note(began_ns, asked=0, problem=str(error))
+            return
+        self._failures = 0
+        asked = await self._ask_all(self._monitor.begin(summaries, self._wall_ms()))
+        gave_up = self._failures >= GIVE_UP
+        problem = f"given up after {GIVE_UP} questions without an answer" if gave_up else ""
+        views = self._monitor.finish(self._wall_ms())
+        self._note(began_ns, asked, problem)
+        for listener in self._listeners:
+            listener(views)
+
+    async def _ask_all(self, questions: Iterable[Question]) -> int:
+        """Ask these and what follows from their answers; how many it were."""
+        waiting: asyncio.Queue[Question] = asyncio.Queue()
+        for question in questions:
+            waiting.put_nowait(question)
+        asked = 0
+
+        async def work() -> None:
+            nonlocal asked
+            while True:
+                question = await waiting.get()
+                if self._failures < GIVE_UP:
+                    asked += 1
+                    await self._turn()
+                    for following in await self._ask(question):
+                        waiting.put_nowait(following)
+                else:
+                    self._monitor.failed(question, "not asked: the broker does not answer")
+                waiting.task_done()
+
+        async with asyncio.TaskGroup() as group:
+            workers = [group.create_task(work()) for _ in range(self._concurrency)]
+            await waiting.join()
+            for worker in workers:
+                worker.cancel()
+        return asked
+
+    async def _turn(self) -> None:
+        now_ns = self._clock.now_ns()
+        self._next_ns = max(now_ns, self._next_ns + self._pause_ns)
+        if self._next_ns > now_ns:
+            await asyncio.sleep((self._next_ns - now_ns) / NANOS_PER_SECOND)
+
+    async def _ask(self, question: Question) -> list[Question]:
+        try:
+            following = await self._answer(question)
+        except NotFound:
+            self._monitor.gone(question.topic)
+            following = []
+        except PortError as error:
+            self._failures += isinstance(error, StoreUnreachable)
+            self._monitor.failed(question, str(error))
+            return []
+        self._failures = 0
+        return following
+
+    async def _answer(self, question: Question) -> list[Question]:
+        monitor, source = self._monitor, self._source
+        match question:
+            case AskStorage(topic):
+                return monitor.storage_read(topic, await source.storage(topic), self._wall_ms())
+            case AskEntry(topic, position):
+                published_ms = await source.published_ms(topic, position)
+                monitor.entry_read(topic, position, published_ms, self._wall_ms())
+            case AskClosings(topic):
+                monitor.closings_read(topic, await source.closed_ms(topic), self._wall_ms())
+            case AskQuota(topic):
+                monitor.quota_read(topic, await source.quota(topic), self._wall_ms())
+            case _:
+                assert_never(question)
+        return []
+
+    def _note(self, began_ns: int, asked: int, problem: str) -> None:
+        duration_s = (self._clock.now_ns() - began_ns) / NANOS_PER_SECOND
+        if problem and problem != self.checks.problem:
+            _log.warning("backlog check failed", reason=problem)
+        counts = list(self.checks.counts)
+        counts[bisect_left(CHECK_BUCKETS_S, duration_s)] += 1
+        self.checks = Checks(
+            tuple(counts),
+            self.checks.total_s + duration_s,
+            len(self._monitor.topics),
+            self.checks.questions + asked,
+            problem,
+        )
+
+
+def _by_age(cursor: Cursor) -> tuple[Position, str]:
+    return cursor.mark_delete, cursor.name

@@ -1,0 +1,230 @@
+"""What is done about quotas that are exceeded, for the namespaces where it is wanted.
+
+A broker looks once a minute, and whom it has let in it never slows: a producer that is connected goes on
+until the next look closes it. Here the policy of the quota acts within seconds and on those who are
+connected::
+
+    producer_request_hold      --> the gate holds publishes to the topic, while the quota is exceeded
+    producer_exception         --> the gate answers them with an error, likewise
+    consumer_backlog_eviction  --> what is too much is acknowledged, in every subscription
+
+Evicted is down to nine tenths of the quota, as in Pulsar, and always *up to* something: to a position
+for a size, to an age for an age. Doing it twice is doing it once, so nothing is lost by the broker's own
+eviction at the same moment. No two sidecars evict the same topic, because each asks its own broker
+alone, and only the owner of a topic carries it out. Pulsar's own cursors are left alone: nobody consumes
+for them.
+
+In a dry run the same is decided and written down, and nothing is done.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+from coordinator.core.backlog.model import (
+    NO_QUOTA,
+    Position,
+    QuotaPolicy,
+    QuotaType,
+    TopicStorage,
+)
+from coordinator.core.backlog.monitor import BacklogView
+from coordinator.core.topics import TopicName
+
+ACTIONS: Final = 1_000
+"""Actions remembered; the log has all of them."""
+
+
+class Enforcement(Enum):
+    """What is wanted for a namespace."""
+
+    DRY_RUN = "dry-run"
+    ENFORCE = "enforce"
+
+
+class Deed(Enum):
+    """What is done."""
+
+    HOLD = "hold producers"
+    REFUSE = "refuse publishes"
+    RELEASE = "release producers"
+    EVICT = "evict"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Publishes to a topic do not pass.
+
+    Args:
+        refused: whether they are answered with an error, or held.
+        reason: why, in words.
+    """
+
+    refused: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Something that is to be done, or was.
+
+    Args:
+        topic: to which topic.
+        deed: what.
+        quota_type: the quota that is exceeded; of a release the one that was.
+        limit: bytes or seconds.
+        value: what there was, in bytes or seconds.
+        dry_run: whether it is only written down.
+        at_ms: when it was decided.
+        outcome: what came of it; empty before it is known.
+    """
+
+    topic: str
+    deed: Deed
+    quota_type: QuotaType
+    limit: int
+    value: int
+    dry_run: bool
+    at_ms: int
+    outcome: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EvictToPosition:
+    """Acknowledge everything up to a position."""
+
+    subscription: str
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class EvictOlderThan:
+    """Acknowledge what is older than so many seconds."""
+
+    subscription: str
+    seconds: int
+
+
+Eviction = EvictToPosition | EvictOlderThan
+
+
+class BacklogGuard:
+    """Decides what is done about exceeded quotas.
+
+    Args:
+        namespaces: tenant/namespace to what is wanted there; nothing is done in others.
+    """
+
+    def __init__(self, namespaces: Mapping[str, Enforcement]) -> None:
+        self.namespaces = namespaces
+        self._blocked: dict[str, Action] = {}
+        #: What was done, oldest first.
+        self.actions: deque[Action] = deque(maxlen=ACTIONS)
+        #: Evictions by topic and by type since the start; those of topics that are loaded.
+        self.evictions: Counter[tuple[str, QuotaType]] = Counter()
+        #: The same of the whole broker.
+        self.broker_evictions: Counter[QuotaType] = Counter()
+
+    def wants(self, topic: str) -> Enforcement | None:
+        """What is wanted for a topic; None is nothing."""
+        if not self.namespaces:
+            return None
+        name = TopicName.parse(topic)
+        return None if name is None else self.namespaces.get(f"{name.tenant}/{name.namespace}")
+
+    @property
+    def blocked(self) -> Mapping[str, Action]:
+        """Topics whose publishes do not pass, or would not if it was not a dry run."""
+        return self._blocked
+
+    def decide(self, views: Iterable[BacklogView], now_ms: int) -> list[Action]:
+        """What is to be done now, after a look at these topics; those that are missing moved away."""
+        guarded = {view.topic: view for view in views if self.wants(view.topic) is not None}
+        actions = [self._release(topic, now_ms) for topic in self._blocked.keys() - guarded.keys()]
+        for view in guarded.values():
+            actions += self._decide(view, now_ms)
+        return actions
+
+    def done(self, action: Action, outcome: str) -> Action:
+        """An action was carried out, or failed; return it as it is remembered."""
+        finished = replace(action, outcome=outcome)
+        self.actions.append(finished)
+        return finished
+
+    def evicted(self, action: Action) -> None:
+        """An eviction moved at least one subscription."""
+        self.evictions[action.topic, action.quota_type] += 1
+        self.broker_evictions[action.quota_type] += 1
+
+    def keep(self, topics: Iterable[str]) -> None:
+        """Forget the counts of topics that the broker has not loaded any more."""
+        loaded = set(topics)
+        for key in [key for key in self.evictions if key[0] not in loaded]:
+            del self.evictions[key]
+
+    def _decide(self, view: BacklogView, now_ms: int) -> list[Action]:
+        exceeded, held = view.exceeded, self._blocked.get(view.topic)
+        policy = None if exceeded is None else view.policy_of(exceeded)
+        wanted = None
+        if policy in (QuotaPolicy.HOLD, QuotaPolicy.REFUSE):
+            wanted = Deed.HOLD if policy is QuotaPolicy.HOLD else Deed.REFUSE
+        actions: list[Action] = []
+        if held is not None and held.deed is not wanted:
+            actions.append(self._release(view.topic, now_ms))
+        if exceeded is None:
+            return actions
+        if policy is QuotaPolicy.EVICT:
+            actions.append(self._action(view, Deed.EVICT, exceeded, now_ms))
+        elif wanted is not None and (held is None or held.deed is not wanted):
+            block = self._action(view, wanted, exceeded, now_ms)
+            self._blocked[view.topic] = block
+            actions.append(block)
+        return actions
+
+    def _release(self, topic: str, now_ms: int) -> Action:
+        return replace(self._blocked.pop(topic), deed=Deed.RELEASE, at_ms=now_ms)
+
+    def _action(self, view: BacklogView, deed: Deed, kind: QuotaType, now_ms: int) -> Action:
+        return Action(
+            topic=view.topic,
+            deed=deed,
+            quota_type=kind,
+            limit=(view.quota or NO_QUOTA).limit_of(kind) or 0,
+            value=view.size_bytes if kind is QuotaType.SIZE else int(view.age_s or 0),
+            dry_run=self.wants(view.topic) is not Enforcement.ENFORCE,
+            at_ms=now_ms,
+        )
+
+
+def evictions(action: Action, storage: TopicStorage) -> list[Eviction]:
+    """What to acknowledge to come within nine tenths of a quota; the furthest behind first."""
+    target = action.limit * 9 // 10
+    behind = sorted(
+        (c for c in storage.cursors if c.durable and not c.internal),
+        key=lambda cursor: (cursor.mark_delete, cursor.name),
+    )
+    if action.quota_type is QuotaType.TIME:
+        return [
+            EvictOlderThan(cursor.name, target)
+            for cursor in behind
+            if storage.first_after(cursor.mark_delete) is not None
+        ]
+    position = storage.leaving(target)
+    if position is None:
+        return []
+    return [
+        EvictToPosition(cursor.name, position)
+        for cursor in behind
+        if cursor.mark_delete < position and storage.size_after(cursor.mark_delete) > target
+    ]
+
+
+def block_of(action: Action) -> Block:
+    """How the gate is to treat publishes, and what it says."""
+    unit = "bytes" if action.quota_type is QuotaType.SIZE else "seconds"
+    reason = f"backlog quota exceeded: {action.value} of {action.limit} {unit}"
+    return Block(refused=action.deed is Deed.REFUSE, reason=reason)

@@ -1,0 +1,432 @@
+"""Which topics have how old a backlog: what to ask the broker next, and what follows from its answers.
+
+A check goes over all topics that the own broker has loaded::
+
+    summary of all topics --> has something moved? --no--> the answers of the last check stand
+                                     | yes
+                                     v
+                         storage of the topic: the oldest cursor
+                                     |
+                  its mark-delete position is a new one? --no--> the publish time stands
+                                     | yes
+                    precise          v            estimated
+          the first entry behind it        when its ledger was closed
+
+So nothing is read while nothing moves, and of what moves one entry, as in the broker itself (PIP-323,
+PersistentTopic.updateTimeBasedBacklog...). ``estimated`` reads no entry: a message is taken to be as old
+as its ledger's end, and one in the open ledger has no age. What no check has found, has no age either: an
+age is never made up. An age counts from the publish time at the moment it is asked for, so it grows
+between checks; a producer whose clock is ahead gets an age of 0 and is told of.
+
+Who asks is the shell's concern: how many questions at once, and how fast. A question that was not
+answered is asked again in the next check; a topic that is gone, or has another owner now, is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from coordinator.core.backlog.model import (
+    NO_QUOTA,
+    BacklogQuota,
+    Position,
+    QuotaPolicy,
+    QuotaType,
+    TopicStorage,
+    TopicSummary,
+    is_internal,
+)
+from coordinator.core.backlog.trend import TimeUntil, Trend, fit, time_until
+
+SAMPLES: Final = 20
+"""Checks that a trend is made of."""
+
+HISTORY: Final = 20
+"""Exceedances remembered of a topic; older ones are forgotten."""
+
+HISTORIES: Final = 10_000
+"""Topics whose exceedances are remembered; beyond it those of whoever exceeded longest ago go."""
+
+SKEW_MS: Final = 1_000
+"""A message from so far in the future was stamped by a clock that is ahead."""
+
+_IMPLAUSIBLE_MS: Final = 60_000
+"""A message published so long before its ledger was opened was stamped by a clock that is behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskStorage:
+    """Which ledgers and cursors does a topic have?"""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskEntry:
+    """When was an entry published?"""
+
+    topic: str
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class AskClosings:
+    """When was each ledger of a topic closed?"""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskQuota:
+    """Which quota is in force for a topic?"""
+
+    topic: str
+
+
+Question = AskStorage | AskEntry | AskClosings | AskQuota
+
+
+@dataclass(frozen=True, slots=True)
+class Exceedance:
+    """A quota that was exceeded.
+
+    Args:
+        quota_type: which.
+        limit: bytes or seconds, at the end.
+        began_ms: when a check first saw it.
+        ended_ms: when one first saw it over; None while it lasts.
+        peak: the most that a check saw, in bytes or seconds.
+    """
+
+    quota_type: QuotaType
+    limit: int
+    began_ms: int
+    ended_ms: int | None
+    peak: int
+
+
+@dataclass(frozen=True, slots=True)
+class BacklogView:
+    """One topic's backlog as of the last check, aged up to now.
+
+    Args:
+        topic: full name.
+        size_bytes: of the backlog.
+        age_s: of its oldest message; None is no backlog, or not known.
+        subscription: whose; None when there is no backlog.
+        internal: whether that is a cursor of Pulsar's own.
+        position: of the oldest unacknowledged message.
+        publish_ms: when that was published.
+        estimated: whether that is the end of its ledger.
+        skewed: whether its producer's clock is ahead.
+        implausible: whether its producer's clock is behind: it is older than its ledger.
+        quota: in force; None is not asked yet.
+        backlogs: subscription to unacknowledged entries.
+        producers: names of those connected, the first of many.
+        producer_count: how many are connected.
+        consumers: how many of each subscription are connected.
+        checked_ms: when this was last seen to be so.
+        problem: why the last check failed; empty when it did not.
+        growth: of the size, in bytes; None is not known yet.
+        until_size: when the size reaches its quota; None without a quota or a trend.
+        until_age: when the age does.
+        history: exceedances, oldest first.
+    """
+
+    topic: str
+    size_bytes: int
+    age_s: float | None
+    subscription: str | None
+    internal: bool
+    position: Position | None
+    publish_ms: int | None
+    estimated: bool
+    skewed: bool
+    implausible: bool
+    quota: BacklogQuota | None
+    backlogs: Mapping[str, int]
+    producers: tuple[str, ...]
+    producer_count: int
+    consumers: Mapping[str, int]
+    checked_ms: int
+    problem: str
+    growth: Trend | None
+    until_size: TimeUntil | None
+    until_age: TimeUntil | None
+    history: tuple[Exceedance, ...]
+
+    def exceeds(self, quota_type: QuotaType) -> bool:
+        """Whether a quota is exceeded, by Pulsar's rules: a size from the limit on, an age beyond it."""
+        quota = self.quota or NO_QUOTA
+        if quota_type is QuotaType.SIZE:
+            return quota.size_bytes is not None and 0 < self.size_bytes >= quota.size_bytes
+        return quota.age_s is not None and self.age_s is not None and self.age_s > quota.age_s
+
+    @property
+    def exceeded(self) -> QuotaType | None:
+        """The quota that is exceeded; of both the size, as in Pulsar."""
+        return next((kind for kind in QuotaType if self.exceeds(kind)), None)
+
+    def policy_of(self, quota_type: QuotaType) -> QuotaPolicy:
+        """What happens when this quota is exceeded."""
+        return (self.quota or NO_QUOTA).policy_of(quota_type)
+
+
+@dataclass(slots=True)
+class _Row:
+    """What is known of one topic."""
+
+    summary: TopicSummary
+    size_bytes: int = 0
+    #: What the storage was last read at; None is to be read.
+    fingerprint: object = None
+    subscription: str | None = None
+    mark_delete: Position | None = None
+    position: Position | None = None
+    publish_ms: int | None = None
+    opened_ms: int | None = None
+    in_open_ledger: bool = False
+    quota: BacklogQuota | None = None
+    quota_asked_ms: int | None = None
+    checked_ms: int = 0
+    problem: str = ""
+    sizes: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=SAMPLES))
+    ages: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=SAMPLES))
+
+    def age_s(self, now_ms: int) -> float | None:
+        return None if self.publish_ms is None else max(0, now_ms - self.publish_ms) / 1000
+
+    def clear(self) -> None:
+        """There is no backlog."""
+        self.subscription = self.mark_delete = self.position = self.publish_ms = None
+
+
+class BacklogMonitor:
+    """What is known of the backlogs of all topics of one broker.
+
+    Args:
+        precise: whether the oldest message is read, or taken to be as old as its ledger.
+        quota_ttl_ms: how long a quota is believed before it is asked for again.
+    """
+
+    def __init__(self, *, precise: bool = True, quota_ttl_ms: int = 60_000) -> None:
+        self._precise = precise
+        self._quota_ttl_ms = quota_ttl_ms
+        self._rows: dict[str, _Row] = {}
+        self._topics: Mapping[str, TopicSummary] = {}
+        self._closings: dict[str, Mapping[int, int]] = {}
+        self._histories: OrderedDict[str, deque[Exceedance]] = OrderedDict()
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """All persistent topics that the broker has loaded, by name."""
+        return tuple(sorted(self._topics))
+
+    def view(self, topic: str, now_ms: int) -> BacklogView | None:
+        """One topic's backlog; None when the broker has not loaded it, as of the last check."""
+        summary = self._topics.get(topic)
+        if summary is None:
+            return None
+        return self._view(self._rows.get(topic) or _Row(summary), now_ms)
+
+    def views(self, now_ms: int) -> tuple[BacklogView, ...]:
+        """Every topic that has or had a backlog since it was loaded, by name."""
+        return tuple(self._view(row, now_ms) for _, row in sorted(self._rows.items()))
+
+    def begin(self, summaries: Iterable[TopicSummary], now_ms: int) -> list[Question]:
+        """A check begins with what the broker says of all its topics; what to ask it next."""
+        self._topics = {summary.topic: summary for summary in summaries}
+        for topic in self._rows.keys() - self._topics.keys():
+            self._forget(topic)
+        questions: list[Question] = []
+        for topic, summary in self._topics.items():
+            row = self._rows.get(topic)
+            if row is None and not summary.has_backlog:
+                continue
+            if row is None:
+                row = self._rows[topic] = _Row(summary)
+            questions += self._look_at(row, summary, now_ms)
+        return questions
+
+    def look_again(self, topic: str, now_ms: int) -> list[Question]:
+        """Ask about one topic between two checks, whatever the broker's summary says."""
+        row = self._rows.get(topic)
+        if row is None:
+            summary = self._topics.get(topic, TopicSummary(topic))
+            self._topics = {**self._topics, topic: summary}
+            row = self._rows[topic] = _Row(summary)
+        return [AskStorage(topic), *self._ask_quota(row, now_ms)]
+
+    def storage_read(self, topic: str, storage: TopicStorage, now_ms: int) -> list[Question]:
+        """The broker said which ledgers and cursors a topic has; what to ask it next."""
+        row = self._rows.get(topic)
+        if row is None:
+            return []
+        row.problem, row.checked_ms = "", now_ms
+        row.fingerprint = row.summary.fingerprint
+        row.opened_ms = storage.opened_ms
+        oldest = storage.oldest()
+        if oldest is None:
+            row.size_bytes = 0
+            row.clear()
+            return []
+        row.subscription = oldest.name
+        row.size_bytes = storage.size_after(oldest.mark_delete)
+        position = storage.first_after(oldest.mark_delete)
+        assert position is not None, "the oldest cursor has a backlog"
+        row.in_open_ledger = storage.is_open(position.ledger)
+        if oldest.mark_delete == row.mark_delete and row.publish_ms is not None:
+            return []
+        row.mark_delete, row.position, row.publish_ms = oldest.mark_delete, position, None
+        return self._ask_age(row)
+
+    def entry_read(self, topic: str, position: Position, publish_ms: int, now_ms: int) -> None:
+        """The broker said when an entry was published."""
+        row = self._rows.get(topic)
+        if row is not None and row.position == position:
+            row.publish_ms, row.checked_ms = publish_ms, now_ms
+
+    def closings_read(self, topic: str, closings: Mapping[int, int], now_ms: int) -> None:
+        """The broker said when each ledger of a topic was closed."""
+        row = self._rows.get(topic)
+        if row is not None and row.position is not None:
+            self._closings[topic] = closings
+            row.publish_ms, row.checked_ms = closings.get(row.position.ledger), now_ms
+
+    def quota_read(self, topic: str, quota: BacklogQuota, now_ms: int) -> None:
+        """The broker said which quota is in force for a topic."""
+        row = self._rows.get(topic)
+        if row is not None:
+            row.quota, row.quota_asked_ms = quota, now_ms
+
+    def failed(self, question: Question, reason: str) -> None:
+        """The broker did not answer: what was known stands, and is asked for again."""
+        row = self._rows.get(question.topic)
+        if row is not None:
+            row.problem = reason
+            row.fingerprint = None
+
+    def gone(self, topic: str) -> None:
+        """There is no such topic any more, or another broker owns it."""
+        self._forget(topic)
+        self._topics = {name: known for name, known in self._topics.items() if name != topic}
+
+    def finish(self, now_ms: int) -> tuple[BacklogView, ...]:
+        """A check is over: note where everything stands; all topics that have or had a backlog."""
+        for row in self._rows.values():
+            at_s = now_ms / 1000
+            row.sizes.append((at_s, row.size_bytes))
+            age_s = row.age_s(now_ms)
+            if age_s is None:
+                row.ages.clear()
+            else:
+                row.ages.append((at_s, age_s))
+            self._note(self._view(row, now_ms), now_ms)
+        return self.views(now_ms)
+
+    def _look_at(self, row: _Row, summary: TopicSummary, now_ms: int) -> list[Question]:
+        row.summary = summary
+        questions: list[Question] = []
+        if not summary.has_backlog:
+            row.clear()
+            row.size_bytes = 0
+            row.fingerprint, row.checked_ms, row.problem = summary.fingerprint, now_ms, ""
+        elif row.fingerprint == summary.fingerprint:
+            row.checked_ms = now_ms
+        else:
+            row.size_bytes = summary.size_bytes
+            questions.append(AskStorage(summary.topic))
+        if summary.has_backlog:
+            questions += self._ask_quota(row, now_ms)
+        return questions
+
+    def _ask_quota(self, row: _Row, now_ms: int) -> list[Question]:
+        asked_ms = row.quota_asked_ms
+        is_fresh = asked_ms is not None and now_ms - asked_ms < self._quota_ttl_ms
+        return [] if is_fresh else [AskQuota(row.summary.topic)]
+
+    def _ask_age(self, row: _Row) -> list[Question]:
+        assert row.position is not None
+        topic = row.summary.topic
+        if self._precise:
+            return [AskEntry(topic, row.position)]
+        if row.in_open_ledger:
+            return []  # nobody knows when it will have been closed
+        row.publish_ms = self._closings.get(topic, {}).get(row.position.ledger)
+        return [] if row.publish_ms is not None else [AskClosings(topic)]
+
+    def _forget(self, topic: str) -> None:
+        self._rows.pop(topic, None)
+        self._closings.pop(topic, None)
+
+    def _view(self, row: _Row, now_ms: int) -> BacklogView:
+        summary, quota, age_s = row.summary, row.quota, row.age_s(now_ms)
+        growth = fit(row.sizes)
+        until_size = until_age = None
+        if quota is not None and quota.size_bytes is not None and growth is not None:
+            until_size = time_until(quota.size_bytes, row.size_bytes, growth)
+        ageing = fit(row.ages)
+        if quota is not None and None not in (quota.age_s, age_s, ageing):
+            until_age = time_until(quota.age_s, age_s, ageing)  # type: ignore[arg-type]
+        return BacklogView(
+            topic=summary.topic,
+            size_bytes=row.size_bytes,
+            age_s=age_s,
+            subscription=row.subscription,
+            internal=row.subscription is not None and is_internal(row.subscription),
+            position=row.position,
+            publish_ms=row.publish_ms,
+            estimated=not self._precise,
+            skewed=row.publish_ms is not None and row.publish_ms > now_ms + SKEW_MS,
+            implausible=self._is_implausible(row),
+            quota=quota,
+            backlogs=summary.backlogs,
+            producers=summary.producers,
+            producer_count=summary.producer_count,
+            consumers=summary.consumers,
+            checked_ms=row.checked_ms,
+            problem=row.problem,
+            growth=growth,
+            until_size=until_size,
+            until_age=until_age,
+            history=tuple(self._histories.get(summary.topic, ())),
+        )
+
+    @staticmethod
+    def _is_implausible(row: _Row) -> bool:
+        if row.publish_ms is None or row.opened_ms is None or not row.in_open_ledger:
+            return False
+        return row.publish_ms < row.opened_ms - _IMPLAUSIBLE_MS
+
+    def _note(self, view: BacklogView, now_ms: int) -> None:
+        """Open, carry on or close the exceedances of a topic."""
+        for kind in QuotaType:
+            history = self._histories.get(view.topic)
+            lasting = next(
+                (e for e in history or () if e.quota_type is kind and not e.ended_ms), None
+            )
+            if view.exceeds(kind):
+                self._carry_on(view, kind, lasting, now_ms)
+            elif lasting is not None:
+                assert history is not None
+                history[history.index(lasting)] = Exceedance(
+                    kind, lasting.limit, lasting.began_ms, now_ms, lasting.peak
+                )
+
+    def _carry_on(
+        self, view: BacklogView, kind: QuotaType, lasting: Exceedance | None, now_ms: int
+    ) -> None:
+        value = view.size_bytes if kind is QuotaType.SIZE else int(view.age_s or 0)
+        limit = (view.quota or NO_QUOTA).limit_of(kind) or 0
+        history = self._histories.setdefault(view.topic, deque(maxlen=HISTORY))
+        self._histories.move_to_end(view.topic)
+        if len(self._histories) > HISTORIES:
+            self._histories.popitem(last=False)
+        if lasting is None:
+            history.append(Exceedance(kind, limit, now_ms, None, value))
+        else:
+            peak = max(lasting.peak, value)
+            history[history.index(lasting)] = Exceedance(kind, limit, lasting.began_ms, None, peak)

@@ -1,0 +1,49 @@
+"""What the own broker says of its topics' backlogs, and what shortens them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from coordinator.core.backlog.model import BacklogQuota, Position, TopicStorage, TopicSummary
+
+
+class BacklogSource(Protocol):
+    """The own broker's admin REST, as far as backlogs go.
+
+    Topics are named in full, a partition by its own name. Of every call: NotFound is that there is no
+    such topic, or that another broker owns it; Refused that the broker does not allow the question;
+    StoreUnreachable that it did not answer, or not what was asked.
+    """
+
+    async def cluster(self) -> str:
+        """The name of the cluster that the broker belongs to."""
+        ...
+
+    async def summaries(self) -> tuple[TopicSummary, ...]:
+        """All persistent topics that the broker has loaded; as old as its own statistics."""
+        ...
+
+    async def storage(self, topic: str) -> TopicStorage:
+        """A topic's ledgers and cursors, from the broker's memory."""
+        ...
+
+    async def published_ms(self, topic: str, position: Position) -> int:
+        """When an entry was published; reads it."""
+        ...
+
+    async def closed_ms(self, topic: str) -> Mapping[int, int]:
+        """When each closed ledger of a topic was closed; reads metadata."""
+        ...
+
+    async def quota(self, topic: str) -> BacklogQuota:
+        """The quota in force: of the topic, its namespace or the broker, in this order."""
+        ...
+
+    async def expire_to(self, topic: str, subscription: str, position: Position) -> None:
+        """Acknowledge everything up to a position; what is acknowledged already stays so."""
+        ...
+
+    async def expire(self, topic: str, subscription: str, older_than_s: int) -> None:
+        """Acknowledge what is older than so many seconds of a subscription."""
+        ...

@@ -1,0 +1,75 @@
+"""Backlogs of topics in memory, for tests of what the admin API says of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from admin_api.backend import Backlogs
+from coordinator.adapters.memory import ManualClock
+from coordinator.adapters.memory_backlog import MemoryBacklogSource, MemoryTopicStorage
+from coordinator.backlog import BacklogWatch
+from coordinator.backlog_enforcement import BacklogEnforcement
+from coordinator.core.backlog.guard import BacklogGuard, Block, Enforcement
+from coordinator.core.backlog.monitor import BacklogMonitor
+
+START_MS = 1_800_000_000_000
+TOPIC = "persistent://shop/orders/incoming"
+
+
+@dataclass
+class BlockedTopics:
+    """A gate that remembers which topics are blocked."""
+
+    blocks: dict[str, Block] = field(default_factory=dict)
+    publishing: set[str] = field(default_factory=set)
+
+    def set_topic_block(self, topic: str, block: Block | None) -> None:
+        """Block a topic, or not any more."""
+        if block is None:
+            self.blocks.pop(topic, None)
+        else:
+            self.blocks[topic] = block
+
+    def published_topics(self) -> frozenset[str]:
+        """What the test says."""
+        return frozenset(self.publishing)
+
+
+class BacklogWorld:
+    """Topics, who looks at them, and who acts."""
+
+    def __init__(self, namespaces: dict[str, Enforcement] | None = None) -> None:
+        self.now_ms = START_MS
+        self.source = MemoryBacklogSource()
+        self.gate = BlockedTopics()
+        self.watch = BacklogWatch(
+            self.source,
+            BacklogMonitor(),
+            clock=ManualClock(),
+            wall_ms=lambda: self.now_ms,
+            calls_per_second=1_000_000_000,
+        )
+        self.enforcement = BacklogEnforcement(
+            self.watch,
+            BacklogGuard(namespaces or {}),
+            self.source,
+            self.gate,
+            wall_ms=lambda: self.now_ms,
+        )
+
+    def backlogs(self, *, by_topic: bool = True) -> Backlogs:
+        """What the admin API is given."""
+        return Backlogs(self.watch, self.enforcement, by_topic=by_topic)
+
+    def topic(self, name: str = TOPIC) -> MemoryTopicStorage:
+        """A topic, with one subscription called a."""
+        return self.source.topics.setdefault(name, MemoryTopicStorage(acknowledged={"a": 0}))
+
+    def publish(self, count: int, name: str = TOPIC, size: int = 1024) -> None:
+        """Messages, now."""
+        for _ in range(count):
+            self.topic(name).publish(self.now_ms, size)
+
+    def pass_s(self, seconds: float) -> None:
+        """Time passes."""
+        self.now_ms += round(seconds * 1000)

@@ -1,0 +1,326 @@
+"""Backlogs of real topics: ages beside the truth and beside the broker's own, and quotas enforced."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pulsar
+import pytest
+
+from deploy.local.cluster import Cluster
+from deploy.local.sidecars import Sidecars
+from deploy.local.state import Broker
+from deploy.local.topics import Topics
+from tests.integration.world import TENANT, eventually
+
+pytestmark = pytest.mark.cluster
+
+NAMESPACE = f"{TENANT}/backlog"
+DRY = f"{TENANT}/backlog-dry"
+CHECK_S = 1.0
+Connect = Callable[[str], pulsar.Client]
+
+
+class Bench:
+    """A sidecar beside every broker that looks every second, and topics of a namespace."""
+
+    def __init__(self, cluster: Cluster, sidecars: Sidecars) -> None:
+        self.cluster = cluster
+        self.sidecars = sidecars
+        self.topics = Topics(cluster.brokers)
+        self.http = httpx.Client(trust_env=False, timeout=15.0, follow_redirects=True)
+        self.topics.create_tenant(TENANT)
+        for namespace in (NAMESPACE, DRY):
+            self.topics.create_namespace(namespace, bundles=4)
+
+    def topic(self, name: str, namespace: str = NAMESPACE) -> tuple[str, Broker]:
+        """A new topic and its owner."""
+        topic = f"persistent://{namespace}/{name}-{time.monotonic_ns()}"
+        self.topics.create_topic(topic)
+        return topic, self.topics.owner(topic)
+
+    def path(self, topic: str) -> str:
+        """Below /admin/v2 or /quota/v1."""
+        return topic.replace("://", "/")
+
+    def ours(self, topic: str) -> dict[str, Any]:
+        """What the owner's sidecar says of a topic."""
+        owner = self.topics.owner(topic)
+        url = f"{self.sidecars.admin_url(owner.name)}/quota/v1/{self.path(topic)}/backlog"
+        answer = self.http.get(url)
+        return dict(answer.json()) if answer.status_code == 200 else {}
+
+    def brokers(self, topic: str, kind: str = "stats") -> dict[str, Any]:
+        """What the broker itself says."""
+        url = self.cluster.brokers[0].web_url
+        answer = self.http.get(f"{url}/admin/v2/{self.path(topic)}/{kind}")
+        answer.raise_for_status()
+        return dict(answer.json())
+
+    def metric(self, topic: str, name: str, **labels: str) -> float | None:
+        """A sample at the owner's sidecar."""
+        owner = self.topics.owner(topic)
+        text = self.http.get(f"{self.sidecars.admin_url(owner.name)}/metrics").text
+        wanted = [f'topic="{topic}"', *(f'{key}="{value}"' for key, value in labels.items())]
+        for line in text.splitlines():
+            if line.startswith(f"{name}{{") and all(part in line for part in wanted):
+                return float(line.rpartition(" ")[2])
+        return None
+
+    def set_quota(self, kind: str, policy: str, limit: int, namespace: str = NAMESPACE) -> None:
+        """A quota of the namespace."""
+        field = "limitSize" if kind == "destination_storage" else "limitTime"
+        url = f"{self.cluster.brokers[0].web_url}/admin/v2/namespaces/{namespace}/backlogQuota"
+        body = {"limitSize": -1, "limitTime": -1, "policy": policy} | {field: limit}
+        self.http.post(f"{url}?backlogQuotaType={kind}", json=body).raise_for_status()
+
+    def drop_quotas(self) -> None:
+        """No quota any more."""
+        for namespace in (NAMESPACE, DRY):
+            url = f"{self.cluster.brokers[0].web_url}/admin/v2/namespaces/{namespace}/backlogQuota"
+            for kind in ("destination_storage", "message_age"):
+                self.http.delete(f"{url}?backlogQuotaType={kind}").raise_for_status()
+
+
+@pytest.fixture(scope="module")
+def bench(
+    cluster: Cluster, sidecars: Sidecars, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Bench]:
+    """The session's sidecars make room for some that look every second, and come back."""
+    sidecars.stop()
+    settings = {
+        "backlog_check_seconds": CHECK_S,
+        "backlog_enforcement_seconds": 1.0,
+        "backlog_enforced_namespaces": [NAMESPACE],
+        "backlog_dry_run_namespaces": [DRY],
+    }
+    try:
+        with Sidecars(cluster, tmp_path_factory.mktemp("backlog"), settings) as own:
+            own.start()
+            made = Bench(cluster, own)
+            yield made
+            made.http.close()
+    finally:
+        sidecars.start()
+
+
+@pytest.fixture(autouse=True)
+def no_quotas(bench: Bench) -> Iterator[None]:
+    """Each test sets its own."""
+    bench.drop_quotas()
+    yield
+    bench.drop_quotas()
+
+
+def publish(client: pulsar.Client, topic: str, count: int, size: int = 1000) -> float:
+    """Publish, and return when the first one was, in seconds of the epoch."""
+    producer = client.create_producer(topic, batching_enabled=False)
+    began = time.time()
+    for _ in range(count):
+        producer.send(b"x" * size)
+    producer.close()
+    return began
+
+
+def test_ages_agree_with_the_truth_and_with_the_broker(bench: Bench, connect: Connect) -> None:
+    """The oldest message of the oldest subscription; acknowledged, it is the next one's."""
+    topic, _ = bench.topic("age")
+    client = connect(bench.sidecars.service_url)
+    slow, fast = client.subscribe(topic, "slow"), client.subscribe(topic, "fast/er one")
+    first_s = publish(client, topic, 3)
+    time.sleep(2.0)
+    second_s = publish(client, topic, 2)
+    for _ in range(4):
+        fast.acknowledge(fast.receive(10_000))
+    check_age(bench, topic, "slow", first_s)
+    for _ in range(3):
+        slow.acknowledge(slow.receive(10_000))
+    check_age(bench, topic, "slow", second_s)
+    subscriptions = bench.ours(topic)["subscriptions"]
+    assert {found["subscription"] for found in subscriptions} == {"slow", "fast/er one"}
+
+
+def check_age(bench: Bench, topic: str, subscription: str, published_s: float) -> None:
+    """Within 1 s of the truth (over REST), 2 s (metric), and one check of the broker's own."""
+    eventually(
+        lambda: (
+            abs(bench.ours(topic).get("oldestBacklogMessageAgeSeconds", -9) - age_of(published_s))
+            <= 1
+        ),
+        f"the age of {topic} is {age_of(published_s):.1f} s",
+    )
+    ours = bench.ours(topic)
+    assert ours["oldestBacklogMessageSubscriptionName"] == subscription
+    metric = bench.metric(topic, "pulsar_storage_backlog_age_seconds")
+    assert metric is not None
+    assert abs(metric - age_of(published_s)) <= 2
+    stats = bench.http.get(
+        f"{bench.sidecars.admin_url(bench.topics.owner(topic).name)}"
+        f"/admin/v2/{bench.path(topic)}/stats?getEarliestTimeInBacklog=true"
+    ).json()
+    earliest_s = stats["earliestMsgPublishTimeInBacklogs"] / 1000
+    assert abs(age_of(earliest_s) - ours["oldestBacklogMessageAgeSeconds"]) <= 1.5
+
+
+def age_of(published_s: float) -> float:
+    """Seconds since then."""
+    return time.time() - published_s
+
+
+def test_the_four_fields_agree_with_a_broker_that_has_them(bench: Bench, connect: Connect) -> None:
+    """Limits at once; age and subscription once the broker itself has looked."""
+    bench.set_quota("destination_storage", "consumer_backlog_eviction", 50_000_000)
+    bench.set_quota("message_age", "consumer_backlog_eviction", 86_400)
+    topic, owner = bench.topic("fields")
+    client = connect(bench.sidecars.service_url)
+    client.subscribe(topic, "a")
+    publish(client, topic, 5)
+    fields = ("backlogQuotaLimitSize", "backlogQuotaLimitTime")
+    eventually(
+        lambda: (
+            [bench.ours(topic).get(name) for name in fields]
+            == [bench.brokers(topic)[name] for name in fields]
+            == [50_000_000, 86_400]
+        ),
+        "both say the quotas",
+    )
+    bench.http.get(f"{owner.web_url}/admin/v2/brokers/backlog-quota-check").raise_for_status()
+    ours, theirs = bench.ours(topic), bench.brokers(topic)
+    assert ours["backlogSize"] == theirs["backlogSize"]
+    name, age = "oldestBacklogMessageSubscriptionName", "oldestBacklogMessageAgeSeconds"
+    assert ours[name] == theirs[name] == "a"
+    assert abs(ours[age] - theirs[age]) <= CHECK_S + 1
+    url = bench.sidecars.admin_url(owner.name)
+    passed = bench.http.get(f"{url}/admin/v2/{bench.path(topic)}/stats").json()
+    assert passed["backlogQuotaLimitSize"] == 50_000_000
+
+
+def test_every_partition_has_an_age_at_its_owners_sidecar(bench: Bench, connect: Connect) -> None:
+    """And the parent answers through any of them."""
+    name = f"parts-{time.monotonic_ns()}"
+    url = bench.cluster.brokers[0].web_url
+    path = f"persistent/{NAMESPACE}/{name}"
+    bench.http.put(f"{url}/admin/v2/{path}/partitions", json=3).raise_for_status()
+    client = connect(bench.sidecars.service_url)
+    topic = f"persistent://{NAMESPACE}/{name}"
+    client.subscribe(topic, "a")
+    for index in range(3):
+        publish(client, f"{topic}-partition-{index}", 1)
+    for index in range(3):
+        eventually(
+            lambda index=index: (
+                bench.ours(f"{topic}-partition-{index}").get(  # type: ignore[misc]
+                    "oldestBacklogMessageSubscriptionName"
+                )
+                == "a"
+            ),
+            f"partition {index} has an age",
+        )
+    for broker in bench.cluster.brokers:
+        answer = bench.http.get(
+            f"{bench.sidecars.admin_url(broker.name)}/admin/v2/{path}/partitioned-stats"
+        )
+        assert "oldestBacklogMessageAgeSeconds" in answer.json()
+
+
+def test_a_topic_that_moves_is_told_by_its_new_owners_sidecar(
+    bench: Bench, connect: Connect
+) -> None:
+    """Within a check of each, and with the same age."""
+    topic, owner = bench.topic("moving")
+    client = connect(bench.sidecars.service_url)
+    client.subscribe(topic, "a")
+    published_s = publish(client, topic, 3)
+    check_age(bench, topic, "a", published_s)
+    other = next(broker for broker in bench.cluster.brokers if broker.name != owner.name)
+    bench.topics.move(topic, other)
+    check_age(bench, topic, "a", published_s)
+    before = f"{bench.sidecars.admin_url(owner.name)}/quota/v1/{bench.path(topic)}/backlog"
+    eventually(lambda: bench.http.get(before).status_code == 404, "its former owner forgets it")
+
+
+def test_connected_producers_are_held_and_released(bench: Bench, connect: Connect) -> None:
+    """A broker would let them go on until its next look closes them."""
+    bench.set_quota("destination_storage", "producer_request_hold", 20_000)
+    topic, _ = bench.topic("hold")
+    client = connect(bench.sidecars.service_url)
+    consumer = client.subscribe(topic, "a")
+    producer = client.create_producer(topic, batching_enabled=False, send_timeout_millis=60_000)
+    for _ in range(30):
+        producer.send(b"x" * 1000)
+    eventually(lambda: deeds(bench, topic) == ["hold producers"], "producers are held")
+    arrived: list[object] = []
+    producer.send_async(b"held", lambda result, _: arrived.append(result))
+    time.sleep(1.5)
+    assert arrived == []
+    for _ in range(30):
+        consumer.acknowledge(consumer.receive(10_000))
+    eventually(lambda: bool(arrived), "the held publish passes once there is no backlog")
+    assert arrived == [pulsar.Result.Ok]
+    assert deeds(bench, topic) == ["hold producers", "release producers"]
+
+
+def test_connected_producers_are_refused_with_the_right_error(
+    bench: Bench, connect: Connect
+) -> None:
+    """What a client knows of Pulsar for it."""
+    bench.set_quota("destination_storage", "producer_exception", 20_000)
+    topic, _ = bench.topic("refuse")
+    client = connect(bench.sidecars.service_url)
+    client.subscribe(topic, "a")
+    producer = client.create_producer(topic, batching_enabled=False, send_timeout_millis=20_000)
+    for _ in range(30):
+        producer.send(b"x" * 1000)
+    eventually(lambda: deeds(bench, topic) == ["refuse publishes"], "publishes are refused")
+    with pytest.raises(pulsar.ProducerBlockedQuotaExceededException):
+        producer.send(b"refused")
+
+
+def test_a_size_is_evicted_to_nine_tenths_within_seconds(bench: Bench, connect: Connect) -> None:
+    """Long before the broker's next look; counted by type at the topic and the broker."""
+    bench.set_quota("destination_storage", "consumer_backlog_eviction", 20_600)
+    topic, _ = bench.topic("evict")
+    client = connect(bench.sidecars.service_url)
+    client.subscribe(topic, "a")
+    publish(client, topic, 40)
+    name = "pulsar_storage_backlog_quota_exceeded_evictions_total"
+    eventually(lambda: bench.metric(topic, name, quota_type="size") == 1.0, "one eviction")
+    assert bench.metric(topic, name, quota_type="time") == 0.0
+    assert bench.brokers(topic)["backlogSize"] == 18_540  # 18 of 1,030 bytes
+
+
+def test_an_age_is_evicted_within_seconds(bench: Bench, connect: Connect) -> None:
+    """By time, of nine tenths of the quota."""
+    bench.set_quota("message_age", "consumer_backlog_eviction", 3)
+    topic, _ = bench.topic("expire")
+    client = connect(bench.sidecars.service_url)
+    client.subscribe(topic, "a")
+    publish(client, topic, 4)
+    time.sleep(2.5)
+    publish(client, topic, 1)
+    eventually(
+        lambda: bench.brokers(topic)["subscriptions"]["a"]["msgBacklog"] <= 1,
+        "the old messages are evicted",
+    )
+
+
+def test_a_dry_run_evicts_nothing(bench: Bench, connect: Connect) -> None:
+    """And says what it would have."""
+    bench.set_quota("destination_storage", "consumer_backlog_eviction", 20_600, DRY)
+    topic, _ = bench.topic("dry", DRY)
+    client = connect(bench.sidecars.service_url)
+    client.subscribe(topic, "a")
+    publish(client, topic, 40)
+    eventually(lambda: "evict" in deeds(bench, topic), "it is written down")
+    assert bench.brokers(topic)["backlogSize"] == 41_200
+
+
+def deeds(bench: Bench, topic: str) -> list[str]:
+    """What was done to a topic, in order."""
+    owner = bench.topics.owner(topic)
+    url = f"{bench.sidecars.admin_url(owner.name)}/quota/v1/backlog/actions"
+    rows = reversed(bench.http.get(url).json())
+    return [row["deed"] for row in rows if row["topic"] == topic]
