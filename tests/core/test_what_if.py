@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator.core.model import Dimension
+from coordinator.core.preview import preview
 from coordinator.core.what_if import would_change
 from tests.core.cluster import GROUP, Cluster
 
@@ -44,15 +45,22 @@ def test_what_it_promises_comes_true(broker: str, expected: int) -> None:
 
 
 def test_of_two_units_the_one_that_binds_is_named() -> None:
-    """More bytes would help nobody who is cut by messages."""
+    """More bytes would help nobody who is cut by messages; a preview of the change says the same."""
     cluster = Cluster(limit=1000, bytes_limit=5_000_000)
     cluster.sizes = {"b1": 100, "b2": 10_000}
     for broker in cluster.sizes:
         cluster.start(broker, demand=5000)
     cluster.run(6)
-    told = would_change(cluster.states["b1"], GROUP, MESSAGES, None)
+    state = cluster.states["b1"]
+    told = would_change(state, GROUP, MESSAGES, None)
+    cluster.limit = 1100
+    messages, _ = preview(state, cluster.group())
+    ((now, then),) = [(each.now, each.then) for each in messages.brokers if each.broker == "b1"]
 
-    assert told[0] == "a higher publishRateInMsgs (+100/s gives this broker +66/s)"
+    assert now is not None
+    assert then is not None
+    assert then > now
+    assert told[0] == f"a higher publishRateInMsgs (+100/s gives this broker +{then - now:,}/s)"
 
 
 def test_nothing_is_said_where_nothing_is_cut() -> None:
