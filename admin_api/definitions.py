@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from admin_api.backend import AdminBackend, Views
 from admin_api.conditions import Condition
 from admin_api.errors import ApiError
-from admin_api.schemas import GroupPatch
+from admin_api.schemas import GroupPatch, check_observing
 from coordinator.core.journal import difference
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Attachments, Rates, ResourceGroup
@@ -98,8 +98,10 @@ async def _write(
         try:
             if current is None:
                 created = patch.applied_to(ResourceGroup(name, Rates()))
+                check_observing(created)
                 return None, await store.create_group(created, by=by)
             changed = patch.applied_to(current.group)
+            check_observing(changed)
             if changed == current.group:
                 return current, current
             return current, await store.update_group(changed, current.version, by=by)

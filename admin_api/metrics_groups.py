@@ -17,6 +17,7 @@ from admin_api.backend import Views
 from coordinator.core.certificate import Certificate
 from coordinator.core.explain import UnknownGroup
 from coordinator.core.model import DIMENSIONS_OF, NANOS_PER_SECOND, Dimension, Unit
+from coordinator.core.observing import OBSERVE
 from coordinator.core.views import BrokerUsageView, GroupView
 
 _Family = TypeVar("_Family", CounterMetricFamily, GaugeMetricFamily)
@@ -123,6 +124,23 @@ class GroupFamilies:
             _OURS,
         )
 
+        self._observed = GaugeMetricFamily(
+            "pulsar_quota_observed",
+            "1 for a group whose limits are only tried out: nothing is held back.",
+            labels=["group"],
+        )
+        self._would_hold = _per_unit(
+            CounterMetricFamily,
+            "would_hold_{unit}",
+            "{Unit} of an observed group that would have had to wait; no series = it is enforced.",
+            _OURS,
+        )
+        self._would_hold_time = CounterMetricFamily(
+            "pulsar_quota_would_hold_seconds",
+            "Time in which anything of an observed group would have had to wait.",
+            labels=_OURS,
+        )
+
     def add(self, group: str) -> None:
         """Read one group; one that the core does not know yet or any more has only its counts."""
         self._add_counts(group)
@@ -133,6 +151,7 @@ class GroupFamilies:
         for row in view.brokers:
             if row.broker == self._broker:
                 self._add_row(group, row)
+        self._add_observed(view)
         for certificate in self._views.certificates(group):
             self._add_certificate(certificate)
         for dimension in Dimension:
@@ -148,12 +167,14 @@ class GroupFamilies:
         by_unit: tuple[Mapping[Unit, Metric], ...] = (
             self._admitted, self._used, self._held, self._local, self._quota, self._cluster,
             self._demand, self._demand_low, self._throttled, self._certified, self._shadow,
-            self._moved,
+            self._moved, self._would_hold,
         )  # fmt: skip
         for families in by_unit:
             yield from families.values()
         yield self._participants
         yield self._topics
+        yield self._observed
+        yield self._would_hold_time
 
     def _add_counts(self, group: str) -> None:
         totals = self._views.totals()
@@ -177,6 +198,14 @@ class GroupFamilies:
             self._throttled[dimension.unit].add_metric(labels, share)
         self._participants.add_metric([group], row.participants)
         self._topics.add_metric([group], row.topics)
+
+    def _add_observed(self, view: GroupView) -> None:
+        self._observed.add_metric([view.group], view.enforcement == OBSERVE)
+        for monitoring_class, found in view.would_hold.items():
+            labels = [view.group, monitoring_class.value]
+            self._would_hold[Unit.MESSAGES].add_metric(labels, found.messages)
+            self._would_hold[Unit.BYTES].add_metric(labels, found.bytes)
+            self._would_hold_time.add_metric(labels, found.time_ns / NANOS_PER_SECOND)
 
     def _add_certificate(self, certificate: Certificate) -> None:
         dimension = certificate.dimension

@@ -47,8 +47,13 @@ def decoded(name: str) -> str:
     return _KEPT.sub(lambda found: unquote(found[0]), name)
 
 
+def is_name(name: str) -> bool:
+    """Whether a group, tenant or namespace may be called so."""
+    return bool(_NAME.fullmatch(name) and name.strip("."))
+
+
 def _checked(name: str, status: int, subject: str) -> str:
-    if not _NAME.fullmatch(name) or not name.strip("."):
+    if not is_name(name):
         raise ApiError(status, f"{subject} name is not valid: {_HOW_TO_NAME}")
     return name
 

@@ -22,9 +22,11 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from admin_api.errors import ApiError, sentence_of
+from admin_api.names import is_name
 from coordinator.core.allocation import WEIGHTS
 from coordinator.core.laws import LAWS
 from coordinator.core.model import Attachments, Rates, ResourceGroup
+from coordinator.core.observing import ENFORCEMENTS, OBSERVE, is_observed
 from coordinator.core.policies import PARTITION_POLICIES, POLICIES
 from coordinator.ports import Versioned
 
@@ -91,6 +93,14 @@ def _one_of(names: Collection[str]) -> BeforeValidator:
     return BeforeValidator(parse)
 
 
+def _group_or_none(value: object) -> str | None:
+    if value is None or value == "" or (isinstance(value, str) and is_name(value)):
+        return value
+    raise PydanticCustomError(
+        "name", "must be a group's name or empty, but is {shown}", {"shown": json.dumps(value)[:40]}
+    )
+
+
 MessageRate = Annotated[int | None, _rate_up_to(MAX_INT32)]
 ByteRate = Annotated[int | None, _rate_up_to(MAX_INT64)]
 
@@ -120,6 +130,13 @@ class GroupPatch(CamelModel):
     partition_policy: Annotated[str | None, _one_of(PARTITION_POLICIES)] = Field(
         None, description="what happens past the end of the ZooKeeper session"
     )
+    enforcement: Annotated[str | None, _one_of(ENFORCEMENTS)] = Field(
+        None, description="observe = count what would be held back, and hold back nothing"
+    )
+    observes: Annotated[str | None, BeforeValidator(_group_or_none)] = Field(
+        None,
+        description="with enforcement observe: the group whose traffic counts; empty = its own",
+    )
 
     @classmethod
     def parse(cls, body: dict[str, object]) -> Self:
@@ -148,7 +165,21 @@ class GroupPatch(CamelModel):
             weights=self.weights or group.weights,
             overshoot_policy=self.overshoot_policy or group.overshoot_policy,
             partition_policy=self.partition_policy or group.partition_policy,
+            enforcement=self.enforcement or group.enforcement,
+            observes=group.observes if self.observes is None else self.observes,
         )
+
+
+def check_observing(group: ResourceGroup) -> None:
+    """Refuse a definition that observes in a way that makes no sense.
+
+    Raises:
+        ApiError: 400, naming the field.
+    """
+    if group.observes == group.name:
+        raise ApiError(400, "observes: must name another group; leave it empty for the own traffic")
+    if group.observes and not is_observed(group):
+        raise ApiError(400, f"observes: needs enforcement {OBSERVE}, or must be empty")
 
 
 def _changed(current: int | None, sent: int | None) -> int | None:
@@ -195,6 +226,8 @@ class PulsarGroup(RatesBody):
     weights: str | None = None
     overshoot_policy: str | None = None
     partition_policy: str | None = None
+    enforcement: str | None = None
+    observes: str | None = None
 
     @classmethod
     def of(cls, group: ResourceGroup) -> Self:
@@ -206,6 +239,8 @@ class PulsarGroup(RatesBody):
             weights=_unless_default(group.weights, _DEFAULTS.weights),
             overshoot_policy=_unless_default(group.overshoot_policy, _DEFAULTS.overshoot_policy),
             partition_policy=_unless_default(group.partition_policy, _DEFAULTS.partition_policy),
+            enforcement=_unless_default(group.enforcement, _DEFAULTS.enforcement),
+            observes=_unless_default(group.observes, _DEFAULTS.observes),
         )
 
 
@@ -240,6 +275,8 @@ class Definition(RatesBody):
     weights: str
     overshoot_policy: str
     partition_policy: str
+    enforcement: str
+    observes: str = Field(description="the group whose traffic counts; empty = its own")
     configuration_version: int
     attachments: AttachmentsBody
 
@@ -254,6 +291,8 @@ class Definition(RatesBody):
             weights=group.weights,
             overshoot_policy=group.overshoot_policy,
             partition_policy=group.partition_policy,
+            enforcement=group.enforcement,
+            observes=group.observes,
             configuration_version=group.configuration_version,
             attachments=attachments,
         )

@@ -18,6 +18,8 @@ class DefinitionState(RatesBody):
     weights: str
     overshoot_policy: str
     partition_policy: str
+    enforcement: str
+    observes: str
 
 
 class AuditBody(CamelModel):
@@ -65,4 +67,6 @@ def _state(
         weights=state.weights,
         overshoot_policy=state.overshoot_policy,
         partition_policy=state.partition_policy,
+        enforcement=state.enforcement,
+        observes=state.observes,
     )

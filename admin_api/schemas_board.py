@@ -195,6 +195,7 @@ class Choices(CamelModel):
     weights: list[str]
     overshoot_policy: list[str]
     partition_policy: list[str]
+    enforcement: list[str]
 
 
 class OperationBody(CamelModel):

@@ -15,10 +15,11 @@ from admin_api.schemas import CamelModel, RatesBody, to_wire
 from admin_api.schemas_shadow import ShadowBody
 from coordinator.core.decision_history import PastDecision
 from coordinator.core.lifecycle import Trouble
-from coordinator.core.model import Dimension
+from coordinator.core.model import NANOS_PER_SECOND, Dimension
 from coordinator.core.views import (
     BrokerUsageView,
     DisagreementView,
+    ExcessView,
     Explanation,
     GroupView,
     HealthView,
@@ -64,10 +65,27 @@ class BrokerUsage(CamelModel):
         )
 
 
+class WouldHold(CamelModel):
+    """What the answering sidecar's gate would have held back of an observed group since its start."""
+
+    messages: int
+    bytes: int
+    seconds: float = Field(description="how long anything would have been held")
+
+    @classmethod
+    def of(cls, view: ExcessView) -> Self:
+        """Write what was counted."""
+        return cls(
+            messages=view.messages, bytes=view.bytes, seconds=view.time_ns / NANOS_PER_SECOND
+        )
+
+
 class GroupUsage(CamelModel):
     """A group's limits for the cluster and a row per broker that takes part."""
 
     group: str
+    enforcement: str = Field(description="enforce, or observe: nothing is held back")
+    would_hold: dict[str, WouldHold] = Field(description="of an observed group, by class")
     limits: RatesBody = Field(description="for the cluster, per second; -1 = not limited")
     brokers: list[BrokerUsage]
 
@@ -76,6 +94,8 @@ class GroupUsage(CamelModel):
         """Write one group."""
         return cls(
             group=view.group,
+            enforcement=view.enforcement,
+            would_hold={of.value: WouldHold.of(found) for of, found in view.would_hold.items()},
             limits=RatesBody.limits(view.limits),
             brokers=[BrokerUsage.of(row) for row in view.brokers],
         )

@@ -294,7 +294,7 @@ class Runner:
         while True:
             await asyncio.sleep(TICK_S)
             counted = self._gate.collect()
-            self._totals.add(counted)
+            self._totals.add(self._state.observer.mirror(counted))
             self.post(TrafficCounted(counted))
 
     async def _watch_broker(self) -> None:

@@ -4,7 +4,7 @@ import { ask, Problem, read } from "./api.js";
 import { fill, h, setText } from "./dom.js";
 import { counted, DIMENSIONS, rate } from "./format.js";
 
-const CHOICES = { law: "Law", weights: "Weights", overshootPolicy: "Overshoot policy", partitionPolicy: "When cut off from ZooKeeper" };
+const CHOICES = { law: "Law", weights: "Weights", overshootPolicy: "Overshoot policy", partitionPolicy: "When cut off from ZooKeeper", enforcement: "Enforcement" };
 const SHOWN = 12;
 
 /** The form of a group; `changed` is called when a change was made. */

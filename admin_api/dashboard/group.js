@@ -96,6 +96,7 @@ export function showGroup(page, name) {
       ["weights", found.weights],
       ["overshoot policy", found.overshootPolicy],
       ["partition policy", found.partitionPolicy],
+      ["enforcement", found.enforcement + (found.observes ? `, on the traffic of ${found.observes}` : "")],
       ["version", String(found.configurationVersion)],
     ];
     fill(definition, pairs.map(([key, value]) => [h("dt", {}, key), h("dd", {}, value)]).flat());

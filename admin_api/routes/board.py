@@ -16,13 +16,14 @@ from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.names import GroupName
 from admin_api.routes.callers import Anybody
 from admin_api.routes.common import PROBLEMS, Backend
-from admin_api.schemas import GroupPatch
+from admin_api.schemas import GroupPatch, check_observing
 from admin_api.schemas_board import Choices, GroupRowBody, HistoryBody, Mark, Overview, PreviewBody
 from coordinator.core.alarms import AlarmKind
 from coordinator.core.allocation import WEIGHTS
 from coordinator.core.board import GroupRow
 from coordinator.core.laws import LAWS
 from coordinator.core.model import Dimension, Rates, ResourceGroup
+from coordinator.core.observing import ENFORCEMENTS
 from coordinator.core.policies import PARTITION_POLICIES, POLICIES
 from coordinator.core.settling import Standing
 
@@ -140,6 +141,7 @@ async def preview_change(
     found = definitions.current_catalogue(backend.views).groups.get(name)
     present = ResourceGroup(name, Rates()) if found is None else found.group
     changed = patch.applied_to(present)
+    check_observing(changed)
     return [PreviewBody.of(view) for view in backend.watching.preview(changed)]
 
 
@@ -151,6 +153,7 @@ async def list_choices() -> Choices:
         weights=sorted(WEIGHTS),
         overshoot_policy=sorted(POLICIES),
         partition_policy=sorted(PARTITION_POLICIES),
+        enforcement=sorted(ENFORCEMENTS),
     )
 
 

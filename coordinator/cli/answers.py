@@ -37,6 +37,8 @@ class Definition(TypedDict):
     weights: str
     overshootPolicy: str
     partitionPolicy: str
+    enforcement: str
+    observes: str
     configurationVersion: int
     attachments: Attachments
 

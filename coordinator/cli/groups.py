@@ -47,6 +47,15 @@ OvershootPolicy = Annotated[
 PartitionPolicy = Annotated[
     str | None, typer.Option(help="Without ZooKeeper: hold, safe (an equal part) or stop.")
 ]
+Enforcement = Annotated[
+    str | None, typer.Option(help="observe counts what would wait and holds nothing; or enforce.")
+]
+Observes = Annotated[
+    str | None,
+    typer.Option(
+        help="With observe: try it on this group's traffic; empty = its own.", metavar="G"
+    ),
+]
 Tenant = Annotated[str | None, typer.Option(help="The tenant T.", metavar="T")]
 Namespace = Annotated[str | None, typer.Option(help="The namespace T/N.", metavar="T/N")]
 
@@ -82,6 +91,8 @@ def get_group(context: typer.Context, name: Name) -> None:
     shown.add_row("weights", found["weights"])
     shown.add_row("overshoot policy", found["overshootPolicy"])
     shown.add_row("partition policy", found["partitionPolicy"])
+    whose = f", on the traffic of {found['observes']}" if found["observes"] else ""
+    shown.add_row("enforcement", found["enforcement"] + whose)
     shown.add_row("attached", ", ".join(_owners(found["attachments"])) or "nothing")
     shown.add_row("version", str(found["configurationVersion"]))
     console().print(shown)
@@ -99,11 +110,14 @@ def create_group(  # noqa: PLR0913, PLR0917 - a flag is a parameter
     weights: Weights = None,
     overshoot_policy: OvershootPolicy = None,
     partition_policy: PartitionPolicy = None,
+    enforcement: Enforcement = None,
+    observes: Observes = None,
     wait: Wait = False,
 ) -> None:
     """Create a resource group; what is not given is not limited."""
     rates = (msg_publish_rate, byte_publish_rate, msg_dispatch_rate, byte_dispatch_rate)
-    fields = _fields(rates, (law, weights, overshoot_policy, partition_policy))
+    settings = (law, weights, overshoot_policy, partition_policy, enforcement, observes)
+    fields = _fields(rates, settings)
     with session_of(context).connect() as client:
         if _exists(client, name):
             raise CommandFailed(
@@ -125,11 +139,14 @@ def update_group(  # noqa: PLR0913, PLR0917 - a flag is a parameter
     weights: Weights = None,
     overshoot_policy: OvershootPolicy = None,
     partition_policy: PartitionPolicy = None,
+    enforcement: Enforcement = None,
+    observes: Observes = None,
     wait: Wait = False,
 ) -> None:
     """Change a resource group; what is not given stays as it is, and -1 lifts a limit."""
     rates = (msg_publish_rate, byte_publish_rate, msg_dispatch_rate, byte_dispatch_rate)
-    fields = _fields(rates, (law, weights, overshoot_policy, partition_policy))
+    settings = (law, weights, overshoot_policy, partition_policy, enforcement, observes)
+    fields = _fields(rates, settings)
     if not fields:
         raise WrongUse("Nothing to change: give at least one rate or setting (see --help).")
     with session_of(context).connect() as client:
@@ -219,7 +236,15 @@ def _answer(
 def _fields(
     rates: tuple[int | None, ...], settings: tuple[str | None, ...]
 ) -> dict[str, int | str]:
-    names = (*DIMENSION_NAMES, "law", "weights", "overshootPolicy", "partitionPolicy")
+    names = (
+        *DIMENSION_NAMES,
+        "law",
+        "weights",
+        "overshootPolicy",
+        "partitionPolicy",
+        "enforcement",
+        "observes",
+    )
     given = zip(names, (*rates, *settings), strict=True)
     return {name: value for name, value in given if value is not None}
 

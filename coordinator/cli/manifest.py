@@ -30,6 +30,7 @@ from coordinator.cli.failures import WrongUse
 from coordinator.core.allocation import WEIGHTS
 from coordinator.core.laws import LAWS
 from coordinator.core.model import Rates, ResourceGroup
+from coordinator.core.observing import ENFORCEMENTS
 from coordinator.core.policies import PARTITION_POLICIES, POLICIES
 from coordinator.wire.documents import validate_name
 
@@ -39,6 +40,7 @@ _CHOICES = {
     "weights": tuple(WEIGHTS),
     "overshootPolicy": tuple(POLICIES),
     "partitionPolicy": tuple(PARTITION_POLICIES),
+    "enforcement": ENFORCEMENTS,
 }
 _DEFAULT_GROUP = ResourceGroup("defaults", Rates())
 DEFAULTS: dict[str, int | str] = dict.fromkeys(DIMENSION_NAMES, UNLIMITED) | {
@@ -46,6 +48,8 @@ DEFAULTS: dict[str, int | str] = dict.fromkeys(DIMENSION_NAMES, UNLIMITED) | {
     "weights": _DEFAULT_GROUP.weights,
     "overshootPolicy": _DEFAULT_GROUP.overshoot_policy,
     "partitionPolicy": _DEFAULT_GROUP.partition_policy,
+    "enforcement": _DEFAULT_GROUP.enforcement,
+    "observes": _DEFAULT_GROUP.observes,
 }
 _OWNERS = {"tenants": 1, "namespaces": 2}
 
@@ -122,6 +126,9 @@ def _declared(place: str, name: Any, body: Any) -> Declared:
             attached += _owners(f"{place}.{key}", key, value)
         elif key in _MAX_RATES:
             fields[key] = _rate(f"{place}.{key}", value, _MAX_RATES[key])
+        elif key == "observes":
+            _check_name(f"{place}.{key}", value)
+            fields[key] = value
         elif key in _CHOICES:
             fields[key] = _choice(f"{place}.{key}", value, _CHOICES[key])
         else:

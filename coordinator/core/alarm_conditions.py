@@ -1,7 +1,8 @@
 """What is the case now, of all that there are alarms for (alarms.py).
 
 Groups are looked at one after the other, in step with the board; what concerns the sidecar itself is seen
-at the end of a pass. A peer is *lost* when membership drops it without its having said that it leaves. It
+at the end of a pass. Certificates cost most to look at, so each group's turn comes in one of
+`CERTIFICATE_PASSES`. A peer is *lost* when membership drops it without its having said that it leaves. It
 is not lost any more when it is back, or after `LOST_FOR_NS`: a machine that was taken away by force does
 not come back to say so.
 """
@@ -9,17 +10,20 @@ not come back to say so.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from zlib import crc32
 
 from coordinator.core.alarms import AlarmKind, AlarmSettings, Sighting
 from coordinator.core.board import GroupRow
-from coordinator.core.events import Event, MembersChanged, UsageReportReceived
+from coordinator.core.events import Event, GroupsChanged, MembersChanged, UsageReportReceived
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.model import NANOS_PER_SECOND, Dimension, Member
+from coordinator.core.model import NANOS_PER_SECOND, Member
 from coordinator.core.state import CoordinatorState
 
 LOST_FOR_NS = 24 * 3_600 * NANOS_PER_SECOND
 MAX_LOST = 1_000
 """Lost peers that are remembered; the one that was lost first is forgotten for one more."""
+
+CERTIFICATE_PASSES = 8
 
 _NAMED = 3
 _ZOOKEEPER = (Trouble.ZOOKEEPER_SUSPENDED, Trouble.ZOOKEEPER_LOST)
@@ -39,6 +43,9 @@ class Conditions:
         self._leaving: dict[str, int] = {}
         #: When membership dropped a peer that had not said so.
         self._lost: dict[str, int] = {}
+        self._pass = 0
+        #: What was seen of certificates when it was their group's turn.
+        self._certificates: dict[str, Sighting] = {}
 
     def handled(self, event: Event, state: CoordinatorState, now_ns: int) -> None:
         """The core handled an event."""
@@ -47,6 +54,9 @@ class Conditions:
                 self._leaving[event.report.broker] = event.report.incarnation
         elif isinstance(event, MembersChanged):
             self._compare_members(dict(state.members), state.settings.broker, now_ns)
+        elif isinstance(event, GroupsChanged):
+            for name in self._certificates.keys() - (state.groups or {}).keys():
+                del self._certificates[name]
 
     def of_group(self, state: CoordinatorState, row: GroupRow, now_ns: int) -> Iterator[Sighting]:
         """What is the case with a group that was just looked at."""
@@ -63,10 +73,14 @@ class Conditions:
         if row.throttled:
             text = f"clients of {row.group} wait at {_named(row.throttled)}"
             yield Sighting(AlarmKind.THROTTLED, row.group, text)
-        yield from self._certificates(state, row, now_ns)
+        if (crc32(row.group.encode()) + self._pass) % CERTIFICATE_PASSES == 0:
+            self._certify(state, row, now_ns)
+        if row.group in self._certificates:
+            yield self._certificates[row.group]
 
     def of_sidecar(self, state: CoordinatorState, now_ns: int) -> Iterator[Sighting]:
-        """What is the case with this sidecar and its peers."""
+        """What is the case with this sidecar and its peers; a pass over the groups ends with this."""
+        self._pass += 1
         broker = state.settings.broker
         for trouble in state.troubles.all():
             if trouble in _ZOOKEEPER:
@@ -86,26 +100,30 @@ class Conditions:
             else:
                 yield Sighting(AlarmKind.PEER_LOST, peer, f"{peer} is gone without saying so")
 
-    def _certificates(
-        self, state: CoordinatorState, row: GroupRow, now_ns: int
-    ) -> Iterator[Sighting]:
+    def _certify(self, state: CoordinatorState, row: GroupRow, now_ns: int) -> None:
         """Of the dimensions that somebody takes part in, the one that could be exceeded most."""
+        self._certificates.pop(row.group, None)
         group = (state.groups or {}).get(row.group)
-        worst: tuple[int, Dimension, int] | None = None
-        for dimension, figures in row.dimensions.items():
-            if group is None or not figures.participants:
-                continue
-            most = state.certificate(group, dimension, now_ns).most
-            if most is not None:
-                permille = most * 1000 // max(1, figures.limit)
-                worst = max(worst or (-1, dimension, 0), (permille, dimension, most), key=_first)
-        if worst is not None and worst[0] > self._settings.certificate_permille:
-            _, dimension, most = worst
-            text = (
-                f"the local limits of {row.group} may add up to {most:,}/s of "
-                f"{row.dimensions[dimension].limit:,}/s ({dimension.value})"
-            )
-            yield Sighting(AlarmKind.CERTIFICATE_HIGH, row.group, text)
+        if group is None:
+            return
+        found = {
+            dimension: state.certificate(group, dimension, now_ns).most
+            for dimension, figures in row.dimensions.items()
+            if figures.participants
+        }
+        exceeded = {
+            dimension: most * 1000 // max(1, row.dimensions[dimension].limit)
+            for dimension, most in found.items()
+            if most is not None
+        }
+        worst = max(exceeded, key=exceeded.__getitem__, default=None)
+        if worst is None or exceeded[worst] <= self._settings.certificate_permille:
+            return
+        text = (
+            f"the local limits of {row.group} may add up to {found[worst]:,}/s of "
+            f"{row.dimensions[worst].limit:,}/s ({worst.value})"
+        )
+        self._certificates[row.group] = Sighting(AlarmKind.CERTIFICATE_HIGH, row.group, text)
 
     def _compare_members(self, members: dict[str, Member], own: str, now_ns: int) -> None:
         for broker, member in self._members.items():
@@ -118,10 +136,6 @@ class Conditions:
             del self._lost[next(iter(self._lost))]
         self._leaving = {name: said for name, said in self._leaving.items() if name in members}
         self._members = members
-
-
-def _first(entry: tuple[int, Dimension, int]) -> int:
-    return entry[0]
 
 
 def _named(brokers: tuple[str, ...]) -> str:

@@ -17,6 +17,7 @@ from coordinator.core.lease import Lease
 from coordinator.core.ledgers import Ledgers
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension, Member, MonitoringClass, Rates, ResourceGroup
+from coordinator.core.observing import is_observed
 from coordinator.core.policies import EAGER, STRICT, ceiling, room
 from coordinator.core.raising import Raises
 from coordinator.core.settings import CoreSettings
@@ -77,6 +78,8 @@ class Decider:
         self.in_force: dict[str, Rates] = {}
         #: The groups whose limits are this broker's only until the end of its lease.
         self.leased: set[str] = set()
+        #: Those whose limits hold nothing back.
+        self.observed: set[str] = set()
         #: The latest decision per group and dimension.
         self.decisions: dict[tuple[str, Dimension], Decision] = {}
         self._marked: set[str] = set()
@@ -99,6 +102,7 @@ class Decider:
         """The group is gone."""
         self.in_force.pop(group, None)
         self.leased.discard(group)
+        self.observed.discard(group)
         for dimension in Dimension:
             self.decisions.pop((group, dimension), None)
             self._raises.drop(group, dimension)
@@ -139,11 +143,15 @@ class Decider:
             self.decisions[group.name, dimension] = decision
             rates[dimension] = decision.local_limit
         self.in_force[group.name] = Rates.from_mapping(rates)
+        changed = self.in_force[group.name] != held
         leased = group.overshoot_policy == STRICT and self._ledgers.holding(group.name) is not None
-        if leased is (group.name in self.leased):
-            return self.in_force[group.name] != held
-        self.leased ^= {group.name}
-        return True
+        if leased is not (group.name in self.leased):
+            self.leased ^= {group.name}
+            changed = True
+        if is_observed(group) is not (group.name in self.observed):
+            self.observed ^= {group.name}
+            changed = True
+        return changed
 
     def _decide_dimension(
         self, group: ResourceGroup, dimension: Dimension, own: int | None, facts: _Facts

@@ -11,12 +11,26 @@ from coordinator.core.certificate import Certificate
 from coordinator.core.decisions import Decision
 from coordinator.core.laws import Claim
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.core.model import DIMENSIONS_OF, Dimension, Rates
-from coordinator.core.sentences import sentence_of, suspects_sentence, units_sentence
+from coordinator.core.model import (
+    DIMENSIONS_OF,
+    Dimension,
+    MonitoringClass,
+    Rates,
+    ResourceGroup,
+    Unit,
+)
+from coordinator.core.observing import is_observed
+from coordinator.core.sentences import (
+    observed_sentence,
+    sentence_of,
+    suspects_sentence,
+    units_sentence,
+)
 from coordinator.core.state import CoordinatorState
 from coordinator.core.views import (
     BrokerUsageView,
     DisagreementView,
+    ExcessView,
     Explanation,
     GroupView,
     HealthView,
@@ -91,7 +105,19 @@ def group_view(state: CoordinatorState, name: str, now_ns: int) -> GroupView:
         overshoot_policy=group.overshoot_policy,
         configuration_version=group.configuration_version,
         brokers=tuple(_broker_row(state, name, broker, now_ns) for broker in sorted(state.members)),
+        enforcement=group.enforcement,
+        would_hold=_would_hold(state, group),
     )
+
+
+def _would_hold(state: CoordinatorState, group: ResourceGroup) -> dict[MonitoringClass, ExcessView]:
+    if not is_observed(group):
+        return {}
+    found = {of: state.observer.excess((group.name, of)) for of in MonitoringClass}
+    return {
+        of: ExcessView(it.amounts[Unit.MESSAGES], it.amounts[Unit.BYTES], it.time_ns)
+        for of, it in found.items()
+    }
 
 
 def certificates(state: CoordinatorState, name: str, now_ns: int) -> tuple[Certificate, ...]:
@@ -139,7 +165,11 @@ def explain(
     if answer is None and limit is not None:
         answer = split(group, dimension, state.members, state.usage, state.settings)
     local, binding = _limit_of(decision, answer, subject, own)
+    excess = state.observer.excess((name, dimension.monitoring_class))
     sentences = (
+        observed_sentence(group, dimension, excess)
+        if is_observed(group) and limit is not None
+        else "",
         sentence_of(name, dimension, answer, subject, local, binding, state.troubles.all()),
         _units_sentence(state, name, dimension, answer),
         suspects_sentence(state.suspects.accused((name, dimension))),

@@ -175,10 +175,17 @@ def difference(before: ResourceGroup | None, after: ResourceGroup) -> str:
         for dimension in Dimension
         if before.limits.of(dimension) != after.limits.of(dimension)
     ]
-    for name in ("law", "weights", "overshoot_policy", "partition_policy"):
+    for name in (
+        "law",
+        "weights",
+        "overshoot_policy",
+        "partition_policy",
+        "enforcement",
+        "observes",
+    ):
         old, new = getattr(before, name), getattr(after, name)
         if old != new:
-            changes.append(f"{name.replace('_', ' ')} {old} → {new}")
+            changes.append(f"{name.replace('_', ' ')} {old or 'none'} → {new or 'none'}")
     return ", ".join(changes) or "written again, unchanged"
 
 

@@ -116,6 +116,8 @@ class ResourceGroup:
     weights: str = "equal"
     overshoot_policy: str = "balanced"
     partition_policy: str = "hold"
+    enforcement: str = "enforce"
+    observes: str = ""
     configuration_version: int = 0
 
 

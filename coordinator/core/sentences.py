@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from coordinator.core.allocation import Binding, Split
 from coordinator.core.lifecycle import Trouble
-from coordinator.core.model import Dimension, MonitoringClass, Unit
+from coordinator.core.model import Dimension, MonitoringClass, ResourceGroup, Unit
+from coordinator.core.observing import Excess
 from coordinator.core.suspects import Suspicion
 
 
@@ -52,6 +53,21 @@ def sentence_of(
             reasons = "; ".join(trouble.value for trouble in troubles)
             sentence = f"{subject} holds {local:,}/s: {reasons or 'it is not registered'}."
     return sentence
+
+
+def observed_sentence(group: ResourceGroup, dimension: Dimension, excess: Excess) -> str:
+    """That nothing is held back of an observed group, and what would have been.
+
+    Args:
+        group: the group.
+        dimension: one that it limits.
+        excess: what was counted here of the dimension's class.
+    """
+    whose = f", on the traffic of {group.observes}" if group.observes else ""
+    return (
+        f"{group.name} is tried out{whose}: nothing is held back, "
+        f"{excess.amounts[dimension.unit]:,} {dimension.unit.value} would have waited here so far."
+    )
 
 
 def _gate_sentence(answer: Split, subject: str, local: int) -> str:

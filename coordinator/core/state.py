@@ -61,7 +61,16 @@ from coordinator.core.lease import Lease
 from coordinator.core.ledgers import Ledgers
 from coordinator.core.lifecycle import Lifecycle, Trigger, Trouble, next_state
 from coordinator.core.meters import Meters
-from coordinator.core.model import Dimension, Key, Member, Rates, ResourceGroup, UsageReport
+from coordinator.core.model import (
+    Dimension,
+    Key,
+    Member,
+    Rates,
+    ResourceGroup,
+    Traffic,
+    UsageReport,
+)
+from coordinator.core.observing import Observer, is_observed
 from coordinator.core.policies import STRICT
 from coordinator.core.raising import Answers, Raises, concerns
 from coordinator.core.reporting import Reporter
@@ -83,6 +92,7 @@ class CoordinatorState:
         self.certifier = Certifier(settings)
         self.suspects = Suspects(settings)
         self.meters = Meters(settings)
+        self.observer = Observer(settings)
         #: Everybody alive, this broker included once it has joined; the last known ones when cut off.
         self.members: dict[str, Member] = {}
         #: Every definition; None until the store was read for the first time.
@@ -147,6 +157,8 @@ class CoordinatorState:
             booked=self.ledgers.told(group.name),
             now_ns=now_ns,
         )
+        if is_observed(group):
+            return self.certifier.nothing(group, dimension, "it is observed: nothing is held back")
         booked = self.certifier.by_the_books(group, dimension, facts)
         if booked is not None:
             return booked
@@ -187,9 +199,10 @@ class CoordinatorState:
             case UsageReportReceived():
                 self._handle_usage_report_received(event.report, now_ns)
             case ParticipantsChanged():
-                key = (event.group, event.monitoring_class)
-                self.meters.set_participants(key, event.participants)
-                self._reporter.require(key)
+                for traffic in self.observer.mirror((_of_participants(event),)):
+                    key = (traffic.group, traffic.monitoring_class)
+                    self.meters.set_participants(key, traffic.participants)
+                    self._reporter.require(key)
             case MembersChanged():
                 self._handle_members_changed(event, now_ns)
             case GroupsChanged():
@@ -217,8 +230,9 @@ class CoordinatorState:
         elapsed_ns = now_ns - self._counted_ns
         self._counted_ns = now_ns
         self.certifier.counted(elapsed_ns, now_ns)
-        for traffic in event.traffic:
+        for traffic in self.observer.mirror(event.traffic):
             limits = self.limits().get(traffic.group, Rates())
+            self.observer.count(traffic, limits, elapsed_ns)
             if self.meters.count(traffic, elapsed_ns, limits):
                 self._reporter.require((traffic.group, traffic.monitoring_class))
 
@@ -273,6 +287,7 @@ class CoordinatorState:
         self.agreement.set_groups(before, self.groups)
         self.certifier.set_groups(before, self.groups)
         self._reporter.set_groups(self.groups)
+        self.observer.set_groups(event.groups)
         # A strict broker gives what it holds to those that need it, whether or not it takes part.
         self.usage.follow(
             [name for name, group in self.groups.items() if group.overshoot_policy == STRICT]
@@ -419,7 +434,11 @@ class CoordinatorState:
                     if key[0] == name:
                         self._reporter.require(key)
         return [
-            SetLocalLimits(name, self.decider.in_force[name], leased=name in self.decider.leased)
+            SetLocalLimits(name, Rates())
+            if is_observed(self.groups[name])
+            else SetLocalLimits(
+                name, self.decider.in_force[name], leased=name in self.decider.leased
+            )
             for name in changed
         ]
 
@@ -478,6 +497,10 @@ class CoordinatorState:
             if peer != own
             and concerns(key, peer, own, self.usage, groups, self.members, self.settings)
         }
+
+
+def _of_participants(event: ParticipantsChanged) -> Traffic:
+    return Traffic(event.group, event.monitoring_class, participants=event.participants)
 
 
 def _needs_lease(group: ResourceGroup) -> bool:

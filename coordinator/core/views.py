@@ -6,11 +6,13 @@ the clocks of other hosts do not matter.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from coordinator.core.agreement import Matter
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.model import Dimension, Rates, Unit
+from coordinator.core.model import Dimension, MonitoringClass, Rates, Unit
+from coordinator.core.observing import ENFORCE
 from coordinator.core.suspects import Suspicion
 
 
@@ -38,8 +40,20 @@ class BrokerUsageView:
 
 
 @dataclass(frozen=True, slots=True)
+class ExcessView:
+    """What would have been held back: messages, bytes, and how long anything would have been."""
+
+    messages: int
+    bytes: int
+    time_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class GroupView:
-    """One group: its limits for the cluster and a row per broker that takes part."""
+    """One group: its limits for the cluster and a row per broker that takes part.
+
+    ``would_hold`` is what the own gate would have held back of an observed group since the start.
+    """
 
     group: str
     limits: Rates
@@ -47,6 +61,8 @@ class GroupView:
     overshoot_policy: str
     configuration_version: int
     brokers: tuple[BrokerUsageView, ...]
+    enforcement: str = ENFORCE
+    would_hold: Mapping[MonitoringClass, ExcessView] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

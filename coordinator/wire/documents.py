@@ -31,6 +31,7 @@ from coordinator.core.model import (
     Rates,
     ResourceGroup,
 )
+from coordinator.core.observing import ENFORCE, ENFORCEMENTS
 from coordinator.core.policies import PARTITION_POLICIES, POLICIES
 from coordinator.core.topics import TopicName
 
@@ -77,9 +78,16 @@ def encode_group(group: ResourceGroup) -> bytes:
             "overshootPolicy": group.overshoot_policy,
             "partitionPolicy": group.partition_policy,
         }
+        | _observing_fields(group)
     )
     decode_group(validate_name(group.name), data, group.configuration_version)
     return data
+
+
+def _observing_fields(group: ResourceGroup) -> dict[str, str]:
+    """Only of a group that holds nothing back: the document of any other is what it always was."""
+    fields = {} if group.enforcement == ENFORCE else {"enforcement": group.enforcement}
+    return fields | ({"observes": group.observes} if group.observes else {})
 
 
 def decode_group(name: str, data: bytes, configuration_version: int) -> ResourceGroup:
@@ -101,6 +109,8 @@ def decode_group(name: str, data: bytes, configuration_version: int) -> Resource
         partition_policy=_choice(
             fields, "partitionPolicy", defaults.partition_policy, PARTITION_POLICIES
         ),
+        enforcement=_choice(fields, "enforcement", defaults.enforcement, ENFORCEMENTS),
+        observes=_name(_text(fields, "observes")) if "observes" in fields else "",
         configuration_version=configuration_version,
     )
 

@@ -86,7 +86,8 @@ async def test_choices_are_what_a_change_accepts(client: httpx.AsyncClient, orde
     """Every one of them."""
     choices = (await client.get("/quota/v1/choices")).json()
 
-    assert sorted(choices) == ["law", "overshootPolicy", "partitionPolicy", "weights"]
+    names = ["enforcement", "law", "overshootPolicy", "partitionPolicy", "weights"]
+    assert sorted(choices) == names
     for field, names in choices.items():
         for name in names:
             answer = await client.post("/quota/v1/preview/orders", json={field: name})

@@ -38,6 +38,8 @@ async def test_definition_in_full(client: httpx.AsyncClient, orders: str) -> Non
         "weights": "equal",
         "overshootPolicy": "balanced",
         "partitionPolicy": "hold",
+        "enforcement": "enforce",
+        "observes": "",
         "configurationVersion": 1,
         "attachments": {
             "tenants": ["public"],

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from coordinator.core import alarm_conditions
-from coordinator.core.alarm_conditions import LOST_FOR_NS, Conditions
+from coordinator.core.alarm_conditions import CERTIFICATE_PASSES, LOST_FOR_NS, Conditions
 from coordinator.core.alarms import AlarmKind, AlarmSettings, Sighting
 from coordinator.core.board import Board
 from coordinator.core.events import (
@@ -15,6 +15,7 @@ from coordinator.core.events import (
     ConnectionState,
     DrainRequested,
     Event,
+    GroupsChanged,
     MembersChanged,
 )
 from coordinator.core.model import Member
@@ -42,13 +43,15 @@ class Watched(Cluster):
         return self.states["b1"]
 
     def seen(self) -> dict[AlarmKind, Sighting]:
-        """What is the case now."""
-        row = self.board.sample(self.own, GROUP, self.now_ns)
-        assert row is not None
-        found = [
-            *self.conditions.of_group(self.own, row, self.now_ns),
-            *self.conditions.of_sidecar(self.own, self.now_ns),
-        ]
+        """What is the case now, after as many passes as every group's turn may take."""
+        found: list[Sighting] = []
+        for _ in range(CERTIFICATE_PASSES):
+            row = self.board.sample(self.own, GROUP, self.now_ns)
+            assert row is not None
+            found = [
+                *self.conditions.of_group(self.own, row, self.now_ns),
+                *self.conditions.of_sidecar(self.own, self.now_ns),
+            ]
         return {sighting.kind: sighting for sighting in found}
 
 
@@ -94,6 +97,20 @@ def test_a_certificate_above_the_bound_says_what_the_limits_may_add_up_to() -> N
 
     assert "may add up to 3,000/s of 3,000/s" in found.text
     assert AlarmKind.CERTIFICATE_HIGH not in started(Watched(), b1=5_000, b2=5_000).seen()
+
+
+def test_a_certificate_of_a_group_that_is_gone_is_forgotten() -> None:
+    """The next group of that name starts anew."""
+    cluster = started(Watched(AlarmSettings(certificate_permille=500)), b1=5_000)
+    assert AlarmKind.CERTIFICATE_HIGH in cluster.seen()
+    row = cluster.board.sample(cluster.own, GROUP, cluster.now_ns)
+    assert row is not None
+    cluster.send("b1", GroupsChanged(()))
+
+    for _ in range(CERTIFICATE_PASSES):
+        kinds = {each.kind for each in cluster.conditions.of_group(cluster.own, row, 0)}
+        assert AlarmKind.CERTIFICATE_HIGH not in kinds
+        list(cluster.conditions.of_sidecar(cluster.own, 0))
 
 
 def test_a_peer_that_vanishes_is_lost_until_it_is_back() -> None:

@@ -1,0 +1,124 @@
+"""Limits that are tried out: what they would hold back is counted, and nothing is held back.
+
+A group with ``enforcement`` *observe* has its limits split and reported as any other; only the gate is
+not told of them. What passes is held against the local limit here, count by count: what exceeds the
+tokens that have come since the last count, and ``burst`` saved up, would have had to wait. It takes no
+token, so demand that stays above a limit is counted as its excess, second for second, and not as a
+growing debt.
+
+A group may *observe* another one: all that passes for that one counts for it as well. So a new limit, or
+another law, weights or policy, is tried on the traffic of a group that is enforced: whatever the one that
+is in force lets through. Of what that one holds back itself nobody can know more than that it waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+from coordinator.core.model import (
+    DIMENSIONS_OF,
+    NANOS_PER_SECOND,
+    Key,
+    Rates,
+    ResourceGroup,
+    Traffic,
+    Unit,
+)
+from coordinator.core.settings import CoreSettings
+
+ENFORCE, OBSERVE = "enforce", "observe"
+ENFORCEMENTS = (ENFORCE, OBSERVE)
+"""Whether a group's limits hold anything back, by the name that its ``enforcement`` setting uses."""
+
+
+def is_observed(group: ResourceGroup) -> bool:
+    """Whether a group's limits hold nothing back."""
+    return group.enforcement == OBSERVE
+
+
+@dataclass(slots=True)
+class Excess:
+    """What would have been held back since the start.
+
+    Args:
+        amounts: messages and bytes.
+        time_ns: how long anything would have been.
+    """
+
+    amounts: dict[Unit, int] = field(default_factory=lambda: dict.fromkeys(Unit, 0))
+    time_ns: int = 0
+
+
+class Observer:
+    """Holds what passes against limits that hold nothing back."""
+
+    def __init__(self, settings: CoreSettings) -> None:
+        self._burst_ns = settings.burst_ns
+        #: The groups whose limits hold nothing back, and who observes whom.
+        self._observed: frozenset[str] = frozenset()
+        self._observers: dict[str, list[str]] = {}
+        self._observing: frozenset[str] = frozenset()
+        self._excess: dict[Key, Excess] = {}
+        #: Tokens that are saved up, in billionths.
+        self._saved: dict[tuple[Key, Unit], int] = {}
+
+    def set_groups(self, groups: Collection[ResourceGroup]) -> None:
+        """The definitions changed."""
+        self._observed = frozenset(group.name for group in groups if is_observed(group))
+        self._observing = frozenset(group.name for group in groups if group.observes)
+        self._observers = {}
+        for group in groups:
+            if group.observes:
+                self._observers.setdefault(group.observes, []).append(group.name)
+        self._excess = {of: it for of, it in self._excess.items() if of[0] in self._observed}
+        self._saved = {of: it for of, it in self._saved.items() if of[0][0] in self._observed}
+
+    def excess(self, key: Key) -> Excess:
+        """What would have been held back of a group and class."""
+        return self._excess.get(key, Excess())
+
+    def mirror(self, traffic: Sequence[Traffic]) -> Sequence[Traffic]:
+        """What was counted, for those who observe its groups as well.
+
+        A group that observes another one counts that one's traffic only: together with traffic of its
+        own nobody could tell what would have come of either.
+        """
+        if not self._observing:
+            return traffic
+        kept = [each for each in traffic if each.group not in self._observing]
+        return [
+            *kept,
+            *(
+                replace(each, group=name)
+                for each in kept
+                for name in self._observers.get(each.group, ())
+            ),
+        ]
+
+    def count(self, traffic: Traffic, limits: Rates, elapsed_ns: int) -> None:
+        """Hold what passed in a time against the local limits of its group, if it is observed."""
+        if traffic.group not in self._observed:
+            return
+        key = (traffic.group, traffic.monitoring_class)
+        excess = self._excess.setdefault(key, Excess())
+        exceeded = False
+        for dimension in DIMENSIONS_OF[traffic.monitoring_class]:
+            rate, unit = limits.of(dimension), dimension.unit
+            if rate is None:
+                self._saved.pop((key, unit), None)
+                continue
+            passed = traffic.messages if unit is Unit.MESSAGES else traffic.bytes
+            beyond = self._exceed((key, unit), passed, rate, elapsed_ns)
+            excess.amounts[unit] += beyond
+            exceeded = exceeded or beyond > 0
+        if exceeded:
+            excess.time_ns += elapsed_ns
+
+    def _exceed(self, of: tuple[Key, Unit], passed: int, rate: int, elapsed_ns: int) -> int:
+        tokens = self._saved.get(of, 0) + rate * elapsed_ns
+        beyond = max(0, passed - tokens // NANOS_PER_SECOND)
+        rest = tokens - (passed - beyond) * NANOS_PER_SECOND
+        # As at the gate, never less than one message, or a limit below one per burst would pass none.
+        self._saved[of] = min(rest, max(rate * self._burst_ns, NANOS_PER_SECOND))
+        return beyond
