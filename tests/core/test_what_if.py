@@ -27,9 +27,19 @@ def test_a_broker_that_is_cut_is_told_what_would_help() -> None:
 
     assert would_change(cluster.states["b1"], GROUP, MESSAGES, "b2") == (
         "a higher publishRateInMsgs (+300/s gives this broker +100/s)",
-        "less demand elsewhere (without b3 it would be 1,498/s)",
+        "less demand elsewhere (without b3 it would be 1,497/s)",
         "weights topics (would give 1,250/s)",
     )
+
+
+def test_less_demand_elsewhere_comes_true() -> None:
+    """With the largest other one gone, what was named is in force."""
+    cluster = three()
+    told = would_change(cluster.states["b1"], GROUP, MESSAGES, "b2")
+    cluster.want("b3", 0)
+    cluster.run(5)
+
+    assert told[1] == f"less demand elsewhere (without b3 it would be {cluster.limit_of('b2'):,}/s)"
 
 
 @pytest.mark.parametrize(("broker", "expected"), [("b1", 1100), ("b2", 1100), ("b3", 1100)])
