@@ -27,7 +27,14 @@ from coordinator.core.operations import (
     superseded,
 )
 from coordinator.core.state import CoordinatorState
-from coordinator.ports import Clock, NotFound, OperationStore, PortError, RecordedOperation
+from coordinator.ports import (
+    Clock,
+    NotFound,
+    OperationStore,
+    PortError,
+    RecordedOperation,
+    Recorder,
+)
 
 MAX_FOLLOWED = 1_000
 _LOOK_S = 0.2
@@ -44,12 +51,20 @@ class Following:
         state: the core.
         clock: monotonic time.
         store: where operations are recorded.
+        recorder: keeps each of their stages, for later analysis.
     """
 
-    def __init__(self, state: CoordinatorState, clock: Clock, store: OperationStore) -> None:
+    def __init__(
+        self,
+        state: CoordinatorState,
+        clock: Clock,
+        store: OperationStore,
+        recorder: Recorder | None = None,
+    ) -> None:
         self._state = state
         self._clock = clock
         self._store = store
+        self._recorder = recorder
         #: By id; the time of acceptance beside each, in milliseconds since 1970.
         self._followed: dict[int, tuple[Followed, int]] = {}
 
@@ -72,10 +87,7 @@ class Following:
             _log.warning("operation_not_recorded", group=operation.group, reason=str(error))
             return None
         self._supersede(recorded.operation)
-        self._followed[recorded.operation.id] = (
-            Followed(recorded.operation, begun_ns),
-            recorded.at_ms,
-        )
+        self._keep(Followed(recorded.operation, begun_ns), recorded.at_ms)
         return recorded.operation
 
     async def operations(self, limit: int) -> list[RecordedOperation]:
@@ -104,12 +116,12 @@ class Following:
     async def look(self) -> None:
         """Bring all that is followed up to date, and write down what has ended."""
         now_ns = self._clock.now_ns()
-        for number, (followed, at_ms) in list(self._followed.items()):
-            self._followed[number] = (advance(followed, self._state, now_ns), at_ms)
+        for followed, at_ms in list(self._followed.values()):
+            self._keep(advance(followed, self._state, now_ns), at_ms)
         for number in list(self._followed)[:-MAX_FOLLOWED]:
             followed, at_ms = self._followed[number]
             given_up = replace(followed.operation, stage=Stage.UNSETTLED)
-            self._followed[number] = (replace(followed, operation=given_up), at_ms)
+            self._keep(replace(followed, operation=given_up), at_ms)
         for number, (followed, at_ms) in list(self._followed.items()):
             if followed.operation.stage.is_final:
                 await self._end(number, RecordedOperation(followed.operation, at_ms))
@@ -128,15 +140,24 @@ class Following:
                 continue
             waited_ms = max(0, time.time_ns() // _NANOS_PER_MILLI - recorded.at_ms)
             begun_ns = self._clock.now_ns() - waited_ms * _NANOS_PER_MILLI
-            self._followed[operation.id] = (Followed(operation, begun_ns), recorded.at_ms)
+            self._keep(Followed(operation, begun_ns), recorded.at_ms)
             _log.info("operation_adopted", id=operation.id, taker=operation.taker)
 
     def _supersede(self, later: Operation) -> None:
         now_ns = self._clock.now_ns()
-        for number, (followed, at_ms) in self._followed.items():
+        for followed, at_ms in list(self._followed.values()):
             earlier = followed.operation
             if earlier.group == later.group and not earlier.stage.is_final:
-                self._followed[number] = (superseded(followed, self._state, now_ns), at_ms)
+                self._keep(superseded(followed, self._state, now_ns), at_ms)
+
+    def _keep(self, followed: Followed, at_ms: int) -> None:
+        """Go on from here; a stage that is new is recorded."""
+        operation = followed.operation
+        before = self._followed.get(operation.id)
+        self._followed[operation.id] = (followed, at_ms)
+        new = before is None or before[0].operation.stage is not operation.stage
+        if new and self._recorder is not None:
+            self._recorder.operation_changed(operation, at_ms, self._clock.now_ns())
 
     async def _end(self, number: int, recorded: RecordedOperation) -> None:
         try:

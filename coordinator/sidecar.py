@@ -129,7 +129,7 @@ async def _run(config: Config, reload: Callable[[], Config]) -> int:
         runner.spawn(courier.run())
         runner.spawn(_open_gate(gate, runner.informed, courier.informed))
         _look_at_backlogs(runner, backlogs)
-        following = Following(state, clock, ZooKeeperOperations(session))
+        following = Following(state, clock, ZooKeeperOperations(session), recorder)
         runner.spawn(following.run())
         alarming = None
         if config.alarm_webhook_url:

@@ -63,6 +63,7 @@ class Collected:
     control: list[Value] = field(default_factory=list)
     recorded: list[Value] = field(default_factory=list)
     gaps: list[Value] = field(default_factory=list)
+    operations: list[Value] = field(default_factory=list)
 
 
 def rows(frame: DataFrame, limit: int) -> list[Value]:

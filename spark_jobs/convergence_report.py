@@ -54,6 +54,7 @@ class Frames:
     control_bytes: DataFrame
     recorded: DataFrame
     gaps: DataFrame
+    operations: DataFrame
     broker_seconds: DataFrame
 
 
@@ -79,7 +80,8 @@ def frames(tables: Mapping[str, DataFrame]) -> Frames:
     brokers = timeline.broker_seconds(tables["admitted"], limits).persist()
     runs = eventing.runs(tables["lifecycle"], tables["membership"], tables["reports"]).persist()
     gaps = eventing.gaps(tables["lifecycle"], runs).persist()
-    groups = timeline.group_seconds(brokers, eventing.gap_seconds(gaps, brokers)).persist()
+    seconds = timeline.group_seconds(brokers, eventing.gap_seconds(gaps, brokers))
+    groups = timeline.certified_seconds(seconds, tables["certificates"]).persist()
     events = eventing.events(brokers, limits, runs).persist()
     return Frames(
         events=event_figures(groups, brokers, events).persist(),
@@ -89,6 +91,7 @@ def frames(tables: Mapping[str, DataFrame]) -> Frames:
         control_bytes=quality.control_bytes(tables["reports"]),
         recorded=quality.recorded(tables["lifecycle"], gaps),
         gaps=gaps,
+        operations=quality.operations(tables["operations"]),
         broker_seconds=brokers,
     )
 
@@ -110,6 +113,7 @@ def collect(made: Frames) -> Collected:
         control=collecting.rows(made.control_bytes.orderBy("broker"), pairs),
         recorded=collecting.rows(made.recorded.orderBy("broker"), pairs),
         gaps=collecting.rows(made.gaps.orderBy("from_second", "broker"), pairs),
+        operations=collecting.rows(made.operations.orderBy("accepted", "operation"), pairs),
     )
 
 
@@ -140,6 +144,14 @@ def warnings_of(intake: Intake, collected: Collected) -> list[str]:
     return found
 
 
+def broken_certificates(collected: Collected) -> list[str]:
+    """Promises that were not kept; they are missed whatever else was asked for."""
+    broken = sum(event["certificates_broken"] or 0 for event in collected.events)
+    return [f"{broken:,} seconds in which more was in force than a sidecar certified"] * bool(
+        broken
+    )
+
+
 def make(
     spark: SparkSession,
     directory: Path,
@@ -165,7 +177,7 @@ def make(
     finally:
         spark.catalog.clearCache()
     warnings = warnings_of(intake, collected)
-    lacking = missed(conditions, collected.events)
+    lacking = [*broken_certificates(collected), *missed(conditions, collected.events)]
     figures = _figures(intake, collected, warnings, conditions, lacking)
     (out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     html = page(intake, collected, warnings=warnings, conditions=conditions, missed=lacking)
@@ -226,7 +238,8 @@ def _reason(error: Exception) -> str:
 
 def _write_parquet(made: Frames, directory: Path) -> None:
     # A handful of rows is one file; seconds stay as many as they are.
-    for name in ("events", "clock_skew", "report_ages", "control_bytes", "recorded", "gaps"):
+    few = ("events", "clock_skew", "report_ages", "control_bytes", "recorded", "gaps", "operations")
+    for name in few:
         frame: DataFrame = getattr(made, name)
         frame.coalesce(1).write.mode("overwrite").parquet(str(directory / name))
     made.group_seconds.write.mode("overwrite").parquet(str(directory / "group_seconds"))
@@ -246,6 +259,7 @@ def _figures(
         "events": collected.events,
         "events_left_out": collected.events_left_out,
         "worst_seconds": collected.worst,
+        "operations": collected.operations,
         "quality": {
             "recorded": collected.recorded,
             "gaps": collected.gaps,

@@ -36,6 +36,8 @@ DEFINITIONS: Mapping[str, str] = {
     "starvation_s": "The longest time in which a broker that wanted something got less than half its"
     " share.",
     "reclaim_s": "After a crash: seconds until the survivors' local limits add up to 0.99 C.",
+    "certificates_broken": "Seconds in which the local limits in force added up to more than a sidecar"
+    " had certified; none when nothing was certified.",
     "seconds_known": "Seconds of the period that were wholly recorded of all brokers.",
     "seconds_unknown": "Seconds that were not.",
 }
@@ -129,6 +131,7 @@ def _held(judged: DataFrame) -> DataFrame:
         .agg(
             F.sum(known.cast("int")).alias("seconds_known"),
             F.sum((~known).cast("int")).alias("seconds_unknown"),
+            F.sum(F.when(known, F.col("broken").cast("int"))).alias("certificates_broken"),
             F.max("limit").alias("limit"),
             F.max("brokers").alias("brokers"),
             F.greatest(F.max(over), F.lit(0.0)).alias("peak_1s"),

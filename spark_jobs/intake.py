@@ -26,6 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_jobs.tables import (
     CLUSTER_KEY,
     FILE_KEY,
+    RARE,
     REQUIRED,
     SCHEMA_VERSION,
     SCHEMAS,
@@ -72,8 +73,8 @@ class Intake:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Tables without a single file."""
-        return tuple(table for table in SCHEMAS if not self.paths.get(table))
+        """Tables without a single file that every recording has."""
+        return tuple(table for table in SCHEMAS if table not in RARE and not self.paths.get(table))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -15,13 +15,15 @@ from spark_jobs.targets import Condition
 
 _FIGURES = (
     "settle_s", "jain", "min_share", "error", "peak_1s", "peak_10s", "time_over_101", "utilisation",
-    "regret", "oscillation", "starvation_s", "reclaim_s", "seconds_unknown",
+    "regret", "oscillation", "starvation_s", "reclaim_s", "certificates_broken",
+    "seconds_unknown",
 )  # fmt: skip
 _HEADS = {
     "settle_s": "settle", "jain": "Jain", "min_share": "least share", "error": "error",
     "peak_1s": "peak 1 s", "peak_10s": "peak 10 s", "time_over_101": "time > 1.01 C",
     "utilisation": "utilisation", "regret": "regret", "oscillation": "oscillation",
-    "starvation_s": "starved", "reclaim_s": "reclaim", "seconds_unknown": "unknown",
+    "starvation_s": "starved", "reclaim_s": "reclaim",
+    "certificates_broken": "broken certificates", "seconds_unknown": "unknown",
 }  # fmt: skip
 _MARKS_MAX = 40
 
@@ -72,6 +74,7 @@ def page(
         _events(collected, conditions),
         *(_group(curves, collected.events, conditions) for curves in collected.curves),
         _left_out("groups without a picture", collected.groups_left_out),
+        _operations(collected),
         _worst(collected),
         _quality(intake, collected),
         _definitions(),
@@ -237,6 +240,26 @@ def _heat_legend() -> str:
         for style, text in keys
     )
     return f'<ul class="legend">{items}</ul>'
+
+
+def _operations(collected: Collected) -> str:
+    rows = [
+        {
+            **row,
+            "accepted": moment(row["accepted"]),
+            "settled_after": figure("settle_s", row["settle_s"]),
+            "moved": "; ".join(_moved(row["moved"])),
+        }
+        for row in collected.operations
+    ]
+    columns = ("accepted", "resource_group", "text", "actor", "stage", "settled_after", "moved")
+    return "<h2>Changes that people made</h2>" + _table(rows, columns)
+
+
+def _moved(moved: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    for dimension, by_broker in sorted(moved.items()):
+        parts = (f"{broker} {gained:+,}" for broker, gained in sorted(by_broker.items()))
+        yield f"{unit_of(dimension)}: {', '.join(parts)}"
 
 
 def _worst(collected: Collected) -> str:

@@ -97,6 +97,35 @@ def control_bytes(reports: DataFrame) -> DataFrame:
     )
 
 
+def operations(recorded_stages: DataFrame) -> DataFrame:
+    """One row per change of a group, as it stood last: stage, settle_s, residual, who gained or lost."""
+    last = recorded_stages.groupBy("operation", "accepted").agg(
+        F.max_by(
+            F.struct(
+                "resource_group",
+                "text",
+                "actor",
+                "stage",
+                "settle_us",
+                "residual_permille",
+                "moved",
+            ),
+            "ts",
+        ).alias("last")
+    )
+    return last.select(
+        "operation",
+        F.unix_seconds("accepted").alias("accepted"),
+        *(
+            F.col(f"last.{name}").alias(name)
+            for name in ("resource_group", "text", "actor", "stage")
+        ),
+        (F.col("last.settle_us") / 1e6).alias("settle_s"),
+        (F.col("last.residual_permille") / 1000).alias("residual"),
+        F.col("last.moved").alias("moved"),
+    )
+
+
 def recorded(lifecycle: DataFrame, of_gaps: DataFrame) -> DataFrame:
     """One row per broker: runs, seconds recorded, gaps, seconds missing in them, rows dropped."""
     seconds = (

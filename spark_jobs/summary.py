@@ -15,6 +15,15 @@ _UNITS = {
     "dispatchRateInBytes": "B/s dispatched",
 }
 _SCREEN_EVENTS = 16
+_FORMS: Mapping[str, str] = {
+    **dict.fromkeys(("settle_s", "reclaim_s", "starvation_s"), "{:g} s"),
+    **dict.fromkeys(("seconds_known", "seconds_unknown"), "{} s"),
+    **dict.fromkeys(("jain", "min_share"), "{:.4f}"),
+    "certificates_broken": "{}",
+    "limit_changes_per_minute": "{:.1f}",
+    "volume_over": "{:.3f} s",
+}
+"""How figures are written; the others are parts and written as percentages."""
 
 
 def unit_of(dimension: str) -> str:
@@ -87,15 +96,8 @@ def figure(name: str, value: Any) -> str:
     """A figure of an event as people read it."""
     if value is None:
         return "never" if name == "settle_s" else "-"
-    if name in ("settle_s", "reclaim_s", "starvation_s", "seconds_known", "seconds_unknown"):
-        return f"{value} s"
-    if name in ("jain", "min_share"):
-        return f"{value:.4f}"
-    if name == "limit_changes_per_minute":
-        return f"{value:.1f}"
-    if name == "volume_over":
-        return f"{value:.3f} s"
-    return _percent(value)
+    form = _FORMS.get(name)
+    return _percent(value) if form is None else form.format(value)
 
 
 def _cells(event: Mapping[str, Any]) -> list[str]:

@@ -46,11 +46,21 @@ SCHEMAS: Mapping[str, str] = {
     "lifecycle": f"""{_COMMON},
         cause string, second timestamp, observed_us bigint, state string, troubles array<string>,
         rows_dropped bigint""",
+    "operations": f"""{_COMMON},
+        operation bigint, resource_group string, configuration_version bigint, subject string,
+        text string, actor string, accepted timestamp, stage string, settle_us bigint,
+        residual_permille bigint, moved map<string, map<string, bigint>>""",
+    "certificates": f"""{_COMMON},
+        second timestamp, resource_group string, dimension string, cluster_limit bigint,
+        most bigint, newcomer bigint, holders bigint""",
 }
 """Every table's columns, as Spark's DDL."""
 
 REQUIRED = ("admitted", "configuration")
 """Without these there is no figure at all; without another one some figures are missing."""
+
+RARE = ("operations", "certificates")
+"""Nothing need have happened that would be written there."""
 
 DIMENSION_COLUMNS: Mapping[str, str] = {
     "publishRateInMsgs": "publish_messages",

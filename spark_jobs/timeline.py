@@ -174,6 +174,37 @@ def group_seconds(brokers: DataFrame, gap_seconds: DataFrame) -> DataFrame:
     )
 
 
+def certified_seconds(groups: DataFrame, certificates: DataFrame) -> DataFrame:
+    """Group seconds with what was certified, and whether that was broken.
+
+    Adds certified (the lowest of the certificates that were made at the end of the second; null when
+    there is none) and broken. Sidecars do not look at the same moment: a certificate is broken when the
+    local limits add up to more than it says in its own second, the one before and the one after.
+
+    Args:
+        groups: group seconds.
+        certificates: the recorded table.
+    """
+    key = [*_GROUP, "second"]
+    lowest = (
+        certificates.where(F.col("most").isNotNull())
+        .groupBy(*_GROUP, F.unix_seconds("second").alias("second"))
+        .agg(
+            F.min("most").alias("most"),
+            F.max("newcomer").alias("newcomer"),
+            F.min("holders").alias("holders"),
+        )
+    )
+    around = Window.partitionBy(*_GROUP).orderBy("second").rangeBetween(-1, 1)
+    newcomers = F.greatest(F.col("brokers") - F.col("holders"), F.lit(0))
+    return (
+        groups.join(lowest, key, "left")
+        .withColumn("certified", F.col("most") + F.col("newcomer") * newcomers)
+        .withColumn("broken", F.min("local_limits").over(around) > F.col("certified"))
+        .drop("most", "newcomer", "holders")
+    )
+
+
 def _room() -> Column:
     """The least of the limits that were in force in a second."""
     before = F.when(F.col("second") == F.col("known_second"), F.col("limit_before"))

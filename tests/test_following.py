@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
 from coordinator.adapters.memory import ManualClock
 from coordinator.adapters.memory_operations import MemoryOperations
+from coordinator.adapters.recorder_tables import Table
 from coordinator.core.operations import Operation, Stage
 from coordinator.following import Following
 from tests.core.cluster import GROUP, Cluster
+from tests.recorder.world import Recording
 
 
 class Sidecars:
@@ -75,6 +78,26 @@ async def test_an_operation_outlives_the_sidecar_that_took_it(sidecars: Sidecars
     (moved,) = ended.operation.moved.values()
     assert moved["b1"] > 1_500
     assert moved["b2"] < -900
+
+
+async def test_every_stage_is_recorded_once(sidecars: Sidecars, tmp_path: Path) -> None:
+    """By the sidecar that follows the operation, for as long as it does."""
+    with Recording(tmp_path, broker="b1") as recording:
+        sidecars.following["b1"] = Following(
+            sidecars.cluster.states["b1"], sidecars.clock, sidecars.store, recording.recorder
+        )
+        first = await sidecars.change("b1", 6_000)
+        second = await sidecars.change("b1", 4_000)
+        await sidecars.run(10)
+
+    stages = [(row["operation"], row["stage"]) for row in recording.rows(Table.OPERATIONS)]
+    assert sorted(stages) == [
+        (first.id, "accepted"),
+        (first.id, "superseded"),
+        (second.id, "accepted"),
+        (second.id, "converging"),
+        (second.id, "settled"),
+    ]
 
 
 async def test_only_the_lowest_name_adopts(sidecars: Sidecars) -> None:

@@ -22,12 +22,15 @@ from itertools import groupby
 import pyarrow as pa
 import structlog
 
+from coordinator.adapters.recorder_certificates import Certificates
 from coordinator.adapters.recorder_files import RecordedFiles, date_of
 from coordinator.adapters.recorder_rows import (
     Row,
+    certificate_row,
     decision_row,
     group_rows,
     member_rows,
+    operation_row,
     report_rows,
     second_rows,
 )
@@ -37,6 +40,7 @@ from coordinator.core.decisions import Decision
 from coordinator.core.events import Event, TrafficCounted
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import Dimension, Member, ResourceGroup, UsageReport
+from coordinator.core.operations import Operation
 from coordinator.core.state import CoordinatorState
 from coordinator.ports import RecorderHealth
 
@@ -104,6 +108,7 @@ class ParquetRecorder:
         self._wall_ns = wall_ns
         # Of the loop's thread alone.
         self._seconds = Seconds()
+        self._certificates = Certificates()
         self._counted_ns: int | None = None
         self._incarnation: int | None = None
         self._lifecycle: Lifecycle | None = None
@@ -146,6 +151,10 @@ class ParquetRecorder:
         ]
         self._add(Table.LIMITS, rows, now_ns)
 
+    def operation_changed(self, operation: Operation, at_ms: int, now_ns: int) -> None:
+        """An operation came to another stage."""
+        self._add(Table.OPERATIONS, [operation_row(operation, at_ms)], now_ns)
+
     def handled(self, event: Event, state: CoordinatorState, now_ns: int) -> None:
         """The core handled an event: record what changed, and the seconds that are over."""
         self._incarnation = state.incarnation
@@ -180,9 +189,13 @@ class ParquetRecorder:
         before_ns, self._counted_ns = self._counted_ns, now_ns
         if before_ns is None or before_ns == now_ns:
             return  # the first count covers a time that nobody watched
-        over = self._seconds.count(event.traffic, self._wall_ns(), now_ns - before_ns)
+        over = list(self._seconds.count(event.traffic, self._wall_ns(), now_ns - before_ns))
         for second in over:
             self._record_second(second, state, now_ns)
+        for second in over[-1:]:  # what is certified now says nothing of longer ago
+            made = self._certificates.made_at(second, state, now_ns)
+            rows = [certificate_row(second, certificate) for certificate in made]
+            self._add(Table.CERTIFICATES, rows, now_ns)
 
     def _record_second(self, second: Second, state: CoordinatorState, now_ns: int) -> None:
         self._add(Table.ADMITTED, second_rows(second, state.limits()), now_ns)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from coordinator.adapters.recorder_seconds import Second
+from coordinator.core.certificate import Certificate
 from coordinator.core.decisions import Decision
 from coordinator.core.model import (
     DIMENSIONS_OF,
@@ -19,10 +20,12 @@ from coordinator.core.model import (
     Unit,
     UsageReport,
 )
+from coordinator.core.operations import Operation
 
 Row = tuple[object, ...]
 
 _NANOS_PER_MICRO = 1000
+_MICROS_PER_MILLI = 1000
 
 
 def report_rows(report: UsageReport, direction: str, size_bytes: int) -> list[Row]:
@@ -152,3 +155,37 @@ def group_rows(
     ]
     changed += [(name, *(None,) * 9) for name in before if name not in after]
     return changed
+
+
+def operation_row(operation: Operation, at_ms: int) -> Row:
+    """An operation at a stage; it was accepted at a moment of the wall clock."""
+    moved = [
+        (dimension.value, sorted(by_broker.items()))
+        for dimension, by_broker in operation.moved.items()
+    ]
+    return (
+        operation.id,
+        operation.group,
+        operation.version,
+        operation.subject,
+        operation.text,
+        operation.actor,
+        at_ms * _MICROS_PER_MILLI,
+        operation.stage.value,
+        None if operation.settle_ns is None else operation.settle_ns // _NANOS_PER_MICRO,
+        operation.residual_permille,
+        moved,
+    )
+
+
+def certificate_row(second: Second, certificate: Certificate) -> Row:
+    """A certificate that was made at the end of a second."""
+    return (
+        second.start_ns // _NANOS_PER_MICRO,
+        certificate.group,
+        certificate.dimension.value,
+        certificate.limit,
+        certificate.most,
+        certificate.newcomer,
+        len(certificate.holders),
+    )

@@ -36,6 +36,8 @@ class Table(Enum):
     MEMBERSHIP = "membership"
     CONFIGURATION = "configuration"
     LIFECYCLE = "lifecycle"
+    OPERATIONS = "operations"
+    CERTIFICATES = "certificates"
 
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -138,6 +140,33 @@ SCHEMAS: Mapping[Table, pa.Schema] = {
         state=pa.string(),
         troubles=pa.list_(pa.string()),
         rows_dropped=pa.int64(),
+    ),
+    # One row per stage that a change of a group came to, by the sidecar that follows it; `moved` says who
+    # gained or lost, by dimension and broker.
+    Table.OPERATIONS: _schema(
+        operation=pa.int64(),
+        resource_group=pa.string(),
+        configuration_version=pa.int64(),
+        subject=pa.string(),
+        text=pa.string(),
+        actor=pa.string(),
+        accepted=_TIMESTAMP,
+        stage=pa.string(),
+        settle_us=pa.int64(),
+        residual_permille=pa.int64(),
+        moved=pa.map_(pa.string(), pa.map_(pa.string(), pa.int64())),
+    ),
+    # One row per group, dimension and second, by one sidecar in turn, at the end of the second: what all
+    # local limits add up to at most. `most` null is that nothing can be said; each broker that is not
+    # among the `holders` may have `newcomer` on top.
+    Table.CERTIFICATES: _schema(
+        second=_TIMESTAMP,
+        resource_group=pa.string(),
+        dimension=pa.string(),
+        cluster_limit=pa.int64(),
+        most=pa.int64(),
+        newcomer=pa.int64(),
+        holders=pa.int64(),
     ),
 }
 

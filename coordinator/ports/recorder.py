@@ -9,6 +9,7 @@ from typing import Protocol
 from coordinator.core.decisions import Decision
 from coordinator.core.events import Event
 from coordinator.core.model import Dimension, UsageReport
+from coordinator.core.operations import Operation
 from coordinator.core.state import CoordinatorState
 
 
@@ -53,6 +54,10 @@ class Recorder(Protocol):
 
     def limits_set(self, group: str, decisions: Mapping[Dimension, Decision], now_ns: int) -> None:
         """The local limits of a group came into force, for these reasons."""
+        ...
+
+    def operation_changed(self, operation: Operation, at_ms: int, now_ns: int) -> None:
+        """An operation, accepted so many milliseconds after 1970, came to another stage."""
         ...
 
     def handled(self, event: Event, state: CoordinatorState, now_ns: int) -> None:

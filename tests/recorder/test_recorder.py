@@ -6,6 +6,7 @@ import errno
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from coordinator.core.model import (
     Usage,
     UsageReport,
 )
+from coordinator.core.operations import Operation, Stage
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from tests.recorder.world import START_NS, Recording, eventually, files_at, rows_of
@@ -108,6 +110,54 @@ def failing(tmp_path: Path) -> FailingFiles:
         retention_s=1e9,
         bytes_max=2**40,
     )
+
+
+def test_an_operation_is_a_row_per_stage(tmp_path: Path) -> None:
+    """Who asked for what and when, how long it took, and who gained by it."""
+    asked = Operation(7, "orders", 3, "groups/orders", "more", "admin", "broker-1")
+    settled = replace(
+        asked,
+        stage=Stage.SETTLED,
+        settle_ns=1_250_000_999,
+        residual_permille=12,
+        moved={Dimension.PUBLISH_MESSAGES: {"broker-2": -5, "broker-1": 9}},
+    )
+    with Recording(tmp_path) as recording:
+        recording.recorder.operation_changed(asked, START_NS // 1_000_000, 1)
+        recording.recorder.operation_changed(settled, START_NS // 1_000_000, 2)
+
+    first, last = recording.rows(Table.OPERATIONS)
+    assert (first["operation"], first["stage"], first["settle_us"]) == (7, "accepted", None)
+    assert (first["text"], first["actor"], first["moved"]) == ("more", "admin", [])
+    assert round(first["accepted"].timestamp() * 1e9) == START_NS
+    assert (last["stage"], last["settle_us"], last["residual_permille"]) == (
+        "settled", 1_250_000, 12,
+    )  # fmt: skip
+    assert last["moved"] == [("publishRateInMsgs", [("broker-1", 9), ("broker-2", -5)])]
+
+
+def test_members_take_turns_at_certifying(tmp_path: Path) -> None:
+    """A certificate a second of each limited group with traffic, by one of the members."""
+    with Recording(tmp_path) as recording:
+        core = Core(recording)
+        core.become_active()
+        for _ in range(7):
+            core.count(1, 100)
+        core.send(MembersChanged((Member("broker-1", 3), Member("broker-2", 1))))
+        for _ in range(6):
+            core.count(1, 100)
+
+    rows = recording.rows(Table.CERTIFICATES)
+    seconds = [round(row["second"].timestamp()) - START_NS // 10**9 for row in rows]
+    assert seconds == [1, 2, 3, 4, 5, 6, 8, 10, 12]
+    assert {(row["resource_group"], row["dimension"], row["cluster_limit"]) for row in rows} == {
+        ("orders", "publishRateInMsgs", 3000)
+    }
+    assert {row["holders"] for row in rows[:6]} == {1}
+    newest = core.state.certificate(
+        ORDERS, Dimension.PUBLISH_MESSAGES, recording.clock.monotonic_ns
+    )
+    assert (rows[-1]["most"], rows[-1]["holders"]) == (newest.most, len(newest.holders))
 
 
 def test_a_sent_and_a_received_report_are_rows(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from coordinator.core.model import (
     Traffic,
     UsageReport,
 )
+from coordinator.core.operations import Operation
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.ports import Recorder, RecorderHealth
@@ -266,6 +267,9 @@ class ListedRecorder:
     def limits_set(self, group: str, decisions: Mapping[Dimension, Decision], now_ns: int) -> None:
         self._tell(f"limits {group}", now_ns)
         self.limits = Rates.from_mapping({d: made.local_limit for d, made in decisions.items()})
+
+    def operation_changed(self, operation: Operation, at_ms: int, now_ns: int) -> None:
+        self._tell(f"{operation.stage.value} since {at_ms}", now_ns)
 
     def handled(self, event: Event, state: CoordinatorState, now_ns: int) -> None:
         assert state.settings.broker == "b1"

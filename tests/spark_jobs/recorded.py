@@ -10,6 +10,7 @@ from coordinator.adapters.recorder_files import RecordedFiles
 from coordinator.core.events import Event, UsageReportReceived
 from coordinator.core.instructions import PublishUsageReport, SetLocalLimits
 from coordinator.core.model import Dimension, ResourceGroup
+from coordinator.core.operations import Operation, Stage
 from coordinator.core.state import CoordinatorState
 from coordinator.wire import reports
 from tests.core.cluster import Cluster
@@ -89,6 +90,18 @@ class RecordedCluster(Cluster):
         self.kill(broker)
 
 
+def record_operation(cluster: RecordedCluster, stage: Stage) -> None:
+    """The change of the limit, as the sidecar that took it follows it."""
+    operation = Operation(
+        1, "orders", 2, "groups/orders", "twice <as much>", "admin", "broker-2",
+        stage=stage,
+        settle_ns=800_000_000 if stage is Stage.SETTLED else None,
+        moved={Dimension.PUBLISH_MESSAGES: {"broker-1": 1000}} if stage is Stage.SETTLED else {},
+    )  # fmt: skip
+    at_ms = (START_NS + 40_000_000_000) // 1_000_000
+    cluster.recorders["broker-2"].operation_changed(operation, at_ms, cluster.now_ns)
+
+
 def record_a_story(place: Path) -> None:
     """Two brokers start, a third joins, the limit doubles, the first dies and comes back."""
     cluster = RecordedCluster(limit=3000, place=place)
@@ -100,7 +113,9 @@ def record_a_story(place: Path) -> None:
     cluster.run(20)
     cluster.configuration_version += 1
     cluster.set_limit(6000)
+    record_operation(cluster, Stage.ACCEPTED)
     cluster.run(20)
+    record_operation(cluster, Stage.SETTLED)
     cluster.crash("broker-1")
     cluster.run(4)
     cluster.end_session("broker-1")

@@ -14,7 +14,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.collected import Collected
-from spark_jobs.convergence_report import Outcome, main, make, warnings_of
+from spark_jobs.convergence_report import (
+    Outcome,
+    broken_certificates,
+    main,
+    make,
+    warnings_of,
+)
 from spark_jobs.figures import DEFINITIONS
 from spark_jobs.intake import Intake, Skipped, examine, read
 from spark_jobs.quality import clock_skew
@@ -111,6 +117,25 @@ def test_control_bytes_are_those_of_the_wire(figures: dict[str, Any], story: Pat
     assert found == expected
 
 
+def test_changes_that_people_made_are_listed(
+    report: tuple[Outcome, Path], figures: dict[str, Any]
+) -> None:
+    """As they ended, with who gained."""
+    (operation,) = figures["operations"]
+
+    assert (operation["text"], operation["actor"]) == ("twice <as much>", "admin")
+    assert (operation["stage"], operation["settle_s"]) == ("settled", 0.8)
+    assert operation["moved"] == {"publishRateInMsgs": {"broker-1": 1000}}
+    html = (report[1] / "index.html").read_text()
+    assert "twice &lt;as much&gt;" in html
+    assert "msg/s published: broker-1 +1,000" in html
+
+
+def test_certificates_are_held_against_what_was_in_force(figures: dict[str, Any]) -> None:
+    """Something was certified in every period, and never too little."""
+    assert [event["certificates_broken"] for event in figures["events"]] == [0] * len(STORY)
+
+
 def test_a_good_run_ends_with_0_and_meets_its_conditions(
     report: tuple[Outcome, Path], figures: dict[str, Any]
 ) -> None:
@@ -191,6 +216,16 @@ def test_what_may_mislead_is_warned_of() -> None:
     assert warnings_of(good, Collected()) == [
         "no event: no limited group had a participant while something was recorded"
     ]
+
+
+def test_a_broken_certificate_is_missed_unasked() -> None:
+    """It is a promise, no statistic."""
+    collected = Collected(events=[{"certificates_broken": n} for n in (None, 0, 2, 1)])
+
+    assert broken_certificates(collected) == [
+        "3 seconds in which more was in force than a sidecar certified"
+    ]
+    assert broken_certificates(Collected(events=[{"certificates_broken": 0}])) == []
 
 
 def test_what_cannot_be_reported_on_ends_with_2(

@@ -15,6 +15,7 @@ NAMES = {
     pa.timestamp("us", tz="UTC"): "timestamp",
     pa.list_(pa.string()): "array<string>",
     pa.map_(pa.string(), pa.int64()): "map<string, bigint>",
+    pa.map_(pa.string(), pa.map_(pa.string(), pa.int64())): "map<string, map<string, bigint>>",
 }
 
 

@@ -11,15 +11,21 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_jobs.tables import SCHEMAS
-from spark_jobs.timeline import broker_seconds, group_seconds, limits_over_time
+from spark_jobs.timeline import (
+    broker_seconds,
+    certified_seconds,
+    group_seconds,
+    limits_over_time,
+)
 from tests.spark_jobs.plain import max_min
 
 MESSAGES = "publishRateInMsgs"
+START = 1_800_000_000
 
 
 def at(second: float) -> datetime:
     """A moment after the start."""
-    return datetime.fromtimestamp(1_800_000_000 + second, UTC)
+    return datetime.fromtimestamp(START + second, UTC)
 
 
 def configuration(
@@ -117,3 +123,22 @@ def test_nobody_is_off_in_a_second_in_which_nobody_takes_part(spark: SparkSessio
     (found,) = group_seconds(spark.createDataFrame(rows, columns), gaps).collect()
 
     assert (found["worst"], found["off"], found["known"]) == (None, False, True)
+
+
+def test_a_certificate_is_broken_by_three_seconds_of_more(spark: SparkSession) -> None:
+    """The lowest one counts, with what newcomers may hold; sidecars do not look at one moment."""
+    in_force = [1000, 1200, 1000, 1200, 1200, 1200, 1300, 1300, 1300]
+    groups = spark.createDataFrame(
+        [("g", MESSAGES, START + second, total, 3) for second, total in enumerate(in_force)],
+        "resource_group string, dimension string, second bigint, local_limits bigint, brokers bigint",
+    )
+    rows = [
+        ("c", broker, 1, "r", at(0), 1, at(second), "g", MESSAGES, 1000, *said)
+        for second in range(len(in_force))
+        for broker, said in (("b1", (1250, 0, 3)), ("b2", (1100, 100, 2)), ("b3", (None, 0, 0)))
+    ]
+    certificates = spark.createDataFrame(rows, SCHEMAS["certificates"])
+
+    found = certified_seconds(groups, certificates).orderBy("second").collect()
+    assert {row["certified"] for row in found} == {1200}
+    assert [row["broken"] for row in found] == [False] * 7 + [True] * 2
