@@ -273,6 +273,7 @@ def _figures(
             "skipped": [asdict(item) for item in intake.skipped],
             "duplicates": intake.duplicates,
             "unfinished": intake.unfinished,
+            "replaced": intake.replaced,
             "missing_tables": list(intake.missing),
         },
         "warnings": list(warnings),

@@ -6,6 +6,8 @@ belongs to and which file it is. The rules:
 * a file that is truncated, foreign, of another version or in another table's directory is skipped by name
   and reason, and the report ends with exit code 1;
 * a copy of a file that is there already is skipped and counted; it would change no figure;
+* a file that was merged into another one that is there is skipped and counted, too; of two merged files
+  that share some, and neither of which replaces the other, one is skipped by name;
 * a file under a dot name was never finished and is no input; it is counted;
 * no usable file, a required table without any, or files of several clusters when none was asked for:
   refused, because every figure would mislead.
@@ -14,9 +16,9 @@ belongs to and which file it is. The rules:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,6 +29,7 @@ from spark_jobs.tables import (
     CLUSTER_KEY,
     FILE_KEY,
     RARE,
+    REPLACES_KEY,
     REQUIRED,
     SCHEMA_VERSION,
     SCHEMAS,
@@ -62,6 +65,7 @@ class Intake:
         skipped: files that cannot be believed.
         duplicates: copies of files that are read.
         unfinished: files under a dot name.
+        replaced: files whose rows are read from the file that they were merged into.
     """
 
     cluster: str
@@ -70,6 +74,7 @@ class Intake:
     skipped: tuple[Skipped, ...]
     duplicates: int
     unfinished: int
+    replaced: int = 0
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -87,6 +92,7 @@ class _Footer:
     file: str = ""
     rows: int = 0
     trouble: str = ""
+    replaces: frozenset[str] = frozenset()
 
 
 def examine(directory: Path, cluster: str | None = None) -> Intake:
@@ -108,16 +114,21 @@ def examine(directory: Path, cluster: str | None = None) -> Intake:
         footers = list(pool.map(lambda path: _read_footer(path, directory), finished))
     good = [footer for footer in footers if not footer.trouble]
     chosen = _choose_cluster(directory, good, cluster)
+    of_cluster = [footer for footer in good if footer.cluster == chosen]
+    unique = list({(footer.table, footer.file): footer for footer in reversed(of_cluster)}.values())
+    kept, shared = _without_replaced(unique)
     skipped = [
         Skipped(str(footer.path.relative_to(directory)), footer.trouble)
-        for footer in footers
+        for footer in (*footers, *shared)
         if footer.trouble
     ]
-    unique: dict[tuple[str, str], _Footer] = {}
-    of_cluster = [footer for footer in good if footer.cluster == chosen]
-    for footer in of_cluster:
-        unique.setdefault((footer.table, footer.file), footer)
-    intake = _intake(chosen, list(unique.values()), skipped, len(of_cluster), len(unfinished))
+    intake = _intake(chosen, kept, skipped)
+    intake = replace(
+        intake,
+        duplicates=len(of_cluster) - len(unique),
+        replaced=len(unique) - len(kept) - len(shared),
+        unfinished=len(unfinished),
+    )
     lacking = [table for table in REQUIRED if table in intake.missing]
     if lacking:
         raise RefusedInput(
@@ -137,12 +148,10 @@ def read(spark: SparkSession, intake: Intake, table: str) -> DataFrame:
     return reader.schema(SCHEMAS[table]).parquet(*paths)
 
 
-def _intake(
-    cluster: str, files: list[_Footer], skipped: list[Skipped], good: int, unfinished: int
-) -> Intake:
+def _intake(cluster: str, files: Iterable[_Footer], skipped: list[Skipped]) -> Intake:
     rows: Counter[str] = Counter()
     paths: dict[str, list[str]] = {}
-    for footer in files:
+    for footer in sorted(files, key=lambda footer: footer.path):
         if footer.rows:
             rows[footer.table] += footer.rows
             paths.setdefault(footer.table, []).append(str(footer.path.absolute()))
@@ -151,9 +160,31 @@ def _intake(
         paths={table: tuple(found) for table, found in paths.items()},
         rows=dict(rows),
         skipped=tuple(skipped),
-        duplicates=good - len(files),
-        unfinished=unfinished,
+        duplicates=0,
+        unfinished=0,
     )
+
+
+def _without_replaced(files: Iterable[_Footer]) -> tuple[list[_Footer], list[_Footer]]:
+    """Files without those that were merged into others, and merged files that cannot be believed."""
+    kept: list[_Footer] = []
+    shared: list[_Footer] = []
+    taken: dict[tuple[str, str], _Footer] = {}
+    for footer in sorted(files, key=lambda footer: (-len(footer.replaces), str(footer.path))):
+        if (footer.table, footer.file) in taken:
+            continue
+        others = {
+            taken[key].path.name
+            for name in footer.replaces
+            if (key := (footer.table, name)) in taken
+        }
+        if others:
+            trouble = f"some of its rows are in {min(others)}, too"
+            shared.append(replace(footer, trouble=trouble))
+            continue
+        kept.append(footer)
+        taken |= {(footer.table, name): footer for name in footer.replaces}
+    return kept, shared
 
 
 def _choose_cluster(directory: Path, good: list[_Footer], cluster: str | None) -> str:
@@ -206,4 +237,5 @@ def _read_footer(path: Path, directory: Path) -> _Footer:
         cluster=says.get(CLUSTER_KEY, b"").decode(errors="replace"),
         file=says.get(FILE_KEY, b"").decode(errors="replace"),
         rows=schema.num_rows,
+        replaces=frozenset(says.get(REPLACES_KEY, b"").decode(errors="replace").split()),
     )

@@ -285,6 +285,7 @@ def _quality(intake: Intake, collected: Collected) -> str:
     skipped = [f"{item.path}: {item.reason}" for item in intake.skipped]
     facts = [
         f"{intake.duplicates} copies of files were skipped.",
+        f"{intake.replaced} files were skipped whose rows are in merged ones.",
         f"{intake.unfinished} unfinished files were left alone.",
     ]
     return (

@@ -16,6 +16,7 @@ VERSION_KEY = b"pulsar-quota.schema-version"
 TABLE_KEY = b"pulsar-quota.table"
 CLUSTER_KEY = b"pulsar-quota.cluster"
 FILE_KEY = b"pulsar-quota.file"
+REPLACES_KEY = b"pulsar-quota.replaces"
 
 _COMMON = """cluster string, broker string, incarnation bigint, run string, ts timestamp,
         monotonic_ns bigint"""

@@ -26,8 +26,8 @@ from pyarrow import fs
 
 from coordinator.adapters.recorder_tables import Table, file_schema
 
-_SUFFIX = ".parquet"
-_UNFINISHED = "."
+SUFFIX = ".parquet"
+UNFINISHED = "."
 
 
 class UnusablePlace(ValueError):
@@ -59,7 +59,7 @@ class RecordedFiles:
         retention_s: float,
         bytes_max: int,
     ) -> None:
-        self._filesystem, self._root = _open(place)
+        self._filesystem, self._root = open_place(place)
         self._cluster = cluster
         # A colon means something else in the paths of some readers.
         self._broker = broker.replace(":", "_")
@@ -76,10 +76,10 @@ class RecordedFiles:
         Raises:
             OSError: it could not be written, and nothing is left of it.
         """
-        name = f"{self._broker}.{self._run}.{self._written:08d}{_SUFFIX}"
+        name = f"{self._broker}.{self._run}.{self._written:08d}{SUFFIX}"
         directory = f"{self._root}/table={table.value}/date={date}"
         self._filesystem.create_dir(directory, recursive=True)
-        unfinished = f"{directory}/{_UNFINISHED}{name}"
+        unfinished = f"{directory}/{UNFINISHED}{name}"
         schema = file_schema(table, self._cluster, f"{self._run}.{self._written:08d}")
         try:
             pq.write_table(
@@ -112,7 +112,7 @@ class RecordedFiles:
         finished: list[fs.FileInfo] = []
         doomed: list[fs.FileInfo] = []
         for info in self._own_files():
-            (doomed if info.base_name.startswith(_UNFINISHED) else finished).append(info)
+            (doomed if info.base_name.startswith(UNFINISHED) else finished).append(info)
         finished.sort(key=lambda info: (info.mtime_ns or 0, info.path))
         total = sum(info.size or 0 for info in finished)
         for info in finished:
@@ -132,8 +132,8 @@ class RecordedFiles:
                 yield info
 
     def _is_own(self, name: str) -> bool:
-        parts = PurePosixPath(name).name.removeprefix(_UNFINISHED).rsplit(".", 3)
-        return parts[0] == self._broker and name.endswith(_SUFFIX)
+        parts = PurePosixPath(name).name.removeprefix(UNFINISHED).rsplit(".", 3)
+        return parts[0] == self._broker and name.endswith(SUFFIX)
 
 
 def date_of(ts_us: int) -> str:
@@ -141,7 +141,8 @@ def date_of(ts_us: int) -> str:
     return datetime.fromtimestamp(ts_us // 1_000_000, UTC).date().isoformat()
 
 
-def _open(place: str) -> tuple[fs.FileSystem, str]:
+def open_place(place: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a directory or URL, and the path in it; raises UnusablePlace."""
     if "://" not in place:
         return fs.LocalFileSystem(), place.rstrip("/")
     try:

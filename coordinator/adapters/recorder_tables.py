@@ -23,8 +23,10 @@ VERSION_KEY = b"pulsar-quota.schema-version"
 TABLE_KEY = b"pulsar-quota.table"
 CLUSTER_KEY = b"pulsar-quota.cluster"
 FILE_KEY = b"pulsar-quota.file"
+REPLACES_KEY = b"pulsar-quota.replaces"
 """File metadata: what a reader checks before it reads a row. The file key is unique for every file that
-a recorder wrote, so that a copy under another name is recognised."""
+a recorder wrote, so that a copy under another name is recognised; a file that others were merged into
+lists theirs, separated by spaces, and they are not to be read beside it (recorder_compaction.py)."""
 
 
 class Table(Enum):

@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from coordinator.cli import (
     alarms,
     audit,
+    compact,
     configuration,
     doctor,
     explain,
@@ -118,6 +119,7 @@ app.command("doctor")(doctor.doctor)
 app.command("sidecar")(sidecar.sidecar)
 app.command("report")(report.report)
 app.command("rollup")(rollup.rollup)
+app.command("compact")(compact.compact)
 app.command("what-if")(what_if.what_if)
 app.command("simulate")(simulate.simulate)
 

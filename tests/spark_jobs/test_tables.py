@@ -31,5 +31,5 @@ def test_both_mean_the_same_version_and_metadata() -> None:
     """And there is no table that only one of them knows."""
     assert reader.SCHEMA_VERSION == writer.SCHEMA_VERSION
     assert [*reader.SCHEMAS] == [table.value for table in writer.Table]
-    for key in ("VERSION_KEY", "TABLE_KEY", "CLUSTER_KEY", "FILE_KEY"):
+    for key in ("VERSION_KEY", "TABLE_KEY", "CLUSTER_KEY", "FILE_KEY", "REPLACES_KEY"):
         assert getattr(reader, key) == getattr(writer, key)

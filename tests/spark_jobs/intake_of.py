@@ -1,0 +1,17 @@
+"""The least that a directory of recorded files must have to be read at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+
+from coordinator.adapters.recorder_tables import SCHEMAS, Table
+from tests.recorder.world import files_at
+
+
+def required(place: Path) -> None:
+    """A row of each table without which nothing is read."""
+    files = files_at(place, "run-0", "broker-0")
+    for table in (Table.ADMITTED, Table.CONFIGURATION):
+        files.write(table, "2027-01-15", pa.Table.from_pylist([{"run": "run-0"}], SCHEMAS[table]))
