@@ -2,12 +2,15 @@
 
 One pass over all groups a second; with more than `_COLUMNS_PER_SECOND` columns (brokers that take part,
 over all groups) a pass takes as many seconds more, so that watching never costs more than about two
-hundredths of the loop that carries the gate's traffic. Alarms are looked at when a pass ends.
+hundredths of the loop that carries the gate's traffic. Alarms are looked at when a pass ends. A pass that
+fails is logged and left out: what is shown must not cost the traffic.
 """
 
 from __future__ import annotations
 
 import asyncio
+
+import structlog
 
 from coordinator.core.alarm_conditions import Conditions
 from coordinator.core.alarms import Alarms, Sighting
@@ -19,6 +22,8 @@ from coordinator.core.model import NANOS_PER_SECOND, ResourceGroup
 from coordinator.core.preview import DimensionPreview, preview
 from coordinator.core.state import CoordinatorState
 from coordinator.ports import Clock
+
+log = structlog.get_logger(__name__)
 
 _PASS_S = 1.0
 _COLUMNS_PER_SECOND = 10_000
@@ -67,7 +72,13 @@ class Watch:
         """Sample for ever."""
         while True:
             self.period_s = max(_PASS_S, self.board.columns() / _COLUMNS_PER_SECOND)
-            await asyncio.gather(self.look(), asyncio.sleep(self.period_s))
+            await asyncio.gather(self._look_safely(), asyncio.sleep(self.period_s))
+
+    async def _look_safely(self) -> None:
+        try:
+            await self.look()
+        except Exception:
+            log.exception("a look at the groups failed")
 
     async def look(self) -> None:
         """One pass over all groups, in steps that the loop's other work can come between."""

@@ -46,7 +46,7 @@ def residual_permille(state: CoordinatorState, group: str, dimension: Dimension)
     if answer is None:
         return None
     held = _held(state, group, dimension, answer)
-    off = max((abs(limit - answer.targets[name]) for name, limit in held.items()), default=0)
+    off = max((abs(limit - answer.target_of(name)) for name, limit in held.items()), default=0)
     return off * len(held) * 1000 // max(1, answer.limit)
 
 
@@ -54,10 +54,12 @@ def _held(
     state: CoordinatorState, group: str, dimension: Dimension, answer: Split
 ) -> Mapping[str, int]:
     """Its own limit a broker knows better than from what it announced last."""
+    # The books of a strict group tell what others hold, too, who have no target.
+    held = {name: limit for name, limit in answer.in_force.items() if name in answer.targets}
     own, decided = state.settings.broker, state.decider.decisions[group, dimension]
-    if own not in answer.in_force or decided.local_limit is None:
-        return answer.in_force
-    return {**answer.in_force, own: decided.local_limit}
+    if own in held and decided.local_limit is not None:
+        held[own] = decided.local_limit
+    return held
 
 
 def _answer(state: CoordinatorState, group: str, dimension: Dimension) -> Split | None:

@@ -48,6 +48,19 @@ def test_a_busy_group_shows_its_use_and_who_is_throttled() -> None:
         assert row.dimensions[MESSAGES].participants == 3
 
 
+def test_a_strict_group_settles_whatever_those_hold_who_take_no_part() -> None:
+    """The books tell of everybody; only whoever takes part has a target to be off from."""
+    cluster = Cluster(limit=3_000, policy="strict")
+    for broker, demand in (("b1", 5_000), ("b2", 5_000), ("b3", 5_000)):
+        cluster.start(broker, demand)
+    cluster.run(15)
+    cluster.want("b3", 0)
+    cluster.run(5)
+    rows = [Board().sample(state, GROUP, cluster.now_ns) for state in cluster.states.values()]
+
+    assert [row.standing for row in rows if row is not None] == [Standing.SETTLED] * 3
+
+
 def test_a_change_shows_as_converging_until_it_is_settled() -> None:
     """And the row says since when it stands so."""
     cluster = busy_cluster()

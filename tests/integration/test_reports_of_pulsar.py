@@ -55,7 +55,9 @@ def test_our_report_is_read_by_a_real_broker(world: World, connect: Connect) -> 
     group = use_a_group_of_pulsars_own(world)
     usage = Usage(messages=123, bytes=4567, messages_demand=9, messages_limit=7, participants=3)
     entry = GroupUsage(group, 77, {MonitoringClass.PUBLISH: usage})
-    report = UsageReport("pulsar://sidecar:1", 5, 9, 1_000_000_000, (entry,), complete=True)
+    report = UsageReport(
+        "pulsar://sidecar:1", 5, 9, 1_000_000_000, (entry,), complete=True, named=True
+    )
     client = connect(world.cluster.brokers[0].service_url)
     producer = client.create_producer(TOPIC)
     metric = "pulsar_resource_group_remote_usage_messages_used_total"
