@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 
 .PHONY: demo test test-fast check format proto bench clean requirements
 
-demo: $(INSTALLED) requirements  ## a real cluster, three sidecars, a story under load, a summary
+demo: $(INSTALLED) requirements  ## a real cluster, three sidecars, a story under load, a summary; POLICY=strict
 	$(BIN)/python -m deploy.demo
 
 test: $(INSTALLED) requirements  ## all tests, the real cluster included

@@ -1,6 +1,7 @@
 """The command line: `python -m deploy.demo`, which is what `make demo` runs.
 
-PEER=1 in the environment plays the same story afterwards on Pulsar's own resource groups. KEEP=1 leaves
+POLICY in the environment is the group's overshoot policy, balanced if it is not set. PEER=1 plays the
+same story afterwards on Pulsar's own resource groups. KEEP=1 leaves
 the cluster, the sidecars and the load running; `--stop` ends them. Exit codes: 0 every target met,
 1 a target was missed or the story failed, 2 wrong use or a missing program.
 """
@@ -18,6 +19,7 @@ from types import FrameType
 from rich.columns import Columns
 from rich.console import Console
 
+from coordinator.core.policies import BALANCED, POLICIES
 from deploy.demo import play, report, result, summary, targets
 from deploy.demo.errors import DemoError, WrongUse
 from deploy.demo.figures import Figures, evaluate
@@ -39,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if options.stop:
             return _stop(options.state_dir)
-        return _demo(console, options.state_dir, peer=peer, keep=keep)
+        return _demo(console, options.state_dir, _policy(), peer=peer, keep=keep)
     except (WrongUse, WrongUseError, MissingProgramError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -51,13 +53,20 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
 
 
-def _demo(console: Console, state_dir: Path, *, peer: bool, keep: bool) -> int:
+def _policy() -> str:
+    policy = os.environ.get("POLICY") or BALANCED
+    if policy not in POLICIES:
+        raise WrongUse(f"POLICY is {policy!r}: use {', '.join(POLICIES)}.")
+    return policy
+
+
+def _demo(console: Console, state_dir: Path, policy: str, *, peer: bool, keep: bool) -> int:
     if peer and keep:
         raise WrongUse("PEER and KEEP: two clusters at once would measure each other.")
-    ours = _play(console, Sidecars, state_dir, suffix="", keep=keep)
-    tables = [result.table(Sidecars.name, ours)]
+    ours = _play(console, Sidecars, state_dir, policy, suffix="", keep=keep)
+    tables = [result.table(f"{Sidecars.name}, {policy}", ours)]
     if peer:
-        theirs = _play(console, PulsarGroups, state_dir, suffix="-peer", keep=False)
+        theirs = _play(console, PulsarGroups, state_dir, policy, suffix="-peer", keep=False)
         tables.append(result.table(PulsarGroups.name, theirs))
     console.print(Columns(tables))
     console.print("Computing the convergence report of what the sidecars recorded")
@@ -83,11 +92,11 @@ def _stop(state_dir: Path) -> int:
 
 
 def _play(
-    console: Console, kind: type[System], state_dir: Path, *, suffix: str, keep: bool
+    console: Console, kind: type[System], state_dir: Path, policy: str, *, suffix: str, keep: bool
 ) -> Figures:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
-    recording = play.play(console, kind, _directory(state_dir, kind), keep=keep)
+    recording = play.play(console, kind, _directory(state_dir, kind), policy, keep=keep)
     figures = evaluate(recording)
     summary.write(figures, recording, _OUTPUT, suffix)
     return figures

@@ -29,13 +29,16 @@ from deploy.local.layout import ClusterOptions
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def play(console: Console, kind: type[System], directory: Path, *, keep: bool) -> Recording:
+def play(
+    console: Console, kind: type[System], directory: Path, policy: str, *, keep: bool
+) -> Recording:
     """Play the story on a system of this kind and return what was recorded.
 
     Args:
         console: for what is shown meanwhile.
         kind: ours or the peer.
         directory: for the cluster and the logs; what an earlier run left there is removed.
+        policy: how the group's limit is handed from broker to broker; the peer has no choice.
         keep: leave everything running at the end.
 
     Raises:
@@ -52,7 +55,7 @@ def play(console: Console, kind: type[System], directory: Path, *, keep: bool) -
         cluster = stack.enter_context(Cluster.start(options))
         programs = Programs(directory)
         stack.callback(programs.stop)
-        system = kind(cluster, programs, directory)
+        system = kind(cluster, programs, directory, policy)
         stack.callback(system.close)
         stack.callback(ignore_signals)
         topics = system.set_up(LIMIT)

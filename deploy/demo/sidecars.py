@@ -46,9 +46,9 @@ class Sidecars(System):
     name = "pulsar-quota"
     own_resource_groups = False
 
-    def __init__(self, cluster: Cluster, programs: Programs, directory: Path) -> None:
+    def __init__(self, cluster: Cluster, programs: Programs, directory: Path, policy: str) -> None:
         """Take a running cluster; nothing else is started yet."""
-        super().__init__(cluster, programs, directory)
+        super().__init__(cluster, programs, directory, policy)
         self._http = httpx.Client(timeout=_TIMEOUT_S, trust_env=False)
 
     def close(self) -> None:
@@ -90,9 +90,8 @@ class Sidecars(System):
         """Change the group's limit, at the first sidecar."""
         first = next(iter(self.brokers))
         sent_s = time.monotonic()
-        answer = self._ask(
-            "PUT", first, f"/admin/v2/resourcegroups/{GROUP}", {"publishRateInMsgs": limit}
-        )
+        definition = {"publishRateInMsgs": limit, "overshootPolicy": self.policy}
+        answer = self._ask("PUT", first, f"/admin/v2/resourcegroups/{GROUP}", definition)
         answered_s = time.monotonic()
         if answer.is_error:
             raise DemoError(f"The limit was refused: {answer.status_code} {answer.text}")

@@ -61,6 +61,7 @@ class System(ABC):
         cluster: running; whoever started it stops it.
         programs: where the system's own processes go.
         directory: for its files and logs.
+        policy: the group's overshoot policy, if the system knows such a thing.
     """
 
     #: As people call it.
@@ -68,10 +69,11 @@ class System(ABC):
     #: Whether its cluster has Pulsar's own resource groups at work.
     own_resource_groups: bool
 
-    def __init__(self, cluster: Cluster, programs: Programs, directory: Path) -> None:
+    def __init__(self, cluster: Cluster, programs: Programs, directory: Path, policy: str) -> None:
         self.cluster = cluster
         self.programs = programs
         self.directory = directory
+        self.policy = policy
         self.brokers: dict[str, Broker] = {broker.name: broker for broker in cluster.brokers}
         self.topics = Topics(cluster.brokers)
 

@@ -1,0 +1,20 @@
+"""The demo's command line: what is refused before anything is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from deploy.demo.__main__ import main
+
+
+def test_a_policy_that_there_is_not_is_refused_with_those_that_there_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Wrong use, and nothing was started."""
+    monkeypatch.setenv("POLICY", "stirct")
+
+    assert main(["--state-dir", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == "error: POLICY is 'stirct': use balanced, eager, strict.\n"
+    assert list(tmp_path.iterdir()) == []
