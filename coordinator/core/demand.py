@@ -14,7 +14,7 @@ room for five waits for most of it now and then. Taken for unbounded it would ge
 limit for nothing. So where the demand was known, the high end is a *bounded probe*: at most twice what
 was admitted, or, held all the time, PROBE times the limit in force, until STRONG messages have passed
 while somebody waited. Of a newcomer nothing is known: it is unbounded at once, and has its fair share
-within a round.
+within a round. It is one until a whole round has shown what it wants; the one in which it began does not.
 
 ===================================  ============================================================
 limit used up, held all the time     unbounded, if STRONG messages passed or nothing is known of it;
@@ -65,7 +65,7 @@ class DemandEstimate:
     """The demand for one unit of one group and class at this broker."""
 
     __slots__ = (
-        "_calm_needed", "_calm_rounds", "_headroom_permille", "_known", "_peak", "_settings",
+        "_calm_needed", "_calm_rounds", "_headroom_permille", "_known", "_new", "_peak", "_settings",
         "_window_rounds", "demand",
     )  # fmt: skip
 
@@ -77,6 +77,8 @@ class DemandEstimate:
         self._calm_needed = _CALM_ROUNDS
         #: Whether the latest estimate was of traffic that was not throttled.
         self._known = False
+        #: Whether no round has shown yet what it wants: it has begun to send in the midst of one.
+        self._new = True
         #: The highest estimate of the present window, and how many rounds it has.
         self._peak = 0
         self._window_rounds = 0
@@ -102,6 +104,8 @@ class DemandEstimate:
             self._follow(-(-with_headroom * 1000 // max(500, 1000 - held_permille)))
             return
         self._known = True
+        if not used_up or not held_permille:
+            self._new = rate == 0
         self._calm_down()
         self._follow(with_headroom)
 
@@ -110,7 +114,7 @@ class DemandEstimate:
 
         What is known from whole rounds is not overturned by a few messages.
         """
-        return not (self._known and self.demand) or messages >= STRONG
+        return self._new or not (self._known and self.demand) or messages >= STRONG
 
     def saturate(self, limit: int, messages: int) -> bool:
         """Somebody waited all the time; tell whether that is news.
@@ -122,9 +126,10 @@ class DemandEstimate:
         before = self.demand
         if before is None:
             return False
-        if before:
+        known = before > 0 and not self._new
+        if known:
             self._mistaken()
-        probe = PROBE * max(1, limit) if before and messages < STRONG else None
+        probe = PROBE * max(1, limit) if known and messages < STRONG else None
         if probe is not None and probe <= before:
             return False
         self._start_window(probe)

@@ -49,6 +49,27 @@ def test_of_a_newcomer_nothing_is_known() -> None:
     assert demand.demand is None
 
 
+def test_a_newcomer_that_began_late_in_a_round_is_one_in_the_next() -> None:
+    """The round in which it began shows one message and little waiting: that is no demand of 1."""
+    demand = estimate()
+    observe(demand, 1, held=49, limit=1)
+
+    assert demand.believes(0)
+    assert demand.saturate(1, messages=1)
+    assert demand.demand is None
+
+
+def test_who_was_idle_is_a_newcomer() -> None:
+    """However well its demand was known before."""
+    demand = estimate()
+    observe(demand, 100)
+    observe(demand, 0)
+    observe(demand, 1, held=49, limit=1)
+
+    assert demand.saturate(1, messages=1)
+    assert demand.demand is None
+
+
 def test_what_whole_rounds_say_is_not_overturned_by_a_few_messages() -> None:
     """A few counts with waiting are news of a newcomer, or if many messages passed meanwhile."""
     demand = estimate()
