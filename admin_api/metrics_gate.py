@@ -53,6 +53,12 @@ def _figures(figures: GateFigures) -> Iterator[Metric]:
     yield gauge(
         "gate_held_bytes", "Bytes held until tokens are there.", figures.held_bytes, "bytes"
     )
+    yield gauge(
+        "gate_longest_hold",
+        "For how long the oldest frame has been held; clients give up after their send timeout.",
+        figures.longest_hold_ns / NANOS_PER_SECOND,
+        "seconds",
+    )
     yield counter(
         "gate_pauses",
         "How often a connection was not read because it could hold no more.",

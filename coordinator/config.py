@@ -54,10 +54,14 @@ class Config:
             advertises; it is looked at every 5 s and at SIGHUP, and replaced without a restart.
         gate_tls_key_file: its private key (PEM).
         gate_tls_client_ca_file: authorities that must have signed a client's certificate (PEM); empty
-            demands none. The broker does not see that certificate, so tokens still say who it is.
+            demands none. The broker learns whose it is if gate_upstream_tls_certificate_file is set.
         gate_upstream_tls: whether the gate speaks TLS to the broker at gate_upstream.
         gate_upstream_tls_ca_file: authorities of the broker's certificate (PEM); empty are the system's.
         gate_upstream_tls_hostname: the name in the broker's certificate; empty is gate_upstream's host.
+        gate_upstream_tls_certificate_file: certificate chain that the gate shows the broker (PEM). Its
+            common name must be among the broker's proxyRoles: the gate then tells who a client with a
+            certificate is (original_principal), and both roles need the permissions. Empty shows none.
+        gate_upstream_tls_key_file: its private key (PEM).
         gate_upstream_proxy_protocol: version (1 or 2) of HAProxy's PROXY header that tells the broker the
             client's address, with haProxyProtocolEnabled=true there; 0 sends none.
         admin_listen: host:port of the admin API; anything but loopback needs keys for tokens.
@@ -158,6 +162,8 @@ class Config:
     gate_upstream_tls: bool = False
     gate_upstream_tls_ca_file: str = ""
     gate_upstream_tls_hostname: str = ""
+    gate_upstream_tls_certificate_file: str = ""
+    gate_upstream_tls_key_file: str = ""
     gate_upstream_proxy_protocol: int = 0
     admin_listen: str = "127.0.0.1:8087"
     admin_tls_certificate_file: str = ""
@@ -319,9 +325,12 @@ class Config:
             raise ConfigError(f"gate_tls_client_ca_file: means nothing without {', '.join(names)}")
         if self.gate_tls_listen:
             split_address("gate_tls_listen", self.gate_tls_listen)
-        for name in ("gate_upstream_tls_ca_file", "gate_upstream_tls_hostname"):
+        own = ("gate_upstream_tls_certificate_file", "gate_upstream_tls_key_file")
+        for name in ("gate_upstream_tls_ca_file", "gate_upstream_tls_hostname", *own):
             if getattr(self, name) and not self.gate_upstream_tls:
                 raise ConfigError(f"{name}: means nothing without gate_upstream_tls = true")
+        if bool(getattr(self, own[0])) != bool(getattr(self, own[1])):
+            raise ConfigError(f"{', '.join(own)}: name both, or neither to show no certificate")
         _check_range("gate_upstream_proxy_protocol", self.gate_upstream_proxy_protocol, 0, 2)
 
     def _check_access(self) -> None:

@@ -168,8 +168,6 @@ async def _run(config: Config, reload: Callable[[], Config]) -> int:
 def _gate(config: Config, runner: Runner, clock: MonotonicClock) -> Gate:
     listen_host, listen_port = split_address("gate_listen", config.gate_listen)
     upstream_host, upstream_port = split_address("gate_upstream", config.gate_upstream)
-    ca, hostname = config.gate_upstream_tls_ca_file, config.gate_upstream_tls_hostname
-    upstream_tls = UpstreamTls(Path(ca) if ca else None, hostname or upstream_host)
     try:
         return Gate(
             listen_host=listen_host,
@@ -183,11 +181,25 @@ def _gate(config: Config, runner: Runner, clock: MonotonicClock) -> Gate:
             pending_requests_max=config.pending_publish_requests_max or None,
             tls=_gate_tls(config),
             burst_ns=round(config.burst_seconds * NANOS_PER_SECOND),
-            upstream_tls=upstream_tls if config.gate_upstream_tls else None,
+            upstream_tls=_upstream_tls(config, upstream_host),
             proxy_protocol=config.gate_upstream_proxy_protocol,
         )
     except TlsError as error:
-        raise ConfigError(f"gate_upstream_tls_ca_file: cannot be used: {error}") from error
+        raise ConfigError(f"gate_upstream_tls_*_file: cannot be used: {error}") from error
+
+
+def _upstream_tls(config: Config, host: str) -> UpstreamTls | None:
+    if not config.gate_upstream_tls:
+        return None
+    ca, certificate, key = (
+        Path(name) if name else None
+        for name in (
+            config.gate_upstream_tls_ca_file,
+            config.gate_upstream_tls_certificate_file,
+            config.gate_upstream_tls_key_file,
+        )
+    )
+    return UpstreamTls(ca, config.gate_upstream_tls_hostname or host, certificate, key)
 
 
 def _limit_broker(gate: Gate, config: Config) -> None:

@@ -28,6 +28,8 @@ class GateFigures:
         withheld_permits: permits of consumers that the broker does not have yet.
         held_frames: frames held now.
         held_bytes: bytes held now.
+        longest_hold_ns: for how long the oldest of them has been held; 0 while nothing is. Clients give
+            up after their send timeout, 30 s by default.
         throttles: how often each reason began to hold something back, by its name.
         refused_publishes: SENDs answered with an error because a backlog quota is exceeded.
         refused_subscribes: SUBSCRIBEs refused because their consumer came too often.
@@ -48,6 +50,7 @@ class GateFigures:
     withheld_permits: int
     held_frames: int
     held_bytes: int
+    longest_hold_ns: int
     throttles: Mapping[str, int]
     refused_publishes: int
     refused_subscribes: int

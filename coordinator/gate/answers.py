@@ -25,7 +25,7 @@ from coordinator.gate.frames import (
 from coordinator.gate.participants import Consumer, Entries, Producer
 from coordinator.gate.roster import Roster
 from coordinator.gate.runs import RunHandler
-from coordinator.gate.stream import Handler, Verdict
+from coordinator.gate.stream import Decision, Handler, Verdict
 
 if TYPE_CHECKING:
     from coordinator.gate._runs import Run
@@ -111,9 +111,7 @@ class BrokerAnswers:
             self._roster.unanswered -= 1
         return _PASSES
 
-    def _on_message(
-        self, data: bytes, start: int, command_end: int, frame_end: int
-    ) -> Verdict | int:
+    def _on_message(self, data: bytes, start: int, command_end: int, frame_end: int) -> Decision:
         consumer_id, unacknowledged = commands.read_message(data, start + 8, command_end)
         consumer = self._roster.consumers.get(consumer_id)
         if consumer is None:

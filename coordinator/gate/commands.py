@@ -37,6 +37,16 @@ _ACK_SET = 4
 _size = struct.Struct(">I").unpack_from
 
 
+class ConnectCommand(NamedTuple):
+    """CONNECT: a client says who it is, and to which broker (host:port) a proxy should lead it."""
+
+    proxy_target: str
+    method: str
+    #: Whether it speaks for somebody else, as a proxy does.
+    names_original: bool
+    fields: Fields
+
+
 class ProducerCommand(NamedTuple):
     """PRODUCER: a client opens a producer."""
 
@@ -57,14 +67,16 @@ class SubscribeCommand(NamedTuple):
     consumer_name: str
 
 
-def read_proxy_target(data: bytes, start: int, end: int) -> str:
-    """Read proxy_to_broker_url of CONNECT, host:port; empty when the client asks for no other broker.
+def read_connect(data: bytes, start: int, end: int) -> ConnectCommand:
+    """Read CONNECT.
 
     Raises:
         MalformedFrame: a field is broken.
     """
     fields = read_fields(data, *submessage(data, start, end, CONNECT))
-    return _text(fields, 6) if 6 in fields else ""
+    target = _text(fields, 6) if 6 in fields else ""
+    method = _text(fields, 5) if 5 in fields else ""
+    return ConnectCommand(target, method, any(number in fields for number in (7, 8, 9)), fields)
 
 
 def read_producer(data: bytes, start: int, end: int) -> ProducerCommand:

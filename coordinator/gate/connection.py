@@ -20,8 +20,10 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from coordinator.gate.frames import MalformedFrame
+from coordinator.gate.introduction import Client
 from coordinator.gate.session import Session
 from coordinator.gate.stream import Buffer
+from coordinator.gate.tls import common_name
 from coordinator.gate.upstream import Address
 
 KEEP_ALIVE_S = 10.0
@@ -103,7 +105,8 @@ class Connection(asyncio.Protocol):
         host_and_port = transport.get_extra_info("peername")
         if host_and_port:
             self.peer = f"{host_and_port[0]}:{host_and_port[1]}"
-            self.session.host = host_and_port[0]
+            principal = common_name(transport.get_extra_info("peercert"))
+            self.session.connected(Client(host_and_port[0], principal))
         _prepare(transport)
         self._steer_reading()
         self._host.opened(self)

@@ -57,6 +57,9 @@ CLOSE_CONSUMER: Final = 16
 PRODUCER_SUCCESS: Final = 17
 PING: Final = 18
 
+AUTH_CHALLENGE: Final = 36
+AUTH_RESPONSE: Final = 37
+
 _VARINT: Final = 0
 _FIXED64: Final = 1
 _LENGTH_DELIMITED: Final = 2
@@ -80,6 +83,7 @@ class FrameFault(Enum):
     OUT_OF_RANGE = "a field's value is out of range"
     METADATA_SIZE = "metadata size out of bounds"
     FOREIGN_BROKER = "asks for a broker that is not ours"
+    NOT_AUTHENTICATED = "has not shown who it is"
 
 
 class MalformedFrame(Exception):

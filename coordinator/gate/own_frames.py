@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import struct
 
-from coordinator.gate.frames import ERROR, FLOW, SEND_ERROR
+from coordinator.gate.frames import CONNECT, ERROR, FLOW, SEND_ERROR, Fields
+
+AUTHENTICATION_ERROR = 3
+"""ServerError: a client that is not who it should be."""
 
 SERVICE_NOT_READY = 6
 """ServerError: a client looks its topics up again and comes back."""
@@ -37,6 +40,15 @@ def send_error_frame(producer_id: int, sequence_id: int, error: int, message: st
     """SEND_ERROR: the answer to a publish that the gate refuses."""
     fields = _number(1, producer_id) + _number(2, sequence_id) + _number(3, error)
     return _command(SEND_ERROR, fields + _text(4, message.encode()))
+
+
+def connect_frame(fields: Fields) -> bytes:
+    """CONNECT with these fields, by number; none of Pulsar's is of a fixed size."""
+    encoded = (
+        _number(number, value) if isinstance(value, int) else _text(number, value)
+        for number, value in sorted(fields.items())
+    )
+    return _command(CONNECT, b"".join(encoded))
 
 
 def _command(kind: int, fields: bytes) -> bytes:

@@ -23,6 +23,7 @@ from coordinator.gate.connection import BrokerSide, Connection
 from coordinator.gate.counters import GateListener
 from coordinator.gate.frames import MalformedFrame
 from coordinator.gate.groups import Group, GroupTable
+from coordinator.gate.introduction import Introduction
 from coordinator.gate.limiter import BURST_NS
 from coordinator.gate.listening import Entrance
 from coordinator.gate.session import REPLICATOR_PREFIX, Session
@@ -91,7 +92,10 @@ class Gate:
             tls=upstream_tls,
             proxy_protocol=proxy_protocol,
         )
-        self._proxy_targets = frozenset({self._upstream.address})
+        self._introduction = Introduction(
+            frozenset({self._upstream.address}),
+            vouches=upstream_tls is not None and upstream_tls.certificate is not None,
+        )
         self._groups = GroupTable(listener, burst_ns=burst_ns)
         self._queue = AdmissionQueue()
         self._tally = Tally()
@@ -249,6 +253,8 @@ class Gate:
         """The gate at this moment."""
         sessions = [connection.session for connection in self._connections]
         waiting_consumers = sum(session.waiting_consumers for session in sessions)
+        now_ns = self.now_ns()
+        held_since_ns = [s.held_since_ns for s in sessions if s.held_since_ns is not None]
         return GateFigures(
             connections=len(sessions),
             producers=sum(session.producers for session in sessions),
@@ -258,6 +264,7 @@ class Gate:
             withheld_permits=sum(session.withheld_permits for session in sessions),
             held_frames=sum(session.held_frames for session in sessions),
             held_bytes=sum(session.held_bytes for session in sessions),
+            longest_hold_ns=now_ns - min(held_since_ns, default=now_ns),
             throttles=_by_name(self._tally.throttles),
             refused_publishes=self._tally.refused_publishes,
             refused_subscribes=self._tally.refused_subscribes,
@@ -314,7 +321,7 @@ class Gate:
             bounds=self._bounds,
             buffer=self._buffer,
             replicator_prefix=self._replicator_prefix,
-            proxy_targets=self._proxy_targets,
+            introduction=self._introduction,
         )
 
     def upstream_header(self, client: Address | None, gate: Address | None) -> bytes:

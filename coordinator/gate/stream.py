@@ -6,7 +6,7 @@
              it can be decided (never          |------> TAKEN    the decider has it
              more than one frame)              |------> DISCARD  swallowed to its end
                  ^                             |------> STOP     decode nothing more
-                 +---- a position -------------+
+                 +---- a position -------------+------> bytes    go out in its place
 
 A frame is decided as soon as its header is there. From then on the rest of it streams through,
 however large it is, and neighbouring frames that pass leave as one slice of what was read: payloads
@@ -52,9 +52,12 @@ class Verdict(Enum):
     STOP = "stays where it is, and nothing behind it is decoded"
 
 
-Handler = Callable[[bytes, int, int, int], Verdict | int]
-"""(data, start, end of command, end of frame) -> verdict, or the position, behind the end of ``data``,
-that must have arrived before the frame can be decided. The command itself has arrived."""
+Decision = Verdict | int | bytes
+"""A verdict; or the position, behind the end of what arrived, that must have arrived before the frame can
+be decided; or a frame to send in its place, which it is discarded for."""
+
+Handler = Callable[[bytes, int, int, int], Decision]
+"""(data, start, end of command, end of frame) -> decision. The command itself has arrived."""
 
 
 # Enum members as globals: one look-up less per frame.
@@ -179,17 +182,20 @@ class FrameStream:
                 if pos >= runs_from:
                     pos, runs_from = self._pass_runs(data, pos)
                     continue
-                verdict, frame_end = self._judge(data, pos)
-                if verdict is _PASSES:
+                decision, frame_end = self._judge(data, pos)
+                if decision is _PASSES:
                     pos = frame_end
                     continue
                 self._pass_on(data, start, pos)
                 start = pos
-                if verdict in _SWALLOWED:
+                if isinstance(decision, bytes):
+                    self._replace(decision)
+                    decision = Verdict.DISCARD
+                if decision in _SWALLOWED:
                     self._discarding = frame_end > size
                     start = pos = frame_end
                 else:
-                    self._stay(data, pos, verdict)
+                    self._stay(data, pos, decision)
                     size = pos
         except MalformedFrame:
             self._pass_on(data, start, pos)
@@ -210,7 +216,7 @@ class FrameStream:
             pos = run.end
         return pos, pos
 
-    def _judge(self, data: bytes, pos: int) -> tuple[Verdict | int, int]:
+    def _judge(self, data: bytes, pos: int) -> tuple[Decision, int]:
         """Decide about the frame at a position; tell its end, as far as that is known."""
         size = len(data)
         if size - pos < HEADER_MIN:
@@ -231,9 +237,7 @@ class FrameStream:
             return self._handlers[kind](data, pos, command_end, frame_end), frame_end
         return self._judge_unusual(data, pos, command_end, frame_end), frame_end
 
-    def _judge_unusual(
-        self, data: bytes, start: int, command_end: int, frame_end: int
-    ) -> Verdict | int:
+    def _judge_unusual(self, data: bytes, start: int, command_end: int, frame_end: int) -> Decision:
         """Decide about a frame that is not laid out as clients and brokers do."""
         handler = self._handlers.get(read_type(data, start + 8, command_end))
         return _PASSES if handler is None else handler(data, start, command_end, frame_end)
@@ -245,6 +249,11 @@ class FrameStream:
         else:
             self.stopped = True
             self._unread.appendleft(data[pos:])
+
+    def _replace(self, frame: bytes) -> None:
+        """Send a frame in the place of the one that was decided, behind those that waited for a gap."""
+        self.out += (*self._inserts, frame)
+        self._inserts.clear()
 
     def _end_frame_under_way(self, data: bytes) -> int:
         """Close the frame whose remainder ``data`` begins with; return where passing begins."""

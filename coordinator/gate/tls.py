@@ -1,7 +1,7 @@
 """The gate's certificate: clients speak TLS up to here, since limits need frames that can be read.
 
 Credentials inside the protocol (tokens, OAuth2, basic) pass to the broker as they are. A client's
-certificate can be demanded, but its identity ends here.
+certificate can be demanded; whether the broker learns whose it is, is up to ``introduction``.
 
 Certificates change while the gate runs: the files are looked at now and then, and what is new there is
 tried out before it replaces what is in use. A pair that does not work changes nothing. Open connections
@@ -11,8 +11,10 @@ keep what they began with. A client authority that is taken away stays trusted u
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 POLL_S = 5.0
 """How often the files are looked at."""
@@ -41,9 +43,9 @@ class TlsFiles:
     client_ca: Path | None = None
 
     def stamp(self) -> tuple[tuple[int, int], ...]:
-        """What changes when a file does; a file that is missing for a moment counts as changed."""
+        """What changes when a file does."""
         paths = (self.certificate, self.key, self.client_ca)
-        return tuple(_stamp(path) for path in paths if path is not None)
+        return stamp_of(*paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,16 @@ class Certificate:
         return True
 
 
+def common_name(certificate: Mapping[str, Any] | None) -> str:
+    """The common name in a peer's certificate, as ``ssl`` tells it; empty without one.
+
+    Of several, the last: the first one of the name as RFC 2253 writes it, which is what brokers take.
+    """
+    subject = certificate.get("subject", ()) if certificate else ()
+    names = [value for part in subject for key, value in part if key == "commonName"]
+    return names[-1] if names else ""
+
+
 def _context(files: TlsFiles) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -107,6 +119,11 @@ def _load(context: ssl.SSLContext, files: TlsFiles) -> None:
             context.load_verify_locations(files.client_ca)
         except OSError as error:
             raise TlsError(f"{files.client_ca}: {error}") from error
+
+
+def stamp_of(*paths: Path | None) -> tuple[tuple[int, int], ...]:
+    """What changes when one of these files does; one that is missing for a moment has changed."""
+    return tuple(_stamp(path) for path in paths if path is not None)
 
 
 def _stamp(path: Path) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from typing import Final
 import structlog
 
 from coordinator.core.model import NANOS_PER_SECOND
-from coordinator.gate.tls import TlsError
+from coordinator.gate.tls import TlsError, stamp_of
 
 CONNECT_TIMEOUT_S: Final = 5.0
 """The broker is next door: if it takes longer than this, it is not there."""
@@ -44,7 +44,7 @@ class UpstreamTls:
     Args:
         ca: authorities that may have signed the broker's certificate (PEM); None are the system's.
         hostname: the name that must stand in it.
-        certificate: chain of the gate's own certificate (PEM), if the broker demands one.
+        certificate: chain of the gate's own certificate (PEM), if it shows one; see ``introduction``.
         key: its private key (PEM).
     """
 
@@ -52,6 +52,10 @@ class UpstreamTls:
     hostname: str
     certificate: Path | None = None
     key: Path | None = None
+
+    def stamp(self) -> tuple[tuple[int, int], ...]:
+        """What changes when a file does."""
+        return stamp_of(self.ca, self.certificate, self.key)
 
     def context(self) -> ssl.SSLContext:
         """What asyncio needs of it.
@@ -97,7 +101,8 @@ class Upstream:
         self._host = host
         self._port = port
         self._now_ns = now_ns
-        self._hostname = None if tls is None else tls.hostname
+        self._tls = tls
+        self._stamp = () if tls is None else tls.stamp()
         self._context = None if tls is None else tls.context()
         self._proxy_protocol = proxy_protocol
         self._warned_ns: int | None = None
@@ -111,6 +116,7 @@ class Upstream:
 
     async def dial(self, new_protocol: Callable[[], asyncio.Protocol]) -> bool:
         """Connect; tell whether the broker was reached. Never raises OSError."""
+        self._renew()
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 await asyncio.get_running_loop().create_connection(
@@ -118,7 +124,7 @@ class Upstream:
                     self._host,
                     self._port,
                     ssl=self._context,
-                    server_hostname=self._hostname,
+                    server_hostname=None if self._tls is None else self._tls.hostname,
                 )
         except OSError as error:  # TimeoutError and SSLError are some
             self._failed(error)
@@ -134,6 +140,18 @@ class Upstream:
                 return _header_1(client, gate)
             case _:
                 return _header_2(client, gate)
+
+    def _renew(self) -> None:
+        """Take over what changed in the files; what cannot be used changes nothing, and is said once."""
+        if self._tls is None or (stamp := self._tls.stamp()) == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._context = self._tls.context()
+        except TlsError as error:
+            _log.error("new certificate cannot be used, the old one stays", reason=str(error))
+        else:
+            _log.info("certificate for the broker renewed")
 
     def _failed(self, error: OSError) -> None:
         self.failures += 1

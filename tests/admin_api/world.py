@@ -164,6 +164,7 @@ FIGURES = GateFigures(
     withheld_permits=15,
     held_frames=5,
     held_bytes=6,
+    longest_hold_ns=18_000_000_000,
     throttles={"resource group": 16},
     refused_publishes=18,
     refused_subscribes=17,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import time
+import sys
 import tracemalloc
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -87,38 +88,40 @@ async def test_a_client_that_reads_nothing_stops_its_own_broker_side_only() -> N
         assert connection._client.get_write_buffer_size() < 4 * 1024 * 1024
 
 
-def publish(bench: Bench, client: Client, producer_id: int, rounds: int) -> float:
-    """Let one producer publish in reads of 64; processor time that it took."""
+def steps_of_publishing(bench: Bench, client: Client, producer_id: int) -> int:
+    """Let one producer publish a read of 64 and get its receipts; how many calls that took."""
     frames = b"".join(peer.send(producer_id, number) for number in range(64))
     receipts = b"".join(peer.receipt(producer_id, number) for number in range(64))
-    started = time.process_time()
-    for _ in range(rounds):
+    steps: Counter[str] = Counter()
+    sys.setprofile(lambda _frame, event, _argument: steps.update((event,)))
+    try:
         client.session.receive_from_client(frames, bench.now_ns)
         client.session.receive_from_broker(receipts, bench.now_ns)
-        assert len(client.session.to_broker) == 1, "all of them, in one piece"
-        client.session.to_broker.clear()
-        client.session.to_client.clear()
-    return time.process_time() - started
+    finally:
+        sys.setprofile(None)
+    assert len(client.session.to_broker) == 1, "all of them, in one piece"
+    client.session.to_broker.clear()
+    client.session.to_client.clear()
+    return steps["call"] + steps["c_call"]
 
 
-@pytest.mark.slow
 def test_a_throttled_producer_slows_nobody_on_its_connection(bench: Bench) -> None:
-    """Within 5 % of the time without it, by turns, the best of many: others' frames all pass at once."""
+    """Others' frames all pass at once, by as many steps as on a connection where nobody is held.
+
+    Time itself would be a matter of what else the machine does.
+    """
     bench.attach(ns="limited")
     bench.limit("limited", 0)
-    clients = [bench.client(), bench.client()]
-    for client in clients:
+    throttled, free = bench.client(), bench.client()
+    for client in (throttled, free):
         client.sends(peer.producer(TOPIC, 1, 1), peer.producer(OTHER, 2, 2))
-    throttled, free = clients
     throttled.sends(*(peer.send(1, number) for number in range(500)))
     assert throttled.session.held_frames == 500
 
-    times: dict[int, list[float]] = {0: [], 1: []}
-    for _ in range(40):
-        for number, client in enumerate((throttled, free)):
-            times[number].append(publish(bench, client, 2, 40))
+    alone = steps_of_publishing(bench, free, 2)
+    beside = steps_of_publishing(bench, throttled, 2)
 
-    assert min(times[0]) <= 1.05 * min(times[1])
+    assert 0 < beside == alone
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ import pytest
 import structlog
 
 from coordinator.core.gate_views import TopicLimitView
-from coordinator.core.model import Attachments, MonitoringClass, Rates
+from coordinator.core.model import NANOS_PER_SECOND, Attachments, MonitoringClass, Rates
 from coordinator.core.topics import TopicName
 from coordinator.gate import Gate
 from coordinator.gate.tls import TlsFiles, TlsListener
@@ -253,6 +253,24 @@ async def test_a_client_beyond_its_bound_is_not_read() -> None:
         assert stuck.held_bytes <= 100_000
         assert stuck.keep_alive_replies == 1
         assert await client.next() == peer.PING
+
+
+async def test_a_pause_beyond_a_send_timeout_is_shown() -> None:
+    """How long the oldest message has been held, as long as it is, and how long it was, afterwards."""
+    async with site() as here:
+        here.gate.set_attachments(GROUP)
+        here.gate.set_limits("group", Rates(publish_messages=0))
+        client = await here.client()
+        assert here.gate.figures().longest_hold_ns == 0
+        client.writer.write(peer.send(1, 1))
+        await until(lambda: here.gate.figures().held_frames == 1)
+        time_of, here.gate.now_ns = here.gate.now_ns, lambda: time_of() + 31 * NANOS_PER_SECOND
+
+        assert here.gate.figures().longest_hold_ns > 31 * NANOS_PER_SECOND
+        here.gate.remove_limits("group")
+        assert await client.next() == peer.receipt(1, 1)
+        (held,) = here.gate.holds()
+        assert held.counts[-1] == 1
 
 
 async def test_a_changed_attachment_takes_effect_on_open_connections() -> None:

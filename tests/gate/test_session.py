@@ -15,6 +15,7 @@ from tests.gate.conftest import TOPIC, Bench
 
 PUBLISH, DISPATCH = MonitoringClass.PUBLISH, MonitoringClass.DISPATCH
 OTHER = "persistent://tenant/other/topic"
+CHALLENGE, RESPONSE = peer.command(36, (1, "broker")), peer.command(37, (1, "client"))
 
 
 def test_everything_passes_untouched_without_groups(bench: Bench) -> None:
@@ -212,6 +213,33 @@ def test_during_a_pause_the_gate_answers_for_the_client(bench: Bench) -> None:
     client.session.keep_alive()
     assert client.client_got() == [peer.PONG]
     assert bench.tally.keep_alive_replies == 2
+
+
+def test_a_challenged_client_is_heard_while_its_producer_is_held(bench: Bench) -> None:
+    """Only SENDs are held; the answer to AUTH_CHALLENGE overtakes them."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 0)
+    client = bench.producing()
+    client.sends(peer.send())
+
+    assert client.is_sent(CHALLENGE) == [CHALLENGE]
+    assert client.sends(peer.send(), RESPONSE) == [RESPONSE]
+    assert client.session.held_frames == 2
+
+
+def test_a_challenged_client_is_read_although_no_more_could_be_held(bench: Bench) -> None:
+    """The broker ends a connection that does not answer; so twice as much is held until it does."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 0)
+    size = len(peer.send())
+    client = bench.producing(held_bytes_max=4 * size)
+    client.sends(*[peer.send()] * 6, RESPONSE, *[peer.send()] * 5)
+    assert (client.session.held_frames, client.session.paused) == (4, True)
+
+    client.is_sent(CHALLENGE)
+
+    assert client.broker_got() == [RESPONSE]
+    assert (client.session.held_frames, client.session.paused) == (6, True)
 
 
 def test_a_sign_of_life_waits_for_the_frame_under_way(bench: Bench) -> None:

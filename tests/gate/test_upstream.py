@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from coordinator.gate import Gate
-from coordinator.gate.tls import TlsError, TlsFiles
+from coordinator.gate.tls import TlsError, TlsFiles, TlsListener, common_name
 from coordinator.gate.upstream import Address, Upstream, UpstreamTls
 from tests.gate import peer
 from tests.gate.conftest import Story
 from tests.gate.test_proxy import MonotonicClock, until
-from tests.gate.test_tls import make_certificate
+from tests.gate.test_tls import make_certificate, trusting
 
 V2 = b"\r\n\r\n\0\r\nQUIT\n"
 HEAD_6 = bytes.fromhex("21210024 fe80" + "00" * 13 + "01" + "00" * 15 + "01 dc04 19fa")
@@ -51,10 +51,14 @@ async def gate_before(
     context: ssl.SSLContext | None = None,
     tls: UpstreamTls | None = None,
     proxy_protocol: int = 0,
+    entrance: TlsFiles | None = None,
+    shown: list[str] | None = None,
 ) -> AsyncIterator[Gate]:
-    """A gate in front of a broker that only listens."""
+    """A gate in front of a broker that only listens, and notes whose certificates it was shown."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if shown is not None:
+            shown.append(common_name(writer.get_extra_info("peercert")))
         while data := await reader.read(1000):
             received.append(data)
         writer.close()
@@ -67,6 +71,7 @@ async def gate_before(
             upstream_port=server.sockets[0].getsockname()[1],
             listener=Story(),
             clock=MonotonicClock(),
+            tls=None if entrance is None else TlsListener("127.0.0.1", 0, entrance),
             upstream_tls=tls,
             proxy_protocol=proxy_protocol,
         )
@@ -83,10 +88,13 @@ def files(tmp_path: Path) -> TlsFiles:
     return make_certificate(tmp_path / "broker", "broker")
 
 
-def serving(files: TlsFiles) -> ssl.SSLContext:
-    """What the broker needs of it."""
+def serving(files: TlsFiles, *clients: TlsFiles) -> ssl.SSLContext:
+    """What the broker needs of it; whoever connects must have one of these, if there are any."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.certificate, files.key)
+    for client in clients:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(client.certificate)
     return context
 
 
@@ -115,6 +123,48 @@ async def test_frames_pass_with_tls_and_the_header_inside(files: TlsFiles) -> No
         await until(lambda: b"".join(received).endswith(peer.connect()))
         assert b"".join(received).startswith(V2)
         writer.close()
+
+
+async def test_the_broker_learns_whose_certificate_a_client_has_shown(
+    files: TlsFiles, tmp_path: Path
+) -> None:
+    """The gate shows its own, and tells the client's name in the CONNECT."""
+    own, alice = (make_certificate(tmp_path / name, name) for name in ("gate", "alice"))
+    received: list[bytes] = []
+    shown: list[str] = []
+    tls = UpstreamTls(files.certificate, "localhost", own.certificate, own.key)
+    entrance = TlsFiles(own.certificate, own.key, alice.certificate)
+    demanding = serving(files, own)
+    async with gate_before(received, demanding, tls, entrance=entrance, shown=shown) as gate:
+        assert gate.tls_port is not None
+        _, writer = await asyncio.open_connection(
+            "127.0.0.1", gate.tls_port, ssl=trusting(own.certificate, alice)
+        )
+        writer.write(peer.command(2, (1, "client"), (5, "tls")))
+
+        expected = peer.command(2, (1, "client"), (5, "tls"), (7, "alice"))
+        await until(lambda: b"".join(received) == expected)
+        assert shown == ["gate"]
+        writer.close()
+
+
+async def test_the_gates_own_certificate_is_renewed_without_a_restart(
+    files: TlsFiles, tmp_path: Path
+) -> None:
+    """The next connection shows what is in the files then; a pair that does not work changes nothing."""
+    own, later = make_certificate(tmp_path / "own", "old"), make_certificate(tmp_path / "x", "new")
+    shown: list[str] = []
+    tls = UpstreamTls(files.certificate, "localhost", own.certificate, own.key)
+    async with gate_before([], serving(files, own, later), tls, shown=shown) as gate:
+        for change in (None, (later.certificate, own.certificate), (later.key, own.key)):
+            if change is not None:
+                change[1].write_bytes(change[0].read_bytes())
+            count = len(shown) + 1
+            _, writer = await asyncio.open_connection("127.0.0.1", gate.port)
+            await until(lambda count=count: len(shown) == count)  # type: ignore[misc]
+            writer.close()
+
+    assert shown == ["old", "old", "new"]
 
 
 @pytest.mark.parametrize("what", ["another name", "another authority", "no TLS at all"])

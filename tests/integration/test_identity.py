@@ -1,0 +1,141 @@
+"""A client's certificate, shown to the gate, is what a real broker judges the client by."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+
+from coordinator.gate import Gate
+from coordinator.gate.tls import TlsFiles, TlsListener
+from coordinator.gate.upstream import UpstreamTls
+from deploy.local.cluster import Cluster
+from deploy.local.layout import ClusterOptions
+from deploy.local.ports import free_block
+from tests.admin_api.keys import SECRET, token
+from tests.gate import peer
+from tests.gate.conftest import Story
+from tests.gate.test_proxy import MonotonicClock, read_frame
+from tests.gate.test_tls import make_certificate, trusting
+
+pytestmark = pytest.mark.cluster
+
+CONNECT = peer.command(2, (1, "test"), (4, 19), (5, "tls"))
+CONNECTED, PRODUCER_SUCCESS, ERROR, LOOKUP_RESPONSE = 3, 17, 14, 24
+_PROVIDERS = "org.apache.pulsar.broker.authentication.AuthenticationProvider"
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TlsFiles]:
+    """Of the broker, the gate and two clients."""
+    directory = tmp_path_factory.mktemp("certificates")
+    names = ("broker", "gate", "alice", "bob")
+    made = {name: make_certificate(directory / name, name) for name in names}
+    everybody = "".join(files.certificate.read_text() for files in made.values())
+    (directory / "all.pem").write_text(everybody)
+    (directory / "secret").write_bytes(SECRET)
+    return made
+
+
+@pytest.fixture(scope="module")
+def broker(
+    certificates: dict[str, TlsFiles], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Cluster, int]]:
+    """A cluster of one broker that asks who everybody is; and its port with TLS."""
+    directory = certificates["broker"].certificate.parent.parent
+    tls_port = free_block()[-1]
+    settings = {
+        "authenticationEnabled": "true",
+        "authenticationProviders": f"{_PROVIDERS}Tls,{_PROVIDERS}Token",
+        "authorizationEnabled": "true",
+        "anonymousUserRole": "nobody",
+        "superUserRoles": "admin,gate",
+        "proxyRoles": "gate",
+        "tokenSecretKey": f"file://{directory / 'secret'}",
+        "brokerClientAuthenticationPlugin": "org.apache.pulsar.client.impl.auth.AuthenticationToken",
+        "brokerClientAuthenticationParameters": f"token:{token('admin')}",
+        "brokerServicePortTls": str(tls_port),
+        "tlsCertificateFilePath": str(certificates["broker"].certificate),
+        "tlsKeyFilePath": str(certificates["broker"].key),
+        "tlsTrustCertsFilePath": str(directory / "all.pem"),
+    }
+    options = ClusterOptions(
+        state_dir=tmp_path_factory.mktemp("cluster"), brokers=1, broker_settings=settings
+    )
+    with Cluster.start(options) as cluster:
+        headers = {"Authorization": f"Bearer {token('admin')}"}
+        with httpx.Client(base_url=cluster.web_url(), headers=headers, trust_env=False) as http:
+            tenant = {"adminRoles": [], "allowedClusters": ["local"]}
+            http.put("/admin/v2/tenants/t", json=tenant).raise_for_status()
+            http.put("/admin/v2/namespaces/t/n").raise_for_status()
+            allowed = http.post("/admin/v2/namespaces/t/n/permissions/alice", json=["produce"])
+            allowed.raise_for_status()
+        yield cluster, tls_port
+
+
+@asynccontextmanager
+async def gate_before(certificates: dict[str, TlsFiles], port: int) -> AsyncIterator[Gate]:
+    """A gate that demands a certificate, and shows the broker its own."""
+    own, broker = certificates["gate"], certificates["broker"]
+    entrance = TlsFiles(own.certificate, own.key, own.certificate.parent.parent / "all.pem")
+    gate = Gate(
+        listen_host="127.0.0.1",
+        listen_port=0,
+        upstream_host="127.0.0.1",
+        upstream_port=port,
+        listener=Story(),
+        clock=MonotonicClock(),
+        tls=TlsListener("127.0.0.1", 0, entrance),
+        upstream_tls=UpstreamTls(broker.certificate, "localhost", own.certificate, own.key),
+    )
+    await gate.start()
+    try:
+        yield gate
+    finally:
+        await gate.close()
+
+
+async def answers(port: int, context: ssl.SSLContext | None, *requests: bytes) -> list[int]:
+    """The type of the answer to each of these, asked one after the other."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    found = []
+    try:
+        async with asyncio.timeout(20):
+            for request in requests:
+                writer.write(request)
+                found.append(peer.kind_of(await read_frame(reader)))
+    finally:
+        writer.close()
+    return found
+
+
+@pytest.mark.parametrize(("name", "outcome"), [("alice", PRODUCER_SUCCESS), ("bob", ERROR)])
+async def test_a_client_may_do_what_the_role_of_its_certificate_may(
+    broker: tuple[Cluster, int], certificates: dict[str, TlsFiles], name: str, outcome: int
+) -> None:
+    """The gate is a super-user; behind it alice may publish and bob may not."""
+    topic = f"persistent://t/n/of-{name}"
+    context = trusting(certificates["gate"].certificate, certificates[name])
+    async with gate_before(certificates, broker[1]) as gate:
+        assert gate.tls_port is not None
+        lookup = peer.command(23, (1, topic), (2, 1), (3, 0))
+        found = await answers(gate.tls_port, context, CONNECT, lookup, peer.producer(topic, 1, 2))
+
+    assert found[:2] == [CONNECTED, LOOKUP_RESPONSE]
+    assert found[2] == outcome
+
+
+async def test_nobody_borrows_the_gates_role(
+    broker: tuple[Cluster, int], certificates: dict[str, TlsFiles]
+) -> None:
+    """Without a certificate, or in somebody else's name, the answer is an error."""
+    claims = peer.command(2, (1, "test"), (4, 19), (5, "tls"), (7, "alice"))
+    bob = trusting(certificates["gate"].certificate, certificates["bob"])
+    async with gate_before(certificates, broker[1]) as gate:
+        assert gate.tls_port is not None
+        assert await answers(gate.port, None, CONNECT) == [ERROR]
+        assert await answers(gate.tls_port, bob, claims) == [ERROR]
