@@ -19,6 +19,7 @@ from admin_api.routes import (
     audit,
     backlog,
     board,
+    cluster,
     dashboard,
     events,
     gate,
@@ -56,6 +57,7 @@ def create_app(backend: AdminBackend) -> FastAPI:
         groups.router, attachments.router, quota.router, topics.router, gate.router,
         sidecar.router, audit.router, metrics.router, board.router, events.router,
         operations.router, alarms.router, shadow.router, backlog.router,
+        cluster.router,
     )  # fmt: skip
     for router in guarded:
         app.include_router(router, dependencies=[Depends(identified), Depends(refuse_large_body)])

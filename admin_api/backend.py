@@ -24,6 +24,7 @@ from coordinator.core.journal import Journal
 from coordinator.core.model import Dimension, ResourceGroup
 from coordinator.core.operations import Holdings, Operation
 from coordinator.core.preview import DimensionPreview
+from coordinator.core.seconds import MinuteView
 from coordinator.core.shadow import Comparison
 from coordinator.core.views import Explanation, GroupView, HealthView
 from coordinator.ports import (
@@ -96,6 +97,14 @@ class Views(Protocol):
 
     def totals(self) -> TrafficTotals:
         """What the own gate has counted since the start."""
+        ...
+
+    def minute(self, group: str, dimension: Dimension) -> MinuteView | None:
+        """What it has counted in the last minute, by the second; None before there was one."""
+        ...
+
+    def throttled_seconds(self, group: str, dimension: Dimension) -> int:
+        """In how many seconds clients waited at it, since the start."""
         ...
 
 
@@ -218,7 +227,8 @@ class AdminBackend:
     """Everything that `create_app` is given.
 
     Without a relay nothing is passed to the broker; without ``alarming`` alarms are sent nowhere;
-    without ``backlogs`` nothing is known of them; without
+    without ``backlogs`` nothing is known of them; without ``cluster_group`` nothing is specified for the
+    cluster; without
     ``requests_per_second`` (of one client address) there is no bound on requests.
     """
 
@@ -234,4 +244,5 @@ class AdminBackend:
     access: Access = field(default_factory=Access)
     relay: BrokerRelay | None = None
     backlogs: Backlogs | None = None
+    cluster_group: str = ""
     requests_per_second: int | None = None

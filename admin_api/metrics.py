@@ -30,6 +30,7 @@ from admin_api.metrics_backlog import backlog_families
 from admin_api.metrics_families import counter, gauge, labelled_counter
 from admin_api.metrics_gate import gate_families
 from admin_api.metrics_groups import GroupFamilies
+from admin_api.metrics_minute import MinuteFamilies
 from coordinator import __version__
 from coordinator.core.alarms import AlarmKind
 from coordinator.core.events import ConnectionState
@@ -68,8 +69,10 @@ async def gather(backend: AdminBackend) -> list[Metric]:
     catalogue = backend.views.catalogue()
     names = sorted(catalogue.groups)
     groups = GroupFamilies(backend.views, backend.views.health().broker)
+    minutes = MinuteFamilies(backend.views)
     for name in names[:MAX_GROUPS]:
         groups.add(name)
+        minutes.add(name)
         await asyncio.sleep(0)
     return [
         *_sidecar(backend.views.health()),
@@ -78,6 +81,7 @@ async def gather(backend: AdminBackend) -> list[Metric]:
         *_alarms(backend),
         *gate_families(backend.gate.figures(), backend.gate.holds(), backend.gate.limits()),
         *groups,
+        *minutes,
         *(() if backend.backlogs is None else await backlog_families(backend.backlogs)),
     ]
 

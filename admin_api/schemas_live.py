@@ -16,6 +16,7 @@ from admin_api.schemas_shadow import ShadowBody
 from coordinator.core.decision_history import PastDecision
 from coordinator.core.lifecycle import Trouble
 from coordinator.core.model import NANOS_PER_SECOND, Dimension
+from coordinator.core.seconds import MinuteView
 from coordinator.core.views import (
     BrokerUsageView,
     DisagreementView,
@@ -261,6 +262,25 @@ class Want(CamelModel):
         )
 
 
+class MinuteBody(CamelModel):
+    """The last minute second by second: the average that consoles show, and what it hides."""
+
+    seconds: int = Field(description="how many of them; at most 60")
+    average_per_second: int
+    peak_second: int = Field(description="what passed in the busiest one")
+    throttled_seconds: int = Field(description="in how many of them clients waited")
+
+    @classmethod
+    def of(cls, minute: MinuteView) -> Self:
+        """As it is known."""
+        return cls(
+            seconds=minute.seconds,
+            average_per_second=minute.average,
+            peak_second=minute.peak,
+            throttled_seconds=minute.throttled,
+        )
+
+
 class ExplanationBody(CamelModel):
     """Why a local limit is what it is: the sentence and the fields it was made from."""
 
@@ -284,6 +304,9 @@ class ExplanationBody(CamelModel):
     round: int
     wants: list[Want]
     sentence: str
+    minute: MinuteBody | None = Field(
+        description="the last minute at this sidecar's own broker; null = another broker, or the past"
+    )
     would_change: list[str] = Field(
         description="what would give a broker that is cut another limit, computed by the law"
     )
@@ -313,6 +336,7 @@ class ExplanationBody(CamelModel):
             round=view.round,
             wants=[Want.of(want) for want in view.wants],
             sentence=view.sentence,
+            minute=None if view.minute is None else MinuteBody.of(view.minute),
             would_change=list(would_change),
             shadow=shadow,
         )

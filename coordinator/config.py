@@ -21,6 +21,7 @@ from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates
 from coordinator.core.settings import CoreSettings
 
 _BROKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+_GROUP = re.compile(r"[-=:.\w]{1,255}", re.ASCII)
 _NAMESPACE = re.compile(r"[-=:.\w]+(/[-=:.\w]+){1,2}", re.ASCII)
 _ADDRESS = re.compile(r"(?P<host>[^:\s]+):(?P<port>\d{1,5})")
 
@@ -91,6 +92,13 @@ class Config:
         report_interval_seconds: length of a round; see CoreSettings.round_ns.
         burst_seconds: how much of a local limit may be saved up. Small, since the bursts of all brokers
             add up.
+        limit_mode: how limits of groups and of the broker are enforced: bucket lets messages pass evenly;
+            window gives each second the whole rate at once, and what is beyond it waits for the next
+            second, as a managed Pulsar does.
+        topic_limit_mode: the same for limits of topics; soft is that service's mode for partitions:
+            looked at every 50 ms, and when it is exceeded nothing passes until the second is over.
+        cluster_group: the resource group that all traffic counts against, beside its own groups; empty is
+            none. /quota/v1/cluster/specification sets its limits. It must be the same for all sidecars.
         held_bytes_max: per client connection, bytes of held messages; at the bound the connection is
             not read any more until half of it is free.
         publish_buffer_bytes_max: the same for all connections together; a sidecar's memory must not grow
@@ -183,6 +191,9 @@ class Config:
     zookeeper_session_timeout_seconds: float = 4.0
     report_interval_seconds: float = 1.0
     burst_seconds: float = 0.05
+    limit_mode: str = "bucket"
+    topic_limit_mode: str = "bucket"
+    cluster_group: str = ""
     held_bytes_max: int = 8 * 1024 * 1024
     publish_buffer_bytes_max: int = 512 * 1024 * 1024
     pending_publish_requests_max: int = 0
@@ -288,8 +299,7 @@ class Config:
     def _check_backlog(self) -> None:
         if self.backlog_check_seconds:
             _check_range("backlog_check_seconds", self.backlog_check_seconds, 1.0, 86_400.0)
-        if self.backlog_age not in ("precise", "estimated"):
-            raise ConfigError(f"backlog_age {self.backlog_age!r}: use precise or estimated")
+        _check_choice("backlog_age", self.backlog_age, ("precise", "estimated"))
         _check_range("backlog_calls_per_second", self.backlog_calls_per_second, 1, 10_000)
         _check_range("backlog_concurrency", self.backlog_concurrency, 1, 64)
         _check_range("backlog_enforcement_seconds", self.backlog_enforcement_seconds, 1.0, 3600.0)
@@ -307,6 +317,12 @@ class Config:
             )
 
     def _check_own_limits(self) -> None:
+        _check_choice("limit_mode", self.limit_mode, ("bucket", "window"))
+        _check_choice("topic_limit_mode", self.topic_limit_mode, ("bucket", "window", "soft"))
+        if self.cluster_group and not _GROUP.fullmatch(self.cluster_group):
+            raise ConfigError(
+                f"cluster_group {self.cluster_group!r}: use letters, digits and -=:._"
+            )
         for name in _BROKER_RATES.values():
             _check_range(name, getattr(self, name), _UNLIMITED, _MAX_RATE)
         rate = self.subscribe_rate_per_consumer
@@ -486,6 +502,11 @@ def _typed(key: str, value: Any, hint: Any) -> Any:
 def _check_prefix(key: str, value: str, prefixes: tuple[str, ...]) -> None:
     if not value.startswith(prefixes):
         raise ConfigError(f"{key} {value!r}: it must start with {' or '.join(prefixes)}")
+
+
+def _check_choice(key: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ConfigError(f"{key} {value!r}: use one of {', '.join(choices)}")
 
 
 def _check_range(key: str, value: float, low: float, high: float) -> None:

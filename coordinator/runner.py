@@ -52,6 +52,7 @@ from coordinator.core.instructions import (
 )
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import Dimension, LedgerRecord, Member, MonitoringClass
+from coordinator.core.seconds import MinuteView, TrafficSeconds
 from coordinator.core.shadow import Comparison
 from coordinator.core.state import CoordinatorState
 from coordinator.core.views import Explanation, GroupView, HealthView
@@ -129,6 +130,7 @@ class Runner:
         self._bad_payloads: Counter[str] = Counter()
         self._connection: ConnectionState | None = None
         self._totals = TrafficTotals()
+        self._seconds = TrafficSeconds()
         self._intake = Intake()
         #: What happened, and how every group stands.
         self.watch = Watch(state, clock)
@@ -213,7 +215,15 @@ class Runner:
 
     def explain(self, group: str, dimension: Dimension, broker: str | None) -> Explanation:
         """Why a local limit is what it is; raises UnknownGroup and UnknownBroker."""
-        return explain.explain(self._state, group, dimension, broker, self._clock.now_ns())
+        now_ns = self._clock.now_ns()
+        explanation = explain.explain(self._state, group, dimension, broker, now_ns)
+        minute = None
+        if explanation.broker == self._state.settings.broker:
+            minute = self._seconds.view(group, dimension, now_ns)
+        if minute is None:
+            return explanation
+        said = (explanation.sentence, minute.sentence(explanation.local_limit))
+        return replace(explanation, sentence=" ".join(filter(None, said)), minute=minute)
 
     def would_change(self, group: str, dimension: Dimension, broker: str | None) -> tuple[str, ...]:
         """What would give a broker that is cut another limit."""
@@ -247,6 +257,14 @@ class Runner:
         """What the own gate has counted since the start."""
         return self._totals
 
+    def minute(self, group: str, dimension: Dimension) -> MinuteView | None:
+        """What the own gate has counted in the last minute, by the second."""
+        return self._seconds.view(group, dimension, self._clock.now_ns())
+
+    def throttled_seconds(self, group: str, dimension: Dimension) -> int:
+        """In how many seconds clients waited at the own gate, since the start."""
+        return self._seconds.throttled(group, dimension)
+
     # From the world to events.
 
     def _connection_changed(self, state: ConnectionState) -> None:
@@ -261,6 +279,7 @@ class Runner:
     def _catalogue_changed(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
         self._totals.keep(catalogue.groups.keys())
+        self._seconds.keep(catalogue.groups.keys())
         # Groups first: a namespace that is attached to a new group must find its limits set.
         self.post(GroupsChanged(tuple(entry.group for entry in catalogue.groups.values())))
         assert self._gate is not None
@@ -294,7 +313,9 @@ class Runner:
         while True:
             await asyncio.sleep(TICK_S)
             counted = self._gate.collect()
-            self._totals.add(self._state.observer.mirror(counted))
+            observed = self._state.observer.mirror(counted)
+            self._totals.add(observed)
+            self._seconds.add(observed, self._clock.now_ns())
             self.post(TrafficCounted(counted))
 
     async def _watch_broker(self) -> None:

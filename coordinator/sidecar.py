@@ -43,7 +43,9 @@ from coordinator.core.backlog.guard import BacklogGuard
 from coordinator.core.backlog.monitor import BacklogMonitor
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.core.state import CoordinatorState
+from coordinator.core.windows import LimitMode
 from coordinator.following import Following
+from coordinator.gate.groups import Modes
 from coordinator.gate.proxy import Gate
 from coordinator.gate.tls import Certificate, TlsError, TlsFiles, TlsListener
 from coordinator.gate.upstream import UpstreamTls
@@ -150,6 +152,7 @@ async def _run(config: Config, reload: Callable[[], Config]) -> int:
             relay=relay if config.admin_pass_through else None,
             requests_per_second=config.admin_requests_per_second,
             backlogs=backlogs,
+            cluster_group=config.cluster_group,
         )
         await stack.enter_async_context(serving.serving(config, create_app(backend)))
         # What is loaded by now stays. The collector looks through all of it otherwise, and the gate
@@ -182,6 +185,8 @@ def _gate(config: Config, runner: Runner, clock: MonotonicClock) -> Gate:
             tls=_gate_tls(config),
             burst_ns=round(config.burst_seconds * NANOS_PER_SECOND),
             upstream_tls=_upstream_tls(config, upstream_host),
+            modes=Modes(LimitMode(config.limit_mode), LimitMode(config.topic_limit_mode)),
+            cluster_group=config.cluster_group,
             proxy_protocol=config.gate_upstream_proxy_protocol,
         )
     except TlsError as error:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from coordinator.config import Config, ConfigError, from_mapping, load
+from coordinator.core.backlog.guard import Enforcement
 from coordinator.core.model import Rates
 
 GOOD: dict[str, Any] = {
@@ -71,6 +72,16 @@ def test_a_missing_key_is_named(key: str) -> None:
         ("broker_publish_rate_in_msgs", -2, "broker_publish_rate_in_msgs is -2: use -1 to"),
         ("subscribe_rate_per_consumer", -2, "subscribe_rate_per_consumer is -2: use -1 to"),
         ("subscribe_rate_period_seconds", 0, "subscribe_rate_period_seconds is 0: use 1 to"),
+        ("limit_mode", "soft", "limit_mode 'soft': use one of bucket, window"),
+        ("topic_limit_mode", "hard", "topic_limit_mode 'hard': use one of bucket, window, soft"),
+        ("cluster_group", "a/b", "cluster_group 'a/b': use letters"),
+        ("backlog_check_seconds", 0.5, "backlog_check_seconds is 0.5: use 1.0 to"),
+        ("backlog_age", "exact", "backlog_age 'exact': use one of precise, estimated"),
+        ("backlog_calls_per_second", 0, "backlog_calls_per_second is 0: use 1 to"),
+        ("backlog_concurrency", 1_000, "backlog_concurrency is 1000: use 1 to 64"),
+        ("backlog_enforcement_seconds", 0.1, "backlog_enforcement_seconds is 0.1: use 1.0 to"),
+        ("backlog_enforced_namespaces", ["shop"], "backlog_enforced_namespaces 'shop': write"),
+        ("backlog_dry_run_namespaces", [" a/b"], "backlog_dry_run_namespaces ' a/b': write"),
         ("gate_listen", "6650", "gate_listen '6650': write host:port"),
         ("gate_listen", "127.0.0.1:66500", "gate_listen '127.0.0.1:66500': write host:port"),
         (
@@ -207,3 +218,17 @@ def test_a_wrong_setting_is_refused_by_name(tmp_path: Path, setting: str, said: 
 
     with pytest.raises(ConfigError, match=said):
         load(path, [setting])
+
+
+def test_a_namespace_is_guarded_in_earnest_or_as_a_dry_run_not_both() -> None:
+    """And not without looking at backlogs at all."""
+    enforced = {"backlog_enforced_namespaces": ["shop/orders"]}
+    config = from_mapping({**GOOD, **enforced, "backlog_dry_run_namespaces": ["shop/returns"]})
+    assert config.backlog_enforcement == {
+        "shop/orders": Enforcement.ENFORCE,
+        "shop/returns": Enforcement.DRY_RUN,
+    }
+    with pytest.raises(ConfigError, match="backlog_dry_run_namespaces: shop/orders is enforced"):
+        from_mapping({**GOOD, **enforced, "backlog_dry_run_namespaces": ["shop/orders"]})
+    with pytest.raises(ConfigError, match="means nothing with backlog_check_seconds = 0"):
+        from_mapping({**GOOD, **enforced, "backlog_check_seconds": 0})

@@ -13,6 +13,7 @@ from coordinator.core.agreement import Matter
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension, MonitoringClass, Rates, Unit
 from coordinator.core.observing import ENFORCE
+from coordinator.core.seconds import MinuteView
 from coordinator.core.suspects import Suspicion
 
 
@@ -158,3 +159,5 @@ class Explanation:
     binds: Unit | None
     wants: tuple[WantView, ...]
     sentence: str
+    #: The last minute at the own broker; None for others, and before there was a second of it.
+    minute: MinuteView | None = None

@@ -22,6 +22,7 @@ from __future__ import annotations
 from typing import Final
 
 from coordinator.core.model import Rates
+from coordinator.core.windows import LimitMode
 from coordinator.gate.counters import TrafficCounter
 from coordinator.gate.lease import Lease
 from coordinator.gate.limiter import BURST_NS, Meter
@@ -41,8 +42,8 @@ class _Unit:
 
     __slots__ = ("fresh", "meter", "stale")
 
-    def __init__(self) -> None:
-        self.meter = Meter()
+    def __init__(self, mode: LimitMode) -> None:
+        self.meter = Meter(mode)
         #: Promised in this window, and in the one before.
         self.fresh = 0
         self.stale = 0
@@ -86,6 +87,7 @@ class DispatchLimiter:
         counter: where messages and bytes that passed are counted.
         burst_ns: how much a bucket can save up, as time at its rate.
         reason: whose limit it is.
+        mode: how it is enforced.
     """
 
     __slots__ = (
@@ -99,12 +101,13 @@ class DispatchLimiter:
         *,
         burst_ns: int = BURST_NS,
         reason: ThrottleReason = ThrottleReason.RESOURCE_GROUP,
+        mode: LimitMode = LimitMode.BUCKET,
     ) -> None:
         self.counter = counter
         self.reason = reason
         self._burst_ns = burst_ns
-        self._messages = _Unit()
-        self._bytes = _Unit()
+        self._messages = _Unit(mode)
+        self._bytes = _Unit(mode)
         self._lease: Lease | None = None
         #: Everything that was counted up to this moment is settled with the buckets.
         self._as_of_ns = 0

@@ -8,17 +8,36 @@ then its traffic is counted for that group and not limited.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
 
 from coordinator.core.backlog.guard import Block
 from coordinator.core.gate_views import HoldView, TopicLimitView
 from coordinator.core.model import Attachments, Dimension, MonitoringClass, Rates, Traffic
 from coordinator.core.topics import TopicName
+from coordinator.core.windows import LimitMode
 from coordinator.gate.counters import GateListener, TrafficCounter
 from coordinator.gate.dispatch import DispatchLimiter
 from coordinator.gate.lease import Lease
 from coordinator.gate.limiter import BURST_NS, PublishLimiter
 from coordinator.gate.subscribing import SubscribeRate
 from coordinator.gate.throttle import ThrottleReason
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """How limits are enforced (windows.py).
+
+    Args:
+        groups: of resource groups and of the broker.
+        topics: of topics and their partitions.
+    """
+
+    groups: LimitMode = LimitMode.BUCKET
+    topics: LimitMode = LimitMode.BUCKET
+
+
+DEFAULT_MODES: Final = Modes()
 
 
 class Group:
@@ -32,12 +51,17 @@ class Group:
         listener: GateListener,
         burst_ns: int,
         reason: ThrottleReason = ThrottleReason.RESOURCE_GROUP,
+        mode: LimitMode = LimitMode.BUCKET,
     ) -> None:
         self.name = name
         self.publish = TrafficCounter(name, MonitoringClass.PUBLISH, listener)
         self.dispatch = TrafficCounter(name, MonitoringClass.DISPATCH, listener)
-        self.publish_limiter = PublishLimiter(self.publish, burst_ns=burst_ns, reason=reason)
-        self.dispatch_limiter = DispatchLimiter(self.dispatch, burst_ns=burst_ns, reason=reason)
+        self.publish_limiter = PublishLimiter(
+            self.publish, burst_ns=burst_ns, reason=reason, mode=mode
+        )
+        self.dispatch_limiter = DispatchLimiter(
+            self.dispatch, burst_ns=burst_ns, reason=reason, mode=mode
+        )
 
     def holds(self) -> Iterator[HoldView]:
         """What was held back, if anything was."""
@@ -79,10 +103,12 @@ class Scopes:
 
     Args:
         burst_ns: how much a bucket can save up, as time at its rate.
+        modes: how limits are enforced.
     """
 
-    def __init__(self, burst_ns: int) -> None:
+    def __init__(self, burst_ns: int, modes: Modes) -> None:
         self._burst_ns = burst_ns
+        self._modes = modes
         self._broker: Group | None = None
         #: The rates of the whole broker.
         self.broker = Rates()
@@ -183,7 +209,9 @@ class Scopes:
             yield from parts.values()
 
     def _make(self, name: str, reason: ThrottleReason) -> Group:
-        return Group(name, _Nobody(), self._burst_ns, reason)
+        of_topic = reason is ThrottleReason.TOPIC_LIMIT
+        mode = self._modes.topics if of_topic else self._modes.groups
+        return Group(name, _Nobody(), self._burst_ns, reason, mode)
 
 
 def part_of(rates: Rates, index: int, partitions: int) -> Rates:
@@ -203,9 +231,18 @@ class GroupTable:
     Args:
         listener: told about participants and about throttling.
         burst_ns: how much a bucket can save up, as time at its rate.
+        modes: how limits are enforced.
+        cluster_group: the group that everything counts against, if there is one.
     """
 
-    def __init__(self, listener: GateListener, *, burst_ns: int = BURST_NS) -> None:
+    def __init__(
+        self,
+        listener: GateListener,
+        *,
+        burst_ns: int = BURST_NS,
+        modes: Modes = DEFAULT_MODES,
+        cluster_group: str = "",
+    ) -> None:
         self._listener = listener
         self._burst_ns = burst_ns
         self._groups: dict[str, Group] = {}
@@ -215,14 +252,18 @@ class GroupTable:
         self._lease = Lease()
         self.attachments = Attachments()
         #: Limits beside those of resource groups; their traffic is not reported.
-        self.scopes = Scopes(burst_ns)
+        self._modes = modes
+        self._cluster_group = cluster_group
+        self.scopes = Scopes(burst_ns, modes)
         self.subscribe_rate = SubscribeRate()
 
     def group(self, name: str) -> Group:
         """The group of this name."""
         found = self._groups.get(name)
         if found is None:
-            found = self._groups[name] = Group(name, self._listener, self._burst_ns)
+            found = self._groups[name] = Group(
+                name, self._listener, self._burst_ns, mode=self._modes.groups
+            )
         return found
 
     def set_limits(self, name: str, limits: Rates, now_ns: int, *, leased: bool = False) -> Group:
@@ -253,6 +294,8 @@ class GroupTable:
         if name is None or name.is_system:
             return ()
         names = self.attachments.groups_of(name.tenant, name.namespace)
+        if self._cluster_group and self._cluster_group not in names:
+            names = (*names, self._cluster_group)
         return (*map(self.group, names), *self.scopes.of(name, now_ns))
 
     def holds(self) -> Iterator[HoldView]:

@@ -25,7 +25,7 @@ from __future__ import annotations
 from typing import Final
 
 from coordinator.core.model import NANOS_PER_SECOND, Rates
-from coordinator.core.token_bucket import TokenBucket
+from coordinator.core.windows import LimitMode, Tokens, tokens_of
 from coordinator.gate.counters import TrafficCounter
 from coordinator.gate.lease import Lease
 from coordinator.gate.throttle import ThrottleReason
@@ -43,12 +43,17 @@ _UNLIMITED: Final = 1 << 63
 
 
 class Meter:
-    """The bucket of one unit, and up to which total it allows the group to go."""
+    """The bucket of one unit, and up to which total it allows the group to go.
 
-    __slots__ = ("_bucket", "_given_back", "_settled", "_shut", "ceiling", "enough")
+    Args:
+        mode: what stands in the bucket's place, if anything does (windows.py).
+    """
 
-    def __init__(self) -> None:
-        self._bucket: TokenBucket | None = None
+    __slots__ = ("_bucket", "_given_back", "_mode", "_settled", "_shut", "ceiling", "enough")
+
+    def __init__(self, mode: LimitMode = LimitMode.BUCKET) -> None:
+        self._mode = mode
+        self._bucket: Tokens | None = None
         #: How much of the group's total the bucket knows of, and how much of that was given back.
         self._settled = 0
         self._given_back = 0
@@ -73,13 +78,13 @@ class Meter:
         capacity = max(1, rate * burst_ns // NANOS_PER_SECOND)
         if self._bucket is None:
             self._settled = total
-            self._bucket = TokenBucket(
-                rate=rate, capacity=capacity, initial=0, now_ns=now_ns, resolution_ns=0
-            )
+            self._bucket = tokens_of(self._mode, rate, capacity, now_ns)
         else:
             self._bucket.set_rate(rate, capacity, now_ns)
+        # Only a bucket runs over while somebody is on the way to it.
         late = -(-rate * WAKE_INTERVAL_NS // NANOS_PER_SECOND)
-        self.enough = max(1, capacity - late)
+        late = late if self._mode is LimitMode.BUCKET else 0
+        self.enough = max(1, self._bucket.capacity - late)
         self.settle(total, now_ns, now_ns)
 
     def settle(self, total: int, as_of_ns: int, now_ns: int) -> None:
@@ -123,6 +128,7 @@ class PublishLimiter:
         counter: where admitted messages and bytes are counted.
         burst_ns: how much a bucket can save up, as time at its rate.
         reason: whose limit it is.
+        mode: how it is enforced.
     """
 
     __slots__ = (
@@ -136,14 +142,15 @@ class PublishLimiter:
         *,
         burst_ns: int = BURST_NS,
         reason: ThrottleReason = ThrottleReason.RESOURCE_GROUP,
+        mode: LimitMode = LimitMode.BUCKET,
     ) -> None:
         self.counter = counter
         self.reason = reason
         #: What a publish that it does not admit is answered with; empty, and it is held.
         self.refusal = ""
         self._burst_ns = burst_ns
-        self._messages = Meter()
-        self._bytes = Meter()
+        self._messages = Meter(mode)
+        self._bytes = Meter(mode)
         self._lease: Lease | None = None
         #: The moment that the ceilings are for.
         self._as_of_ns = 0

@@ -22,7 +22,7 @@ from coordinator.gate.admission import AdmissionQueue
 from coordinator.gate.connection import BrokerSide, Connection
 from coordinator.gate.counters import GateListener
 from coordinator.gate.frames import MalformedFrame
-from coordinator.gate.groups import Group, GroupTable
+from coordinator.gate.groups import DEFAULT_MODES, Group, GroupTable, Modes
 from coordinator.gate.introduction import Introduction
 from coordinator.gate.limiter import BURST_NS
 from coordinator.gate.listening import Entrance
@@ -53,6 +53,8 @@ class Gate:
         pending_requests_max: publishes of one connection that may wait for the broker's answer; beyond
             it, it is not read; None leaves that to the broker.
         burst_ns: how much a limit can save up, as time.
+        modes: how limits are enforced.
+        cluster_group: the resource group that everything counts against; empty is none.
         replicator_prefix: the broker's ``replicatorPrefix``.
         tls: listens with TLS as well, if given; see ``TlsListener``.
         upstream_tls: how to speak TLS to the broker; None is plain.
@@ -75,6 +77,8 @@ class Gate:
         publish_buffer_bytes_max: int | None = None,
         pending_requests_max: int | None = None,
         burst_ns: int = BURST_NS,
+        modes: Modes = DEFAULT_MODES,
+        cluster_group: str = "",
         replicator_prefix: str = REPLICATOR_PREFIX,
         tls: TlsListener | None = None,
         upstream_tls: UpstreamTls | None = None,
@@ -96,7 +100,9 @@ class Gate:
             frozenset({self._upstream.address}),
             vouches=upstream_tls is not None and upstream_tls.certificate is not None,
         )
-        self._groups = GroupTable(listener, burst_ns=burst_ns)
+        self._groups = GroupTable(
+            listener, burst_ns=burst_ns, modes=modes, cluster_group=cluster_group
+        )
         self._queue = AdmissionQueue()
         self._tally = Tally()
         self._malformed_closes: Counter[str] = Counter()

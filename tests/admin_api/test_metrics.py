@@ -16,7 +16,8 @@ from admin_api import metrics, metrics_gate
 from coordinator.core.agreement import Matter
 from coordinator.core.gate_views import HOLD_BUCKETS_NS, GateLimits, HoldView, TopicLimitView
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.model import MonitoringClass, Rates, Traffic, Unit
+from coordinator.core.model import Dimension, MonitoringClass, Rates, Traffic, Unit
+from coordinator.core.seconds import MinuteView
 from coordinator.core.suspects import Suspicion
 from coordinator.core.views import DisagreementView, SuspectView
 from tests.admin_api.world import World
@@ -242,3 +243,20 @@ async def test_counts_of_a_group_that_is_undecided_are_told(
 
     assert not families["pulsar_quota_demand_messages_per_second"].samples
     assert value_of(families["pulsar_quota_admitted_messages"], **ORDERS) == 0
+
+
+async def test_minute_averages_stand_beside_the_busiest_second(
+    client: httpx.AsyncClient, world: World, orders: str
+) -> None:
+    """So a dashboard shows why there was waiting below the limit; nothing passed, no series."""
+    key = (orders, Dimension.PUBLISH_MESSAGES)
+    world.views.minutes[key] = MinuteView(seconds=60, average=33, peak=1_000, throttled=2)
+    families = await scrape(client)
+
+    def value(name: str) -> float:
+        return value_of(families[f"pulsar_quota_{name}"], **ORDERS)
+
+    assert value("minute_average_messages_per_second") == 33
+    assert value("minute_peak_messages_per_second") == 1_000
+    assert value("throttled_messages_windows") == 2
+    assert families["pulsar_quota_minute_peak_bytes_per_second"].samples == []

@@ -20,6 +20,7 @@ from coordinator.core.explain import UnknownBroker, UnknownGroup
 from coordinator.core.gate_views import ConnectionFigures, GateFigures, GateLimits, HoldView
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import Dimension, Rates
+from coordinator.core.seconds import MinuteView
 from coordinator.core.settings import CoreSettings
 from coordinator.core.shadow import Comparison, Shadow
 from coordinator.core.state import CoordinatorState
@@ -62,6 +63,7 @@ class FixedViews:
     rows: tuple[BrokerUsageView, ...] = ()
     undecided: set[str] = field(default_factory=set)
     counted: TrafficTotals = field(default_factory=TrafficTotals)
+    minutes: dict[tuple[str, Dimension], MinuteView] = field(default_factory=dict)
     explanations: dict[tuple[str, Dimension, str], Explanation] = field(default_factory=dict)
     candidate: str | None = None
     certified: dict[str, tuple[Certificate, ...]] = field(default_factory=dict)
@@ -130,6 +132,15 @@ class FixedViews:
     def totals(self) -> TrafficTotals:
         """What the test has counted."""
         return self.counted
+
+    def minute(self, group: str, dimension: Dimension) -> MinuteView | None:
+        """What the test says."""
+        return self.minutes.get((group, dimension))
+
+    def throttled_seconds(self, group: str, dimension: Dimension) -> int:
+        """As many as in the minute."""
+        minute = self.minute(group, dimension)
+        return 0 if minute is None else minute.throttled
 
     def show(self, catalogue: Catalogue) -> None:
         """Listen to the store."""

@@ -1,0 +1,79 @@
+"""The specification of the cluster: what all traffic together may be, and what is used of it.
+
+It is the limits of the resource group that the configuration names as ``cluster_group``, in the words of
+a managed service: a rate for production and consumption together, and the share of production.
+"""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from admin_api import definitions
+from admin_api.backend import AdminBackend
+from admin_api.body import read_object
+from admin_api.conditions import Condition, etag_of
+from admin_api.errors import ApiError
+from admin_api.routes.callers import SuperUser
+from admin_api.routes.common import PROBLEMS, Backend, name_operation
+from admin_api.schemas import GroupPatch, to_wire
+from admin_api.schemas_cluster import SpecificationBody, SpecificationPatch
+from coordinator.core.explain import UnknownGroup
+from coordinator.core.model import Dimension, Rates
+from coordinator.core.specification import advice
+from coordinator.ports import NotFound
+
+router = APIRouter(prefix="/quota/v1/cluster", tags=["cluster"], responses=PROBLEMS)
+
+OFF = "There is no group for the whole cluster: set cluster_group in the sidecars' configuration"
+
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": SpecificationPatch.model_json_schema()}},
+    }
+}
+
+
+@router.get("/specification")
+async def get_specification(response: Response, backend: Backend) -> SpecificationBody:
+    """What the cluster may do, does, and what is advised above four fifths of it."""
+    name = _group(backend)
+    try:
+        found = await backend.store.read_group(name)
+    except NotFound as error:
+        raise ApiError(404, f"Nothing is specified yet: PUT it, or the group {name}") from error
+    response.headers["ETag"] = etag_of(found.version)
+    limits, used = found.group.limits, _used(backend, name)
+    return SpecificationBody.of(name, limits, used, advice(limits, used))
+
+
+@router.put("/specification", status_code=204, response_class=Response, openapi_extra=_BODY)
+async def put_specification(
+    request: Request, response: Response, backend: Backend, caller: SuperUser
+) -> None:
+    """Specify what the cluster may do; what is absent is not limited."""
+    name = _group(backend)
+    wanted = SpecificationPatch.parse(await read_object(request)).specification().limits()
+    fields: dict[str, object] = {
+        dimension.value: to_wire(wanted.of(dimension)) for dimension in Dimension
+    }
+    condition, patch = Condition.of(request.headers), GroupPatch.parse(fields)
+    written, operation = await definitions.put_group(backend, name, patch, condition, caller)
+    response.headers["ETag"] = etag_of(written.version)
+    name_operation(response, operation)
+
+
+def _group(backend: AdminBackend) -> str:
+    if not backend.cluster_group:
+        raise ApiError(404, OFF)
+    return backend.cluster_group
+
+
+def _used(backend: AdminBackend, name: str) -> Rates:
+    try:
+        rows = backend.views.group_view(name).brokers
+    except UnknownGroup:
+        return Rates()
+    return Rates.from_mapping(
+        {dimension: sum(row.admitted.of(dimension) or 0 for row in rows) for dimension in Dimension}
+    )

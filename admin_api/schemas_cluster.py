@@ -1,0 +1,87 @@
+"""The JSON of the cluster's specification."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, ValidationError
+
+from admin_api.errors import ApiError, sentence_of
+from admin_api.schemas import ByteRate, CamelModel, MessageRate, from_wire, to_wire
+from coordinator.core.model import Dimension, Rates
+from coordinator.core.specification import WHOLE, Advice, Specification
+
+
+class SpecificationPatch(CamelModel):
+    """What a cluster may do, production and consumption together, per second; -1 = not limited."""
+
+    rate_in_msgs: MessageRate = Field(default=None, description="messages/s")
+    rate_in_bytes: ByteRate = Field(default=None, description="bytes/s")
+    production_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.5
+
+    @classmethod
+    def parse(cls, body: dict[str, object]) -> Self:
+        """Read a request's body.
+
+        Raises:
+            ApiError: 400, naming every field that cannot be accepted and what would be.
+        """
+        try:
+            return cls.model_validate(body)
+        except ValidationError as error:
+            raise ApiError(400, sentence_of(error.errors())) from error
+
+    def specification(self) -> Specification:
+        """As the core has it."""
+        return Specification(
+            None if self.rate_in_msgs is None else from_wire(self.rate_in_msgs),
+            None if self.rate_in_bytes is None else from_wire(self.rate_in_bytes),
+            round(self.production_share * WHOLE),
+        )
+
+
+class AdviceBody(CamelModel):
+    """A limit of which more than four fifths is used."""
+
+    dimension: str
+    used: int
+    limit: int
+    enough: int = Field(description="the specification of its unit at which four fifths would be")
+    sentence: str
+
+    @classmethod
+    def of(cls, found: Advice) -> Self:
+        """One piece of advice."""
+        return cls(
+            dimension=found.dimension.value,
+            used=found.used,
+            limit=found.limit,
+            enough=found.enough,
+            sentence=found.sentence,
+        )
+
+
+class SpecificationBody(CamelModel):
+    """The cluster's specification, what of it is used, and what is advised."""
+
+    group: str = Field(description="the resource group whose limits it is")
+    rate_in_msgs: int = Field(description="production and consumption together; -1 = not limited")
+    rate_in_bytes: int = Field(description="the same in bytes")
+    production_share: float
+    limits: dict[str, int] = Field(description="of the group; -1 = not limited")
+    used: dict[str, int] = Field(description="by all brokers, per second")
+    advice: list[AdviceBody]
+
+    @classmethod
+    def of(cls, group: str, limits: Rates, used: Rates, found: tuple[Advice, ...]) -> Self:
+        """The whole."""
+        specification = Specification.of(limits)
+        return cls(
+            group=group,
+            rate_in_msgs=to_wire(specification.messages),
+            rate_in_bytes=to_wire(specification.bytes),
+            production_share=specification.production_permille / WHOLE,
+            limits={dimension.value: to_wire(limits.of(dimension)) for dimension in Dimension},
+            used={dimension.value: used.of(dimension) or 0 for dimension in Dimension},
+            advice=[AdviceBody.of(each) for each in found],
+        )

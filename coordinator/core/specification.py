@@ -1,0 +1,117 @@
+"""The specification of an instance: so many messages and bytes a second, for producing and consuming.
+
+A managed Pulsar sells a rate for the whole cluster and lets the customer divide it between production and
+consumption, by how many times each message is consumed: the *allocation ratio*. Here that is a resource
+group that all traffic counts against (configuration key ``cluster_group``), and its four limits. What is
+produced and consumed together never exceeds the specification, so the parts are rounded to add up to it.
+
+Who uses more than `ADVISED` of one of the limits is advised to raise the specification, before anybody
+waits: to what would leave the same use at `ADVISED`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from coordinator.core.model import Dimension, MonitoringClass, Rates, Unit
+
+ADVISED: Final = 0.8
+"""The part of a limit from which on more is advised."""
+
+WHOLE: Final = 1_000
+"""Parts of the production share."""
+
+
+@dataclass(frozen=True, slots=True)
+class Specification:
+    """What a cluster may do.
+
+    Args:
+        messages: produced and consumed together, per second; None is not limited.
+        bytes: the same in bytes.
+        production_permille: the part of both that is for production, in thousandths.
+    """
+
+    messages: int | None
+    bytes: int | None
+    production_permille: int = WHOLE // 2
+
+    def limits(self) -> Rates:
+        """The limits of the group that everything counts against."""
+        publish_messages, dispatch_messages = self._split(self.messages)
+        publish_bytes, dispatch_bytes = self._split(self.bytes)
+        return Rates(publish_messages, publish_bytes, dispatch_messages, dispatch_bytes)
+
+    @classmethod
+    def of(cls, limits: Rates) -> Specification:
+        """The specification whose limits these are; of what was set by hand the nearest."""
+        messages = _sum(limits.publish_messages, limits.dispatch_messages)
+        size = _sum(limits.publish_bytes, limits.dispatch_bytes)
+        whole, production = (
+            (messages, limits.publish_messages) if messages else (size, limits.publish_bytes)
+        )
+        permille = round(WHOLE * (production or 0) / whole) if whole else WHOLE // 2
+        return cls(messages, size, permille)
+
+    def total_of(self, unit: Unit) -> int | None:
+        """What is specified of a unit."""
+        return self.messages if unit is Unit.MESSAGES else self.bytes
+
+    def _split(self, total: int | None) -> tuple[int | None, int | None]:
+        if total is None:
+            return None, None
+        production = total * self.production_permille // WHOLE
+        return production, total - production
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A limit of which more than `ADVISED` is used.
+
+    Args:
+        dimension: which.
+        used: per second.
+        limit: per second.
+        enough: the total specification of its unit at which `ADVISED` would be used.
+    """
+
+    dimension: Dimension
+    used: int
+    limit: int
+    enough: int
+
+    @property
+    def sentence(self) -> str:
+        """The same in words."""
+        publish = self.dimension.monitoring_class is MonitoringClass.PUBLISH
+        what = "Production" if publish else "Consumption"
+        unit = self.dimension.unit.value
+        part = 100 * self.used // self.limit if self.limit else 100
+        return (
+            f"{what} uses {part} % of its {self.limit:,} {unit}/s: with a specification of "
+            f"{self.enough:,} {unit}/s at the same ratio it would use {ADVISED:.0%}."
+        )
+
+
+def advice(limits: Rates, used: Rates) -> tuple[Advice, ...]:
+    """The limits of which more than `ADVISED` is used."""
+    specification = Specification.of(limits)
+    found = []
+    for dimension in Dimension:
+        limit, now = limits.of(dimension), used.of(dimension) or 0
+        total = specification.total_of(dimension.unit)
+        if limit is None or total is None or now <= ADVISED * limit:
+            continue
+        enough = -(-now * total * 10 // (8 * limit)) if limit else total
+        found.append(Advice(dimension, now, limit, enough))
+    return tuple(found)
+
+
+def partitions_for(used: int, limit: int) -> int:
+    """How many partitions would carry so much a second with `ADVISED` of each one's limit used."""
+    return max(1, -(-used * 10 // (8 * limit))) if limit > 0 else 1
+
+
+def _sum(first: int | None, second: int | None) -> int | None:
+    return None if first is None or second is None else first + second

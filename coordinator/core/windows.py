@@ -1,0 +1,231 @@
+"""Limits by windows of a second, as a managed Pulsar has them, beside the token bucket (PIP-322).
+
+Both have the face of a `TokenBucket`, so that the gate can take one for the other.
+
+*WindowBucket* is that service's limit of a cluster: each second has the whole quota, however it is spent.
+Of 100 messages a second, sent in its first 400 ms, the 101st waits 600 ms. Clients see longer pauses than
+with a bucket of the same rate, and may send the quota of two seconds around the turn of one; what a
+message takes beyond the quota (one that is larger than it) is owed to the next windows.
+
+*SoftWindow* is its limit of a partition: everything passes, and every 50 ms somebody looks whether the
+quota of the second was exceeded. If it was, nothing passes until the second is over, so for up to a
+second. What passes within 50 ms, and so by how much the limit is exceeded, is up to the clients; it is
+forgiven with the next window.
+
+Windows are counted from the construction, not from the full second of some clock: brokers would turn at
+once otherwise, and send at once.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, Protocol
+
+from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.core.token_bucket import TokenBucket
+
+WINDOW_NS: Final = NANOS_PER_SECOND
+"""The statistics window."""
+
+CHECK_NS: Final = 50_000_000
+"""How often a soft limit is looked at."""
+
+_UNLIMITED: Final = 1 << 62
+
+
+class LimitMode(Enum):
+    """How a rate is enforced."""
+
+    BUCKET = "bucket"
+    WINDOW = "window"
+    SOFT = "soft"
+
+
+class Tokens(Protocol):
+    """What admits: a bucket, or a window."""
+
+    @property
+    def rate(self) -> int:
+        """Tokens per second."""
+        ...
+
+    @property
+    def capacity(self) -> int:
+        """The most tokens that can be there at once."""
+        ...
+
+    def balance(self, now_ns: int) -> int:
+        """The tokens there are now; negative is debt."""
+        ...
+
+    def consume(self, tokens: int, now_ns: int) -> None:
+        """Take tokens, whether they are there or not."""
+        ...
+
+    def wait_ns(self, tokens: int, now_ns: int) -> int | None:
+        """How long until there are ``min(tokens, capacity)``; 0 is now, None is never."""
+        ...
+
+    def set_rate(self, rate: int, capacity: int, now_ns: int) -> None:
+        """Change the rate, and as far as that means something the capacity."""
+        ...
+
+
+class WindowBucket:
+    """The whole rate at the beginning of each second.
+
+    Args:
+        rate: tokens per second, >= 0.
+        now_ns: when the first window begins.
+    """
+
+    __slots__ = ("_origin_ns", "_rate", "_tokens", "_window")
+
+    def __init__(self, *, rate: int, now_ns: int) -> None:
+        _check(rate)
+        self._rate = rate
+        self._origin_ns = now_ns
+        self._window = 0
+        self._tokens = rate
+
+    @property
+    def rate(self) -> int:
+        """Tokens per second."""
+        return self._rate
+
+    @property
+    def capacity(self) -> int:
+        """What a window has; at least one token, so that the largest message finds a full one."""
+        return max(1, self._rate)
+
+    def balance(self, now_ns: int) -> int:
+        """The tokens that are left of the window; negative is debt."""
+        self._turn(now_ns)
+        return self._tokens
+
+    def consume(self, tokens: int, now_ns: int) -> None:
+        """Take tokens of the window, whether they are there or not.
+
+        Raises:
+            ValueError: a negative number of tokens.
+        """
+        if tokens < 0:
+            raise ValueError(f"tokens must be >= 0, got {tokens}")
+        self._turn(now_ns)
+        self._tokens -= tokens
+
+    def wait_ns(self, tokens: int, now_ns: int) -> int | None:
+        """How long until a window has ``min(tokens, capacity)``; 0 is now, None is never."""
+        missing = min(tokens, self.capacity) - self.balance(now_ns)
+        if missing <= 0:
+            return 0
+        if self._rate == 0:
+            return None
+        windows = 1 + max(0, -self._tokens) // self._rate
+        while min(self._rate, self._tokens + windows * self._rate) < min(tokens, self.capacity):
+            windows += 1
+        return self._origin_ns + (self._window + windows) * WINDOW_NS - now_ns
+
+    def set_rate(self, rate: int, capacity: int, now_ns: int) -> None:  # noqa: ARG002
+        """Change the rate of the windows, the present one included; what was taken stays taken."""
+        _check(rate)
+        self._turn(now_ns)
+        self._tokens += rate - self._rate
+        self._rate = rate
+
+    def _turn(self, now_ns: int) -> None:
+        window = (now_ns - self._origin_ns) // WINDOW_NS
+        if window > self._window:
+            owed = min(0, self._tokens) + (window - self._window) * self._rate
+            self._tokens = min(self._rate, owed)
+            self._window = window
+
+
+class SoftWindow:
+    """Everything until somebody looks, and nothing until the second is over when it was too much.
+
+    Args:
+        rate: tokens per second, >= 0; of 0 nothing passes, without waiting for a look.
+        now_ns: when the first window begins.
+    """
+
+    __slots__ = ("_looked_ns", "_origin_ns", "_paused", "_rate", "_spent", "_window")
+
+    def __init__(self, *, rate: int, now_ns: int) -> None:
+        _check(rate)
+        self._rate = rate
+        self._origin_ns = now_ns
+        self._window = 0
+        self._spent = 0
+        self._paused = False
+        #: When was last looked.
+        self._looked_ns = now_ns
+
+    @property
+    def rate(self) -> int:
+        """Tokens per second."""
+        return self._rate
+
+    @property
+    def capacity(self) -> int:
+        """What is worth a second; how many tokens there are nobody asks between two looks."""
+        return max(1, self._rate)
+
+    def balance(self, now_ns: int) -> int:
+        """As many as anybody wants, or none while paused."""
+        self._look(now_ns)
+        return 0 if self._paused or not self._rate else _UNLIMITED
+
+    def consume(self, tokens: int, now_ns: int) -> None:
+        """Count tokens of the window.
+
+        Raises:
+            ValueError: a negative number of tokens.
+        """
+        if tokens < 0:
+            raise ValueError(f"tokens must be >= 0, got {tokens}")
+        self._look(now_ns)
+        self._spent += tokens
+
+    def wait_ns(self, tokens: int, now_ns: int) -> int | None:  # noqa: ARG002
+        """How long the pause lasts; 0 is now, None is never."""
+        if self.balance(now_ns) > 0:
+            return 0
+        if self._rate == 0:
+            return None
+        return self._origin_ns + (self._window + 1) * WINDOW_NS - now_ns
+
+    def set_rate(self, rate: int, capacity: int, now_ns: int) -> None:  # noqa: ARG002
+        """Change the rate; a pause that it would not have come to ends with the next look."""
+        _check(rate)
+        self._look(now_ns)
+        self._rate = rate
+        self._paused = self._paused and self._spent > rate
+
+    def _look(self, now_ns: int) -> None:
+        """What was to be seen at the looks that were due until now."""
+        window = (now_ns - self._origin_ns) // WINDOW_NS
+        if window > self._window:
+            self._window, self._spent, self._paused = window, 0, False
+        looked_ns = self._origin_ns + (now_ns - self._origin_ns) // CHECK_NS * CHECK_NS
+        if looked_ns > self._looked_ns:
+            self._looked_ns = looked_ns
+            self._paused = self._spent > self._rate
+
+
+def tokens_of(mode: LimitMode, rate: int, capacity: int, now_ns: int) -> Tokens:
+    """What admits so many tokens per second; a bucket starts empty and saves up to its capacity."""
+    match mode:
+        case LimitMode.BUCKET:
+            return TokenBucket(
+                rate=rate, capacity=capacity, initial=0, now_ns=now_ns, resolution_ns=0
+            )
+        case LimitMode.WINDOW:
+            return WindowBucket(rate=rate, now_ns=now_ns)
+        case LimitMode.SOFT:
+            return SoftWindow(rate=rate, now_ns=now_ns)
+
+
+def _check(rate: int) -> None:
+    if rate < 0:
+        raise ValueError(f"rate must be >= 0 tokens per second, got {rate}")

@@ -1,0 +1,86 @@
+"""The cluster's specification over REST."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from tests.admin_api.keys import access, token
+from tests.admin_api.world import World, usage_row
+
+PATH = "/quota/v1/cluster/specification"
+
+
+@pytest.fixture
+async def client(world: World) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a sidecar with a group for the whole cluster."""
+    async with world.client(cluster_group="cluster") as client:
+        yield client
+
+
+async def test_a_specification_becomes_the_limits_of_the_clusters_group(
+    client: httpx.AsyncClient,
+) -> None:
+    """By the share of production; and is read back from them."""
+    body = {"rateInMsgs": 40_000, "productionShare": 0.25}
+    answer = await client.put(PATH, json=body)
+    assert answer.status_code == 204
+    group = (await client.get("/admin/v2/resourcegroups/cluster")).json()
+    assert (group["publishRateInMsgs"], group["dispatchRateInMsgs"]) == (10_000, 30_000)
+    found = (await client.get(PATH)).json()
+    assert (found["rateInMsgs"], found["rateInBytes"], found["productionShare"]) == (
+        40_000,
+        -1,
+        0.25,
+    )
+    assert found["advice"] == []
+
+
+async def test_above_four_fifths_a_larger_one_is_advised(
+    client: httpx.AsyncClient, world: World
+) -> None:
+    """By what all brokers use together."""
+    await client.put(PATH, json={"rateInMsgs": 4_000})
+    world.views.rows = (
+        usage_row("broker-1", admitted=900, limit=1_000, throttled_permille=0),
+        usage_row("broker-2", admitted=900, limit=1_000, throttled_permille=0),
+    )
+    found = (await client.get(PATH)).json()
+    assert found["used"]["publishRateInMsgs"] == 1_800
+    (advice,) = found["advice"]
+    assert (advice["limit"], advice["enough"]) == (2_000, 4_500)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"rateInMsgs": -5}, "rateInMsgs"),
+        ({"rateInMsgs": 1.5}, "rateInMsgs"),
+        ({"productionShare": 1.1}, "productionShare"),
+        ({"productionShare": "much"}, "productionShare"),
+    ],
+)
+async def test_nonsense_is_refused_by_name_and_changes_nothing(
+    client: httpx.AsyncClient, body: dict[str, object], field: str
+) -> None:
+    """The group is not even created."""
+    answer = await client.put(PATH, json=body)
+    assert answer.status_code == 400
+    assert field in answer.json()["reason"]
+    assert (await client.get(PATH)).status_code == 404
+
+
+async def test_without_a_group_for_the_cluster_it_says_how_to_have_one(world: World) -> None:
+    """It is a key of the configuration."""
+    async with world.client() as client:
+        answer = await client.get(PATH)
+    assert answer.status_code == 404
+    assert "cluster_group" in answer.json()["reason"]
+
+
+async def test_only_super_users_may_specify(world: World) -> None:
+    """Everybody with a token may read."""
+    async with world.client(token("alice"), cluster_group="cluster", access=access()) as client:
+        assert (await client.put(PATH, json={"rateInMsgs": 5})).status_code == 403
