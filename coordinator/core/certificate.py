@@ -31,9 +31,10 @@ new one.
 Assumed: this sidecar is connected to ZooKeeper and has read what it holds; a report is late by less than
 half of ``hold``; nobody lies. While it is cut off, is no member or has just stood still, it certifies
 nothing but what the books say. Not in the sum, but said beside it: a broker that registered a moment ago
-and is not seen here yet holds at most its arrival reserve; and each bucket lets ``burst`` of its rate
-through at once, or one message if that is larger, so what is admitted in any T seconds is at most T times
-the sum and the bursts. Unknown is a broker that was cut off before this sidecar started.
+and is not seen here yet holds at most its arrival reserve (under ``eager`` C); and each bucket lets
+``burst`` of its rate through at once, or one message if that is larger, so what is admitted in any T
+seconds is at most T times the sum and the bursts. Unknown is a broker that was cut off before this
+sidecar started.
 
 Every sidecar's certificate is true, so the lowest of all is.
 """
@@ -311,10 +312,15 @@ class Certifier:
             dimension,
             _limit(group, dimension),
             most,
-            newcomer=reserve_of(highest, 1, self._settings),
+            newcomer=self._newcomer(group, highest),
             burst=self._burst(most, len(holders)),
             holders=tuple(holders),
         )
+
+    def _newcomer(self, group: ResourceGroup, highest: int) -> int:
+        if _are(BALANCED, self._definitions(group)):
+            return reserve_of(highest, 1, self._settings)
+        return highest  # it may have raised itself before anybody saw it here
 
     def _holder(
         self, group: ResourceGroup, dimension: Dimension, broker: str, highest: int, facts: Facts

@@ -199,6 +199,7 @@ def test_eager_has_no_promise(cluster: Cluster) -> None:
 
     found = certificate(cluster)
     assert found.most == cluster.limit_of("b1") + 2 * LIMIT
+    assert found.newcomer == LIMIT
     assert basis_of(found, "b2") is Basis.UNBOUND
 
 

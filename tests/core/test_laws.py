@@ -39,6 +39,7 @@ class Properties:
         rises_with_use: who used more, all else equal, gets no less.
         weighted: of two brokers that are alike but for their weight, the heavier one gets no less.
         slack: by how many units rounding may break that a target rises.
+        floor: the percentage of an equal part that all get who want it, whatever the others claim.
     """
 
     total: Total
@@ -46,11 +47,12 @@ class Properties:
     rises_with_use: bool = True
     weighted: bool = True
     slack: int = 1
+    floor: int = 0
 
 
 PROPERTIES = {
-    "max-min": Properties(Total.EXACT),
-    "static": Properties(Total.EXACT),
+    "max-min": Properties(Total.EXACT, floor=100),
+    "static": Properties(Total.EXACT, floor=100),
     "proportional": Properties(Total.EXACT),
     # Who used more, or counts for more, may have to find a poorer partner.
     "steal": Properties(Total.TWICE, rises_with_use=False, weighted=False, slack=2),
@@ -59,11 +61,11 @@ PROPERTIES = {
     "pulsar": Properties(Total.EACH_ALL),
     # While nobody drops anything nobody is limited; one message more, and everybody is.
     "grd": Properties(Total.EACH_ALL, rises_with_demand=False),
-    "rateguard": Properties(Total.EXACT),
-    "doorman-proportional": Properties(Total.BOUNDED),
-    "doorman-fair": Properties(Total.BOUNDED),
+    "rateguard": Properties(Total.EXACT, floor=5),
+    "doorman-proportional": Properties(Total.BOUNDED, floor=100),
+    "doorman-fair": Properties(Total.BOUNDED, floor=100),
     # The unsaturated get no more than they use, and who has more flows is saturated later.
-    "fps": Properties(Total.EXACT, rises_with_use=False, weighted=False),
+    "fps": Properties(Total.EXACT, rises_with_use=False, weighted=False, floor=100),
 }
 
 claims_of_some = st.dictionaries(
@@ -74,6 +76,11 @@ claims_of_some = st.dictionaries(
         weight=st.integers(1, 5),
         used=st.integers(0, 10_000),
     ),
+    min_size=1,
+)
+claims_of_equals = st.dictionaries(
+    st.sampled_from(BROKERS),
+    st.builds(Claim, wants=st.none() | st.integers(0, 10**12), used=st.integers(0, 10**12)),
     min_size=1,
 )
 limits = st.integers(0, 100_000)
@@ -175,6 +182,33 @@ def test_names_do_not_matter_but_for_the_last_unit(
     others = ALL_LAWS[law](limit, {renamed[name]: claim for name, claim in claims.items()}).targets
 
     assert all(abs(targets[name] - others[renamed[name]]) <= 1 for name in claims)
+
+
+@with_property(lambda row: row.floor > 0)
+@fewer
+@given(limit=limits, claims=claims_of_equals)
+def test_no_claim_of_others_pushes_anybody_below_the_floor(
+    law: str, limit: int, claims: dict[str, Claim]
+) -> None:
+    """However much they want or say to use: so a liar can take no more than it leaves."""
+    targets = ALL_LAWS[law](limit, claims).targets
+    floor = limit * PROPERTIES[law].floor // (100 * len(claims))
+
+    for name, claim in claims.items():
+        assert targets[name] >= (floor if claim.wants is None else min(floor, claim.wants))
+
+
+@with_property(lambda row: row.floor == 0)
+def test_a_law_without_a_floor_lets_one_take_nearly_everything(law: str) -> None:
+    """By what it claims to use or to want, from others that are saturated but used little lately."""
+    victims = {f"victim-{i}": Claim(1_000, used=10) for i in range(9)}
+    found = [
+        ALL_LAWS[law](1_000, victims | {"liar": liar}).targets
+        for liar in (Claim(None, used=10_000), Claim(10**9, used=10_000), Claim(1, used=10_000))
+    ]
+
+    least = min(targets[name] for targets in found for name in victims)
+    assert least <= 1_000 // 10 // 5
 
 
 @with_property(lambda row: row.rises_with_demand)
