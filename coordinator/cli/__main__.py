@@ -22,6 +22,7 @@ from coordinator.cli import (
     explain,
     files,
     groups,
+    live,
     operations,
     report,
     rollup,
@@ -120,6 +121,7 @@ app.command("sidecar")(sidecar.sidecar)
 app.command("report")(report.report)
 app.command("rollup")(rollup.rollup)
 app.command("compact")(compact.compact)
+app.command("live")(live.live)
 app.command("what-if")(what_if.what_if)
 app.command("simulate")(simulate.simulate)
 

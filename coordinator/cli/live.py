@@ -1,0 +1,35 @@
+"""``pulsar-quota live``: how groups stand, while it happens, from what the sidecars record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coordinator.cli.failures import CommandFailed, WrongUse
+
+
+def live(
+    directory: Annotated[Path, typer.Argument(help="What the sidecars record to.", metavar="DIR")],
+    out: Annotated[Path, typer.Option(help="Where rows and checkpoint go.", metavar="DIR")],
+    cluster: Annotated[
+        str | None, typer.Option(help="This cluster's rows only.", show_default=False)
+    ] = None,
+    late: Annotated[int, typer.Option(help="Seconds that a row may be late.", min=1)] = 150,
+    once: Annotated[bool, typer.Option("--once", help="Stop when nothing is left to do.")] = False,
+    cores: Annotated[int, typer.Option(help="Cores to use.", min=1)] = 2,
+) -> None:
+    """Follow what is recorded, second by second; stopped or killed, it goes on where it was."""
+    # Only this command needs Spark, which is an extra and takes seconds to load.
+    try:
+        from spark_jobs.intake import RefusedInput  # noqa: PLC0415
+        from spark_jobs.live_convergence import produce  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise CommandFailed(
+            f"Spark is not installed ({error.name} is missing): pip install 'pulsar-quota[spark]'"
+        ) from error
+    try:
+        produce(directory, out, typer.echo, cluster=cluster, late_s=late, once=once, cores=cores)
+    except RefusedInput as error:
+        raise WrongUse(str(error)) from error

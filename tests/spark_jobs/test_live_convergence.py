@@ -1,0 +1,119 @@
+"""The stream says of every second what the report says, once, also when it is killed on the way."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
+
+from coordinator.adapters.recorder_tables import Table
+from spark_jobs.intake import examine, read
+from spark_jobs.timeline import broker_seconds, group_seconds, limits_over_time
+from tests.recorder.world import files_at
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+LATE_S = 5
+CHUNK_S = 10
+COMPARED = ["resource_group", "dimension", "second", "limit", "admitted", "demand", "brokers"]
+
+
+@pytest.fixture(scope="module")
+def chunks(story: Path) -> list[pa.Table]:
+    """The story's rows in pieces of ten seconds, as files land."""
+    paths = sorted(story.glob("table=admitted/date=*/*.parquet"))
+    rows = pa.concat_tables([pq.ParquetFile(path).read() for path in paths])
+    seconds = pc.cast(rows["second"], pa.int64())
+    number = pc.divide(pc.subtract(seconds, pc.min(seconds)), CHUNK_S * 1_000_000)
+    return [rows.filter(pc.equal(number, n)) for n in range(pc.max(number).as_py() + 1)]
+
+
+@pytest.fixture
+def landing(story: Path, tmp_path: Path) -> Path:
+    """A folder with everything but the admitted rows, of which only the first seconds have landed."""
+    place = tmp_path / "landing"
+    shutil.copytree(story, place, ignore=shutil.ignore_patterns("table=admitted"))
+    return place
+
+
+def start(place: Path, out: Path, *more: str) -> subprocess.Popen[bytes]:
+    """The job in a process of its own, and in a group of its own: its JVM dies with it."""
+    command = [sys.executable, "-m", "spark_jobs.live_convergence", str(place), "--out", str(out)]
+    return subprocess.Popen(
+        [*command, "--late", str(LATE_S), *more],
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def written(out: Path) -> list[dict[str, Any]]:
+    """All rows of all batches."""
+    paths = sorted(out.glob("seconds/batch=*/*.parquet"))
+    return [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]
+
+
+def eventually(condition: Any, seconds: float) -> None:
+    """Wait until something holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "never happened"
+        time.sleep(0.2)
+
+
+@pytest.fixture
+def killed(landing: Path, chunks: list[pa.Table], tmp_path: Path) -> Path:
+    """What a stream has written when it is killed in the middle, files landing on."""
+    files, out = files_at(landing, "run-1", "any"), tmp_path / "out"
+    for chunk in chunks[:3]:
+        files.write(Table.ADMITTED, "2027-01-15", chunk)
+    process = start(landing, out, "--every", "1")
+    try:
+        eventually(lambda: written(out) or process.poll() is not None, 300)
+        for chunk in chunks[3:6]:
+            files.write(Table.ADMITTED, "2027-01-15", chunk)
+        eventually(lambda: len(list(out.glob("checkpoint/offsets/*"))) > 2, 300)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    for chunk in chunks[6:]:
+        files.write(Table.ADMITTED, "2027-01-15", chunk)
+    return out
+
+
+def test_a_killed_stream_goes_on_and_writes_every_second_once(
+    killed: Path, landing: Path, chunks: list[pa.Table], spark: SparkSession
+) -> None:
+    """Copied files and rows that are too late change nothing; all else is as in the report."""
+    copied = next(iter(sorted(landing.glob("table=admitted/*/any.run-1.00000007.parquet"))))
+    shutil.copy(copied, copied.with_name("copy.parquet"))
+    process = start(landing, killed, "--once")
+    said, _ = process.communicate(timeout=500)
+    assert process.returncode == 0
+    assert b" orders: " in said
+
+    intake = examine(landing)
+    limits = limits_over_time(read(spark, intake, "configuration"))
+    no_gaps = spark.createDataFrame([], "resource_group string, second bigint")
+    everything = group_seconds(
+        broker_seconds(read(spark, intake, "admitted"), limits), no_gaps
+    ).select(*COMPARED)
+    last = everything.agg(F.max("second")).collect()[0][0]
+    final = everything.where(F.col("second") < last - LATE_S).collect()
+    found = written(killed)
+
+    assert len(found) >= 90
+    assert sorted(tuple(row[name] for name in COMPARED) for row in found) == sorted(
+        tuple(row) for row in final
+    )
