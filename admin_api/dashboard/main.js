@@ -3,6 +3,7 @@
 import { ask, Problem, setToken } from "./api.js";
 import { fill, h, setText } from "./dom.js";
 import { span } from "./format.js";
+import { showBacklogs } from "./backlog.js";
 import { showEvents } from "./events.js";
 import { showGroup } from "./group.js";
 import { showMembers } from "./members.js";
@@ -20,6 +21,7 @@ const attention = document.getElementById("attention");
 const PAGES = [
   [/^#\/groups\/(.+)$/, "overview", (name) => showGroup(page, decodeURIComponent(name))],
   [/^#\/members$/, "members", () => showMembers(page)],
+  [/^#\/backlogs$/, "backlogs", () => showBacklogs(page)],
   [/^#\/operations$/, "operations", () => showOperations(page)],
   [/^#\/events$/, "events", () => showEvents(page)],
   [/^/, "overview", () => showOverview(page)],

@@ -18,7 +18,7 @@ import uvicorn
 
 from admin_api.access import Access
 from admin_api.app import create_app
-from admin_api.backend import AdminBackend
+from admin_api.backend import AdminBackend, Backlogs
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.memory import (
     MemoryBrokerAdmin,
@@ -70,6 +70,8 @@ class DashboardWorld:
         self.round_s = round_s
         self.round_ns = round(round_s * 1_000_000_000)
         self.store = MemoryStore()
+        #: What is known of backlogs; None is a sidecar that does not look.
+        self.backlogs: Backlogs | None = None
         self.ensemble = MemoryEnsemble()
         self.topic = MemoryTopic()
         self.gate = RecordingGate()
@@ -190,6 +192,7 @@ class DashboardWorld:
             gate=FixedGate(),
             bus=self.bus,
             access=access or Access(),
+            backlogs=self.backlogs,
         )
         config = uvicorn.Config(
             create_app(backend), log_config=None, lifespan="off", timeout_graceful_shutdown=1
