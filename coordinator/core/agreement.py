@@ -95,6 +95,8 @@ class Agreement:
         """A report of a member was taken; ``usage`` is the digest of the rows kept for its sender."""
         self._said[peer] = said
         own = self.digest(usage)
+        if said == own and not self._since:
+            return
         self._compare(peer, Matter.DEFINITIONS, now_ns, equal=said.definitions == own.definitions)
         self._compare(peer, Matter.MEMBERS, now_ns, equal=said.members == own.members)
         self._compare(peer, Matter.USAGE, now_ns, equal=said.usage == own.usage)

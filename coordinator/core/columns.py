@@ -11,14 +11,15 @@ for None, so that every column is one of whole numbers.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import repeat
 from struct import Struct
 from typing import overload
 from zlib import crc32
 
-from coordinator.core.model import GroupUsage, MonitoringClass, Usage
+from coordinator.core.model import GroupUsage, Key, MonitoringClass, Usage
 
 COUNTS = (
     "messages", "bytes", "messages_throttled_permille", "bytes_throttled_permille", "participants",
@@ -40,24 +41,28 @@ WIDEST = _CODES[-1]
 _EMPTY = array("B")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class UsageColumns:
     """One class of traffic of many groups.
 
     Args:
+        monitoring_class: the class.
         places: where in the columns each group is, by name; may be shared with other columns.
         versions: the configuration version that the sender follows, by place.
         fields: a column for every field of Usage, by its name.
     """
 
+    monitoring_class: MonitoringClass
     places: Mapping[str, int]
     versions: array[int]
     fields: Mapping[str, array[int]]
 
     def usage(self, group: str) -> Usage | None:
-        """A group's usage; None when it is not in the columns."""
-        place = self.places.get(group)
-        return None if place is None else self.usage_at(place)
+        """A group's usage, made once; None when it is not in the columns."""
+        usage = self._looked_at.get(group)
+        if usage is None and group in self.places:
+            usage = self._looked_at[group] = self.usage_at(self.places[group])
+        return usage
 
     def usage_at(self, place: int) -> Usage:
         """The usage in a place."""
@@ -77,14 +82,15 @@ class UsageColumns:
             message_size=self._value("message_size", place),
         )
 
-    def with_ceilings(self) -> list[str]:
-        """The groups in which a raise is announced."""
+    @cached_property
+    def raises(self) -> frozenset[Key]:
+        """Where a raise is announced."""
         ceilings = [self.fields[name] for name in ("messages_ceiling", "bytes_ceiling")]
-        return [
-            group
+        return frozenset(
+            (group, self.monitoring_class)
             for group, place in (self.places.items() if any(ceilings) else ())
             if any(column and column[place] for column in ceilings)
-        ]
+        )
 
     def ended(self) -> list[str]:
         """The groups that are listed because the sender takes no part any more."""
@@ -95,9 +101,14 @@ class UsageColumns:
             group for group, place in self.places.items() if not self._value("participants", place)
         ]
 
-    def digest(self, monitoring_class: MonitoringClass) -> int:
+    @cached_property
+    def _looked_at(self) -> dict[str, Usage]:
+        return {}
+
+    @cached_property
+    def digest(self) -> int:
         """The sum of the hashes of all rows with participants."""
-        seed = _seed(monitoring_class)
+        seed = _seed(self.monitoring_class)
         columns = (self.fields[name] or repeat(0) for name in _DECISIVE)
         rows = zip(self.places, self.fields["participants"], *columns, strict=False)
         return sum(
@@ -164,7 +175,18 @@ class ColumnEntries(Sequence[GroupUsage]):
         return GroupUsage(name, version, usages)
 
 
-def in_columns(rows: Sequence[tuple[str, int, Usage]]) -> UsageColumns:
+def entries_in_columns(entries: Iterable[GroupUsage]) -> ColumnEntries:
+    """Entries put into columns, in the order of their configuration versions."""
+    rows: dict[MonitoringClass, list[tuple[str, int, Usage]]] = {of: [] for of in MonitoringClass}
+    for entry in sorted(entries, key=lambda entry: entry.configuration_version):
+        for monitoring_class, usage in entry.usages.items():
+            rows[monitoring_class].append((entry.group, entry.configuration_version, usage))
+    return ColumnEntries({of: in_columns(of, found) for of, found in rows.items() if found})
+
+
+def in_columns(
+    monitoring_class: MonitoringClass, rows: Sequence[tuple[str, int, Usage]]
+) -> UsageColumns:
     """Rows of (group, configuration version, usage), put into columns; every group is there once."""
     usages = [usage for _, _, usage in rows]
     fields = {name: narrow([getattr(usage, name) for usage in usages]) for name in COUNTS}
@@ -172,7 +194,8 @@ def in_columns(rows: Sequence[tuple[str, int, Usage]]) -> UsageColumns:
         values = [getattr(usage, name) for usage in usages]
         fields[name] = narrow([0 if value is None else value + 1 for value in values])
     places = {name: place for place, (name, _, _) in enumerate(rows)}
-    return UsageColumns(places, narrow([version for _, version, _ in rows]), fields)
+    versions = narrow([version for _, version, _ in rows])
+    return UsageColumns(monitoring_class, places, versions, fields)
 
 
 def narrow(values: Sequence[int]) -> array[int]:

@@ -116,13 +116,15 @@ class Decider:
         lifecycle: Lifecycle,
         round_: int,
         now_ns: int,
-    ) -> list[str]:
-        """Decide what is due and return the groups whose limits in force changed, sorted."""
-        splits = Splits(members, usage, self._settings)
-        facts = _Facts(members, usage, splits, troubles, lifecycle, round_, now_ns)
+    ) -> dict[str, Rates | None]:
+        """Decide what is due; return whose limits changed, sorted by name, with what was in force."""
         names = set(groups) if self._all_marked else self._marked & groups.keys()
         self._marked = set()
         self._all_marked = False
+        if not names:
+            return {}
+        splits = Splits(members, usage, self._settings)
+        facts = _Facts(members, usage, splits, troubles, lifecycle, round_, now_ns)
         if lifecycle not in (Lifecycle.STARTING, Lifecycle.LEARNING):
             splits.prepare(
                 [
@@ -132,7 +134,12 @@ class Decider:
                     if usage.takes_part(name, monitoring_class)
                 ]
             )
-        return [name for name in sorted(names) if self._decide_group(groups[name], facts)]
+        changed = {}
+        for name in sorted(names):
+            held = self.in_force.get(name)
+            if self._decide_group(groups[name], facts):
+                changed[name] = held
+        return changed
 
     def _decide_group(self, group: ResourceGroup, facts: _Facts) -> bool:
         held = self.in_force.get(group.name)

@@ -68,6 +68,9 @@ class Ledgers:
         self._records: dict[str, LedgerRecord] = {}
         self._books: dict[str, _Books] = {}
         self._members: dict[str, Member] = {}
+        #: The members' accounts, and the lowest of them, who writes for all.
+        self._living: frozenset[Account] = frozenset()
+        self._heir: Account | None = None
         #: Those that said farewell: they let nothing through any more. Members only.
         self._released: set[Account] = set()
         #: The latest registration that was ever seen: earlier ones that are not seen are over.
@@ -118,20 +121,21 @@ class Ledgers:
             if (now := members.get(member.broker)) is None or now.incarnation != member.incarnation
         }
         self._members = dict(members)
+        self._living = frozenset(Account(m.broker, m.incarnation) for m in members.values())
+        self._heir = min(self._living, default=None)
         self._latest = max([self._latest, *(m.incarnation for m in members.values())])
         for group in self._books:
             self._close(group, gone, now_ns)
         self._close_dead(now_ns)
-        alive = self._living()
-        self._released &= alive
+        self._released &= self._living
         for books in self._books.values():
-            for account in books.heard.keys() - alive:
+            for account in books.heard.keys() - self._living:
                 del books.heard[account]
 
     def take(self, report: UsageReport, now_ns: int) -> list[str]:
         """Take a report's statements in and return the groups that they changed."""
         sender = Account(report.broker, report.incarnation)
-        if self._account is None or sender == self._account or sender not in self._living():
+        if self._account is None or sender == self._account or sender not in self._living:
             return []
         if report.leaving:
             self._released.add(sender)
@@ -142,7 +146,7 @@ class Ledgers:
                 continue
             if books.ledger.receive(sender, statement.grants.get(self._account, NOTHING)):
                 self._news(statement.group)
-            self._close(statement.group, statement.closures.keys() - self._living(), now_ns)
+            self._close(statement.group, statement.closures.keys() - self._living, now_ns)
             _hear(books, sender, report.sequence, statement)
             changed.append(statement.group)
         return changed
@@ -232,7 +236,7 @@ class Ledgers:
         return [self._records[name] for name in names]
 
     def _is_heir(self) -> bool:
-        return self._account is not None and self._account == min(self._living(), default=None)
+        return self._account is not None and self._account == self._heir
 
     def _just_asked(self) -> set[str]:
         self._asked = {name: asked for name, asked in self._asked.items() if asked == self._round}
@@ -252,15 +256,11 @@ class Ledgers:
                 del books.fresh[account]
         self._news(group)
 
-    def _living(self) -> set[Account]:
-        return {Account(member.broker, member.incarnation) for member in self._members.values()}
-
     def _close_dead(self, now_ns: int) -> None:
-        alive = self._living()
         for group, books in self._books.items():
             dead = {
                 account
-                for account in books.ledger.record.bases.keys() - alive
+                for account in books.ledger.record.bases.keys() - self._living
                 if account.incarnation <= self._latest
             }
             self._close(group, dead, now_ns)
@@ -282,11 +282,10 @@ class Ledgers:
 
     def _statement(self, books: _Books, *, complete: bool) -> LedgerStatement:
         ledger, record = books.ledger, books.ledger.record
-        alive = self._living()
         grants = {
             account: parts
             for account, parts in ledger.issued().items()
-            if account in books.fresh or (complete and account in alive)
+            if account in books.fresh or (complete and account in self._living)
         }
         return LedgerStatement(
             record.group,
@@ -299,10 +298,10 @@ class Ledgers:
 
     def _claim(self, books: _Books, now_ns: int) -> LedgerRecord | None:
         ledger = books.ledger
-        if not ledger.closed or now_ns < books.fence_ns or ledger.closed & self._living():
+        if not ledger.closed or now_ns < books.fence_ns or ledger.closed & self._living:
             return None
         closures = {ledger.account: ledger.closures()}
-        for account in self._living() - {ledger.account}:
+        for account in self._living - {ledger.account}:
             heard = books.heard.get(account)
             if heard is None or heard.statement.version != ledger.record.version:
                 return None

@@ -202,7 +202,6 @@ class Answers(NamedTuple):
 def concerns(
     key: Key,
     asker: str,
-    broker: str,
     usage: UsageMap,
     groups: Mapping[str, ResourceGroup],
     members: Collection[str],
@@ -212,7 +211,7 @@ def concerns(
     group, row = groups.get(key[0]), usage.row(asker, *key)
     if group is None or row is None:
         return False
-    if usage.row(broker, *key) is not None:
+    if usage.takes_part(*key):
         return True
     return any(
         (limit := group.limits.of(dimension)) is not None

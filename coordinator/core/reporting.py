@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from coordinator.core.columns import entries_in_columns
 from coordinator.core.ledgers import Ledgers
 from coordinator.core.meters import Meters
 from coordinator.core.model import (
@@ -156,16 +157,18 @@ class Reporter:
             # A repeat says the same again, so that it does not matter which of them arrives.
             usages.setdefault(key[0], {})[key[1]] = self._told[key].usage
             listed.add(key)
+        entries = tuple(
+            GroupUsage(name, groups[name].configuration_version, by_class)
+            for name, by_class in usages.items()
+        )
         self._sequence += 1
         report = UsageReport(
             broker=self._settings.broker,
             incarnation=incarnation,
             sequence=self._sequence,
             elapsed_ns=elapsed_ns,
-            groups=tuple(
-                GroupUsage(name, groups[name].configuration_version, by_class)
-                for name, by_class in usages.items()
-            ),
+            # As whoever takes a complete report in keeps it.
+            groups=entries_in_columns(entries) if complete else entries,
             since=0 if complete else self._since(listed),
             named=any(groups[name].configuration_version in self._shared for name in usages),
             complete=complete,

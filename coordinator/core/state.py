@@ -22,6 +22,7 @@ before anything changed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
@@ -65,6 +66,7 @@ from coordinator.core.model import (
     Dimension,
     Key,
     Member,
+    MonitoringClass,
     Rates,
     ResourceGroup,
     Traffic,
@@ -171,13 +173,17 @@ class CoordinatorState:
             return self.certifier.nothing(group, dimension, "this sidecar has just stood still")
         return self.certifier.by_word(group, dimension, facts)
 
-    def validate(self) -> None:
+    def validate(self, names: Iterable[str] | None = None) -> None:
         """Check the invariants; a failure is a mistake in the core.
+
+        Args:
+            names: the groups whose limits are looked at; all of them by default.
 
         Raises:
             AssertionError: an invariant does not hold.
         """
-        for name, rates in self.decider.in_force.items():
+        for name in self.decider.in_force if names is None else names:
+            rates = self.decider.in_force[name]
             group = (self.groups or {}).get(name)
             assert group is not None, f"limits of a group that is gone: {name}"
             for dimension in Dimension:
@@ -390,9 +396,8 @@ class CoordinatorState:
         if self.lifecycle in (Lifecycle.DRAINING, Lifecycle.STOPPED):
             return []
         before = self.lifecycle
-        troubles = self.troubles.all()
-        self.troubles.look(now_ns, answering=self._answering, lease_over=self.lease.is_over(now_ns))
-        if self.troubles.all() != troubles:
+        lease_over = self.lease.is_over(now_ns)
+        if self.troubles.look(now_ns, answering=self._answering, lease_over=lease_over):
             self.decider.mark_all()  # a session that is over must not wait for the end of the round
         cut_off = self.troubles or self.incarnation is None
         if cut_off and before in (Lifecycle.LEARNING, Lifecycle.ACTIVE):
@@ -424,15 +429,14 @@ class CoordinatorState:
     def _decide(self, now_ns: int) -> list[Instruction]:
         if self.groups is None:
             return []
-        before = dict(self.decider.in_force)
         changed = self.decider.decide(
             self.groups, self.members, self.usage, self.troubles, self.lifecycle, self.round, now_ns
         )
-        for name in changed:
-            if _moved_much(before.get(name), self.decider.in_force[name], self.settings):
-                for key, _ in self.meters:
-                    if key[0] == name:
-                        self._reporter.require(key)
+        for name, before in changed.items():
+            if _moved_much(before, self.decider.in_force[name], self.settings):
+                for monitoring_class in MonitoringClass:
+                    if self.meters.get((name, monitoring_class)) is not None:
+                        self._reporter.require((name, monitoring_class))
         return [
             SetLocalLimits(name, Rates())
             if is_observed(self.groups[name])
@@ -482,7 +486,7 @@ class CoordinatorState:
         """What to answer to all whose raises wait for this broker."""
         sequences: dict[int, int] = {}
         keys: set[Key] = set()
-        for peer in self.members:
+        for peer in self.usage.askers():
             if asked := self._asked_by(peer):
                 incarnation, sequence = self.usage.newest(peer)
                 sequences[incarnation] = sequence
@@ -490,12 +494,11 @@ class CoordinatorState:
         return Answers(sequences, keys)
 
     def _asked_by(self, peer: str) -> set[Key]:
-        own, groups = self.settings.broker, self.groups or {}
+        groups = self.groups or {}
         return {
             key
             for key in self.usage.raises(peer)
-            if peer != own
-            and concerns(key, peer, own, self.usage, groups, self.members, self.settings)
+            if concerns(key, peer, self.usage, groups, self.members, self.settings)
         }
 
 

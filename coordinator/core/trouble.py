@@ -65,8 +65,9 @@ class Troubles:
             for broker, member in members.items()
         }
 
-    def look(self, now_ns: int, *, answering: bool, lease_over: bool) -> None:
-        """Bring the troubles with ZooKeeper and the own broker up to date."""
+    def look(self, now_ns: int, *, answering: bool, lease_over: bool) -> bool:
+        """Bring the troubles with ZooKeeper and the own broker up to date; tell whether they changed."""
+        before = tuple(self._since)
         disconnected = self._connection is not ConnectionState.CONNECTED
         lost = lease_over or (
             disconnected
@@ -78,6 +79,7 @@ class Troubles:
         self._set(Trouble.ZOOKEEPER_SUSPENDED, now_ns, holds=disconnected and not lost)
         self._set(Trouble.ZOOKEEPER_LOST, now_ns, holds=lost)
         self._set(Trouble.BROKER_DOWN, now_ns, holds=not answering)
+        return tuple(self._since) != before
 
     def listen(self, usage: UsageMap, now_ns: int) -> None:
         """See once a round whether every other member is heard."""

@@ -24,7 +24,7 @@ as they came (usage_rows.py), and looked up there when somebody asks.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
@@ -116,7 +116,7 @@ class UsageMap:
         sender.sequence = report.sequence
         sender.heard_ns = now_ns
         sender.elapsed_ns = report.elapsed_ns
-        sender.raises = frozenset(_raises(report))
+        sender.raises = _raises(report)
         if report.broker == self._broker:
             self._follow_all(_taking_part(report))
         changed |= self._replace(report, sender) if everything else self._merge(report, sender)
@@ -173,6 +173,14 @@ class UsageMap:
         """Where a member announced ceilings in its newest report."""
         sender = self._senders.get(broker) if broker in self._members else None
         return frozenset() if sender is None else sender.raises
+
+    def askers(self) -> list[str]:
+        """Every member that announced a ceiling in its newest report, but this broker."""
+        return [
+            broker
+            for broker, sender in self._senders.items()
+            if sender.raises and broker in self._members and broker != self._broker
+        ]
 
     def newest(self, broker: str) -> tuple[int, int]:
         """Incarnation and sequence of the newest report taken from a broker that was heard."""
@@ -317,13 +325,12 @@ def _taking_part(report: UsageReport) -> set[str]:
     }
 
 
-def _raises(report: UsageReport) -> Iterator[Key]:
+def _raises(report: UsageReport) -> frozenset[Key]:
     if isinstance(report.groups, ColumnEntries):
-        for monitoring_class, columns in report.groups.columns.items():
-            for group in columns.with_ceilings():
-                yield group, monitoring_class
-        return
-    for entry in report.groups:
-        for monitoring_class, usage in entry.usages.items():
-            if usage.messages_ceiling is not None or usage.bytes_ceiling is not None:
-                yield entry.group, monitoring_class
+        return frozenset[Key]().union(*(of.raises for of in report.groups.columns.values()))
+    return frozenset(
+        (entry.group, monitoring_class)
+        for entry in report.groups
+        for monitoring_class, usage in entry.usages.items()
+        if usage.messages_ceiling is not None or usage.bytes_ceiling is not None
+    )

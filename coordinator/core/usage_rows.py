@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from coordinator.core.columns import UsageColumns, in_columns, usage_digest
 from coordinator.core.model import NANOS_PER_SECOND, Dimension, MonitoringClass, Usage
 
-_NO_COLUMNS = in_columns(())
+_NO_COLUMNS = {of: in_columns(of, ()) for of in MonitoringClass}
 
 _ROWS_LEAST = 256
 _ROWS_PART = 8
@@ -54,7 +54,7 @@ class UsageRows:
         #: The sum of the hashes of all rows (agreement.py).
         self.digest = 0
         self._class = monitoring_class
-        self._columns = _NO_COLUMNS
+        self._columns = _NO_COLUMNS[monitoring_class]
         #: The time that the counts in the columns cover.
         self._elapsed_ns = 0
         #: What is true instead of the columns; None is that the broker takes no part any more.
@@ -71,7 +71,8 @@ class UsageRows:
 
     def among(self, groups: KeysView[str]) -> set[str]:
         """Those of the groups that something was said about."""
-        return (groups & self._columns.places.keys()) | (groups & self._news.keys())
+        found = groups & self._columns.places.keys() if self._columns.places else set[str]()
+        return found | (groups & self._news.keys()) if self._news else found
 
     def groups(self) -> set[str]:
         """Every group that something was said about."""
@@ -79,8 +80,8 @@ class UsageRows:
 
     def replace(self, columns: UsageColumns | None, elapsed_ns: int) -> None:
         """Forget everything and take over what a complete report says."""
-        self._columns = columns or _NO_COLUMNS
-        self.digest = self._columns.digest(self._class)
+        self._columns = _NO_COLUMNS[self._class] if columns is None else columns
+        self.digest = self._columns.digest
         self._elapsed_ns = elapsed_ns
         self._news = {}
 
@@ -98,4 +99,4 @@ class UsageRows:
     def _put_in_columns(self, elapsed_ns: int) -> None:
         found = ((group, self.get(group)) for group in self.groups())
         rows = [(group, 0, row.over(elapsed_ns)) for group, row in found if row is not None]
-        self.replace(in_columns(rows), elapsed_ns)
+        self.replace(in_columns(self._class, rows), elapsed_ns)

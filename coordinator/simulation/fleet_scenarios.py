@@ -14,25 +14,28 @@ from coordinator.simulation.traffic import Constant, Load, Source
 _LEAST_GROUPS = 100
 _GROUPS_PER_BROKER = 2
 _BROKERS_PER_GROUP = 5
+_TURN_S = 6
 _HOUR_S = 3_600
 _MISHAP_EVERY_S = 60
 
 
 def scale(parameters: Parameters) -> Stage:
     """S20: a hundred groups or two a broker, each on five brokers; in all of them demand turns round."""
-    stage = Stage(parameters, seconds=20, measured_from=10)
+    stage = Stage(parameters, seconds=20, measured_from=_TURN_S)
     n = parameters.brokers
     sources: dict[str, dict[str, Source]] = {name: {} for name in stage.names}
     for number in range(parameters.groups or max(_LEAST_GROUPS, _GROUPS_PER_BROKER * n)):
         group = f"group-{number:04}"
-        stage.define(group=group)
         for place in range(min(_BROKERS_PER_GROUP, n)):
             # A stride that has no factor in common with few N spreads a group over the fleet.
             name = stage.names[(number + place * 7) % n]
             sources[name][group] = Constant(stage.limit if place else stage.limit // 20)
+        # The fleet is there before the groups are, and those before their clients.
+        stage.at(1, partial(stage.define, group=group))
     for name, of_groups in sources.items():
-        stage.begin(name, of_groups)
-    stage.event(10, partial(_everybody_wants_all, stage))
+        stage.begin(name, {})
+        stage.at(2, partial(stage.world.connect, name, of_groups, parameters.dimension))
+    stage.event(_TURN_S, partial(_everybody_wants_all, stage))
     return stage
 
 

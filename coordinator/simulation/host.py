@@ -9,7 +9,7 @@ moment, may run ahead of the true time and may jump forward, but, being monotoni
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, assert_never
 
 from coordinator.core.events import (
@@ -75,8 +75,8 @@ class Surroundings(Protocol):
         """A step of a group's traffic is over; so many messages passed."""
         ...
 
-    def handled(self, host: Host, event: Event) -> None:
-        """The core has handled an event and said what is to be done."""
+    def handled(self, host: Host, event: Event, instructions: Sequence[Instruction]) -> None:
+        """The core has handled an event and said what is to be done, which has been done."""
         ...
 
     def failed(self, host: Host, event: Event, error: Exception) -> None:
@@ -191,7 +191,7 @@ class Host:
         if self._recorder is not None:
             self._recorder.handled(event, self.state, self.now_ns)
         if instructions:
-            self._world.handled(self, event)
+            self._world.handled(self, event, instructions)
 
     def _resume(self) -> None:
         self._paused = False

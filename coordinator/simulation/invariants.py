@@ -17,7 +17,7 @@ everything that is needed to see it again: the seed, the moment, the broker.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from coordinator.core.decisions import Decision
@@ -58,15 +58,19 @@ WITH_EQUAL_VIEWS: Mapping[str, SumPromise] = {"balanced": never_above, "strict":
 """Transfer policies whose promise holds whenever all sidecars see the same."""
 
 
-def check_core(host: Host) -> None:
+def check_core(host: Host, names: Collection[str]) -> None:
     """Hold one core to its invariants.
+
+    Args:
+        host: whose core.
+        names: the groups whose limits are looked at.
 
     Raises:
         AssertionError: one does not hold.
     """
-    host.state.validate()
-    for name, rates in host.state.limits().items():
-        limits = (host.state.groups or {})[name].limits
+    host.state.validate(names)
+    for name in names:
+        rates, limits = host.state.limits()[name], (host.state.groups or {})[name].limits
         for dimension in Dimension:
             _check_local_limit(host, name, dimension, rates, limits)
 

@@ -64,6 +64,8 @@ class Session:
     #: Counts how often contact was lost, so that an old countdown does not end a new contact.
     cuts: int = 0
     member: Member | None = field(default=None)
+    #: What a watch has told of and will be read in a moment.
+    unread: set[Callable[[], Event]] = field(default_factory=set)
 
 
 class ZooKeeper:
@@ -267,13 +269,19 @@ class ZooKeeper:
     def _welcome(self, session: Session) -> None:
         self._tell(session, ConnectionChanged(ConnectionState.CONNECTED))
         for read in (self._read_ledgers, self._read_members, self._read_groups):
-            self._later(partial(self._read, session, read))
+            self._will_read(session, read)
 
     def _notify(self, read: Callable[[], Event]) -> None:
         for session in self._sessions:
+            self._will_read(session, read)
+
+    def _will_read(self, session: Session, read: Callable[[], Event]) -> None:
+        if read not in session.unread:
+            session.unread.add(read)
             self._later(partial(self._read, session, read))
 
     def _read(self, session: Session, read: Callable[[], Event]) -> None:
+        session.unread.discard(read)
         if session.reachable:  # a client that is cut off reads everything when it is back
             self._tell(session, read())
 

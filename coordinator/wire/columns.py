@@ -19,10 +19,10 @@ from coordinator.core.columns import (
     WIDEST,
     ColumnEntries,
     UsageColumns,
-    in_columns,
+    entries_in_columns,
     narrow,
 )
-from coordinator.core.model import GroupUsage, MonitoringClass, Usage
+from coordinator.core.model import GroupUsage, MonitoringClass
 from coordinator.wire import resource_usage_pb2 as pb
 from coordinator.wire.fields import BadReport, checked_count, checked_permille
 
@@ -62,16 +62,13 @@ class UnknownDefinition(LookupError):
 
 def encode_columns(groups: Sequence[GroupUsage], message: pb.ResourceUsageInfo) -> None:
     """Put entries into a message; each has a configuration version of its own."""
-    rows: dict[MonitoringClass, list[tuple[str, int, Usage]]] = {of: [] for of in MonitoringClass}
-    for entry in sorted(groups, key=lambda entry: entry.configuration_version):
-        for monitoring_class, usage in entry.usages.items():
-            rows[monitoring_class].append((entry.group, entry.configuration_version, usage))
-    publish = in_columns(rows[MonitoringClass.PUBLISH])
-    dispatch = in_columns(rows[MonitoringClass.DISPATCH])
-    if publish.places:
+    entries = groups if isinstance(groups, ColumnEntries) else entries_in_columns(groups)
+    publish = entries.columns.get(MonitoringClass.PUBLISH)
+    dispatch = entries.columns.get(MonitoringClass.DISPATCH)
+    if publish is not None:
         _encode_class(publish, publish.versions, message.publish)
-    if dispatch.places:
-        as_published = publish.versions == dispatch.versions
+    if dispatch is not None:
+        as_published = publish is not None and publish.versions == dispatch.versions
         _encode_class(dispatch, () if as_published else dispatch.versions, message.dispatch)
 
 
@@ -103,7 +100,7 @@ def decode_columns(message: pb.ResourceUsageInfo, names: Mapping[int, str]) -> C
     for monitoring_class, (versions, fields) in told.items():
         if versions is not of:
             of, places = versions, _places(versions, names, message.broker)
-        columns[monitoring_class] = UsageColumns(places, narrow(versions), fields)
+        columns[monitoring_class] = UsageColumns(monitoring_class, places, narrow(versions), fields)
     return ColumnEntries(columns)
 
 

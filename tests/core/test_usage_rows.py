@@ -33,7 +33,7 @@ def test_rows_are_what_was_said_last(story: list[tuple[bool, dict[str, Usage]]])
         for complete, usage_of in story:
             if complete:
                 rows.replace(
-                    in_columns([(name, 1, of) for name, of in usage_of.items()]), SECOND_NS
+                    in_columns(PUBLISH, [(name, 1, of) for name, of in usage_of.items()]), SECOND_NS
                 )
                 expected = dict(usage_of)
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -192,7 +193,7 @@ class _Negative(CoordinatorState):
     def limits(self) -> dict[str, Rates]:
         return {name: Rates(publish_messages=-1) for name in super().limits()}
 
-    def validate(self) -> None:
+    def validate(self, names: Iterable[str] | None = None) -> None:  # noqa: ARG002  # as it is
         assert all((rates.publish_messages or 0) >= 0 for rates in self.limits().values())
 
 
