@@ -12,6 +12,7 @@ from admin_api import errors
 from admin_api.backend import AdminBackend
 from admin_api.body import refuse_large_body
 from admin_api.names import KeepEncodedSeparators
+from admin_api.request_ids import RequestIds
 from admin_api.request_rate import RequestRate
 from admin_api.routes import (
     alarms,
@@ -24,6 +25,7 @@ from admin_api.routes import (
     events,
     gate,
     groups,
+    logs,
     metrics,
     operations,
     quota,
@@ -46,7 +48,7 @@ def create_app(backend: AdminBackend) -> FastAPI:
         title="pulsar-quota",
         description=_DESCRIPTION,
         # The ready-made pages load their scripts from the internet, which a broker's host need not
-        # reach; /openapi.json needs nobody.
+        # reach: /docs is among the dashboard's files.
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -57,7 +59,7 @@ def create_app(backend: AdminBackend) -> FastAPI:
         groups.router, attachments.router, quota.router, topics.router, gate.router,
         sidecar.router, audit.router, metrics.router, board.router, events.router,
         operations.router, alarms.router, shadow.router, backlog.router,
-        cluster.router,
+        cluster.router, logs.router,
     )  # fmt: skip
     for router in guarded:
         app.include_router(router, dependencies=[Depends(identified), Depends(refuse_large_body)])
@@ -73,4 +75,5 @@ def create_app(backend: AdminBackend) -> FastAPI:
     errors.install(app, [route for router in ours for route in router.routes])
     if backend.requests_per_second is not None:
         app.add_middleware(RequestRate, requests_per_second=backend.requests_per_second)
+    app.add_middleware(RequestIds)
     return app

@@ -179,6 +179,19 @@ class Telling(Protocol):
         ...
 
 
+class LogControl(Protocol):
+    """From where on something is logged (coordinator.logs.LogLevel)."""
+
+    @property
+    def name(self) -> str:
+        """The present level: debug, info, warning or error."""
+        ...
+
+    def set(self, name: str) -> None:
+        """Log from this level on."""
+        ...
+
+
 class GateMeter(Protocol):
     """What the gate says of itself."""
 
@@ -240,6 +253,7 @@ class AdminBackend:
     following: Following
     gate: GateMeter
     bus: BusMeter
+    log_level: LogControl
     alarming: Telling | None = None
     access: Access = field(default_factory=Access)
     relay: BrokerRelay | None = None

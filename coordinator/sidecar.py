@@ -49,7 +49,7 @@ from coordinator.gate.groups import Modes
 from coordinator.gate.proxy import Gate
 from coordinator.gate.tls import Certificate, TlsError, TlsFiles, TlsListener
 from coordinator.gate.upstream import UpstreamTls
-from coordinator.logs import configure_logs
+from coordinator.logs import LogLevel, configure_logs
 from coordinator.ports import PortError
 from coordinator.runner import Runner
 from coordinator.topic_limits import TopicLimitCourier
@@ -73,11 +73,11 @@ def run(config: Config, reload: Callable[[], Config]) -> int:
     Raises:
         ConfigError: a file or place that the configuration names cannot be used.
     """
-    configure_logs(config.log_level)
-    return uvloop.run(_run(config, reload))
+    log_level = configure_logs(config.log_level)
+    return uvloop.run(_run(config, reload, log_level))
 
 
-async def _run(config: Config, reload: Callable[[], Config]) -> int:
+async def _run(config: Config, reload: Callable[[], Config], log_level: LogLevel) -> int:
     access = serving.access(config)
     async with AsyncExitStack() as stack:
         session = ZooKeeperSession(
@@ -145,6 +145,7 @@ async def _run(config: Config, reload: Callable[[], Config]) -> int:
             views=runner,
             watching=runner.watch,
             following=following,
+            log_level=log_level,
             alarming=alarming,
             gate=gate,
             bus=bus,

@@ -1,4 +1,4 @@
-"""The dashboard's files at ``/``: a page, its styles and modules, and the chart library as installed.
+"""The dashboard's files at ``/`` and the API's description at ``/docs``, with the libraries as installed.
 
 The files hold nothing secret, so they need no token; what they show does, and the page asks for one. They
 are read once at the start. The policy lets the page load from this address and nothing else, and run no
@@ -38,7 +38,12 @@ _TYPES = {
     ".svg": "image/svg+xml",
 }
 _DIRECTORY = Path(__file__).parent.parent / "dashboard"
-_CHARTS = "plotly.min.js"
+_LIBRARIES = {
+    "plotly.min.js": ("plotly", "package_data"),
+    "swagger-ui-bundle.js": ("fastapi_offline", "static"),
+    "swagger-ui.css": ("fastapi_offline", "static"),
+}
+"""Files of installed packages: the package and the folder in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +57,10 @@ class _File:
 @cache
 def _files() -> dict[str, Path]:
     found = {path.name: path for path in _DIRECTORY.iterdir() if path.suffix in _TYPES}
-    library = find_spec("plotly")
-    if library is not None and library.origin is not None:
-        found[_CHARTS] = Path(library.origin).parent / "package_data" / _CHARTS
+    for name, (package, folder) in _LIBRARIES.items():
+        library = find_spec(package)
+        if library is not None and library.origin is not None:
+            found[name] = Path(library.origin).parent / folder / name
     return found
 
 
@@ -69,6 +75,12 @@ def _read(name: str) -> _File:
 async def get_page(request: Request) -> Response:
     """The page."""
     return await _answer("index.html", request)
+
+
+@router.get("/docs")
+async def get_docs(request: Request) -> Response:
+    """The description of all endpoints, to read and to try."""
+    return await _answer("docs.html", request)
 
 
 @router.get("/dashboard/{name}")

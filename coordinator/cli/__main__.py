@@ -23,6 +23,7 @@ from coordinator.cli import (
     files,
     groups,
     live,
+    log_level,
     operations,
     report,
     rollup,
@@ -112,6 +113,7 @@ app.add_typer(configuration.app, name="config")
 app.command("import")(files.import_groups)
 app.command("operations")(operations.operations)
 app.command("alarms")(alarms.alarms)
+app.command("log-level")(log_level.log_level)
 app.command("status")(status.status)
 app.command("top")(top.top)
 app.command("explain")(explain.explain)

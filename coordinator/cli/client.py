@@ -163,6 +163,14 @@ class AdminClient:
         """The most that one group's local limits can add up to now."""
         return cast("GroupCertificates", self._read(f"/quota/v1/certificate/{_segment(group)}"))
 
+    def log_level(self) -> str:
+        """From where on the sidecar logs."""
+        return str(self._read("/quota/v1/log-level")["level"])
+
+    def set_log_level(self, level: str) -> None:
+        """Let the sidecar log from another level on."""
+        self._send("PUT", "/quota/v1/log-level", {"level": level})
+
     def alarms(self) -> list[Alarm]:
         """What somebody should know of, as the sidecar sees it."""
         return cast("list[Alarm]", self._read("/quota/v1/alarms"))

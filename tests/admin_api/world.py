@@ -227,6 +227,17 @@ class FixedGate:
         return self.connected
 
 
+@dataclass
+class FixedLogLevel:
+    """A level that nothing is logged by."""
+
+    name: str = "info"
+
+    def set(self, name: str) -> None:
+        """Remember it."""
+        self.name = name
+
+
 class World:
     """Store, broker and views of one sidecar, and the app that stands on them."""
 
@@ -244,6 +255,7 @@ class World:
         self.clock = ManualClock()
         self.watch = Watch(self.core, self.clock)
         self.store.watch(self._groups_changed)
+        self.log_level = FixedLogLevel()
         self.operations = MemoryOperations()
         self.following = Following(self.core, self.clock, self.operations)
         self.backend = AdminBackend(
@@ -255,6 +267,7 @@ class World:
             following=self.following,
             gate=self.gate,
             bus=MemoryBus(MemoryTopic()),
+            log_level=self.log_level,
         )
         self.app: FastAPI = create_app(self.backend)
 

@@ -238,3 +238,20 @@ async def test_when_the_sidecar_is_gone_the_page_says_how_old_it_is(browser: Bro
             await expect(page.locator("#freshness")).to_contain_text("does not answer; shown is")
             await expect(page.get_by_role("row").filter(has_text="orders")).to_be_visible()
         await asyncio.sleep(0)
+
+
+async def test_the_api_is_described_without_the_internet(browser: Browser) -> None:
+    """Every endpoint at /docs, under the page's own policy, from this address alone."""
+    async with orders() as world:
+        context = await browser.new_context()
+        page = await context.new_page()
+        asked: list[str] = []
+        mistakes: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("pageerror", lambda error: mistakes.append(str(error)))
+        await page.goto(f"{world.url}/docs")
+        await expect(page.get_by_text("/admin/v2/resourcegroups", exact=True)).to_be_visible()
+        await expect(page.get_by_text("/quota/v1/alarms")).to_be_visible()
+        assert mistakes == []
+        assert [url for url in asked if not url.startswith((world.url, "data:"))] == []
+        await context.close()

@@ -47,7 +47,7 @@ from coordinator.core.state import CoordinatorState
 from coordinator.following import Following
 from coordinator.runner import Runner
 from coordinator.wire import reports
-from tests.admin_api.world import FixedGate
+from tests.admin_api.world import FixedGate, FixedLogLevel
 from tests.runner.test_runner import RecordingGate
 
 PUBLISH = MonitoringClass.PUBLISH
@@ -191,6 +191,7 @@ class DashboardWorld:
             following=following,
             gate=FixedGate(),
             bus=self.bus,
+            log_level=FixedLogLevel(),
             access=access or Access(),
             backlogs=self.backlogs,
         )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 from typer.testing import CliRunner, Result
 
 from coordinator.cli.__main__ import app
@@ -28,8 +29,9 @@ class InProcess(httpx.BaseTransport):
         return asyncio.run(self._answer(request))
 
     async def _answer(self, request: httpx.Request) -> httpx.Response:
-        response = await self._app.handle_async_request(request)
-        content = await response.aread()
+        with capture_logs():  # a sidecar logs elsewhere, not where the command prints
+            response = await self._app.handle_async_request(request)
+            content = await response.aread()
         return httpx.Response(response.status_code, headers=response.headers, content=content)
 
 

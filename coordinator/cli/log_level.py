@@ -1,0 +1,35 @@
+"""``pulsar-quota log-level``: from where on a sidecar logs, changed while it runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from coordinator.cli.failures import WrongUse
+from coordinator.cli.output import print_json
+from coordinator.cli.session import session_of
+from coordinator.logs import LEVELS
+
+
+def log_level(
+    context: typer.Context,
+    level: Annotated[
+        str | None,
+        typer.Argument(
+            help=f"{', '.join(LEVELS)}; shows the present one without.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Show or set from where on the sidecar logs, until it is set again or restarts."""
+    if level is not None and level not in LEVELS:
+        raise WrongUse(f"{level}: use one of {', '.join(LEVELS)}.")
+    session = session_of(context)
+    with session.connect() as client:
+        if level is not None:
+            client.set_log_level(level)
+        found = client.log_level()
+    if session.as_json:
+        print_json({"level": found})
+    else:
+        typer.echo(found)

@@ -1,0 +1,40 @@
+"""The level of the log, over the API."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tests.admin_api.keys import access, token
+from tests.admin_api.world import World
+
+PATH = "/quota/v1/log-level"
+
+
+async def test_the_level_is_shown_and_changed(client: httpx.AsyncClient, world: World) -> None:
+    """At once."""
+    assert (await client.get(PATH)).json() == {"level": "info"}
+
+    changed = await client.put(PATH, json={"level": "debug"})
+
+    assert (changed.status_code, changed.json()) == (200, {"level": "debug"})
+    assert world.log_level.name == "debug"
+
+
+@pytest.mark.parametrize("body", [{"level": "loud"}, {"level": 10}, {}, []])
+async def test_a_level_that_does_not_exist_is_refused(
+    client: httpx.AsyncClient, world: World, body: object
+) -> None:
+    """With the ones that do, and nothing changes."""
+    refused = await client.put(PATH, json=body)
+
+    assert refused.status_code == 400
+    assert world.log_level.name == "info"
+
+
+async def test_only_a_super_user_changes_it(world: World) -> None:
+    """Debug costs time and disk."""
+    async with world.client(token("viewer"), access=access()) as client:
+        assert (await client.get(PATH)).status_code == 200
+        assert (await client.put(PATH, json={"level": "debug"})).status_code == 403
+    assert world.log_level.name == "info"

@@ -1,0 +1,48 @@
+"""Logs in lines of JSON, at a level that is changed while it runs."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from coordinator.logs import configure_logs
+
+
+@pytest.fixture(autouse=True)
+def set_back() -> Iterator[None]:
+    """The next test logs as if nothing had been configured."""
+    handlers = list(logging.getLogger().handlers)
+    yield
+    structlog.reset_defaults()
+    logging.getLogger().handlers[:] = handlers
+
+
+def test_a_logger_follows_the_level_at_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Also one that was made, and has logged, before."""
+    log = structlog.get_logger("before")
+    level = configure_logs("info")
+    log.debug("not told")
+    log.info("told")
+    level.set("debug")
+    log.debug("told as well")
+    level.set("error")
+    log.warning("not told")
+
+    events = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
+    assert events == ["told", "told as well"]
+    assert level.name == "error"
+
+
+def test_a_level_that_does_not_exist_changes_nothing() -> None:
+    """The present one stays."""
+    level = configure_logs("info")
+    with pytest.raises(KeyError):
+        level.set("loud")
+
+    assert level.name == "info"
