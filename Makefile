@@ -24,6 +24,10 @@ bench: $(VENV)/.bench  ## figures as JSON lines, ours and the peers' of one run;
 fuzz: $(INSTALLED)  ## a million damaged streams through the gate's engine; CASES=n and SEED=n
 	$(BIN)/python -m tests.gate.fuzz $(if $(CASES),--cases $(CASES)) $(if $(SEED),--seed $(SEED))
 
+.PHONY: fuzz-api
+fuzz-api: $(INSTALLED)  ## generated requests to every endpoint of the admin API; CASES=n of each
+	PULSAR_QUOTA_FUZZ_EXAMPLES=$(or $(CASES),500) $(BIN)/python -m pytest -q --timeout 0 tests/admin_api/test_fuzz.py
+
 check: $(INSTALLED)  ## format, lint, types, layers, generated files
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

@@ -85,6 +85,10 @@ class Config:
         bus_listener_name: advertised listener to ask lookups for; the internal one.
         bus_topics: reports are sent on each of them and duplicates dropped. Two topics with different
             owners survive the death of a broker without a gap.
+        bus_key_files: files with the secrets that seal reports (HMAC-SHA256, 16 bytes or more), so that
+            only sidecars are believed. The first one seals, all of them open: a new key is added as
+            second on every sidecar, then put first, then the old one removed. Read again at SIGHUP.
+        bus_accept_unsealed: whether reports without a seal are believed too, while keys are introduced.
         zookeeper_servers: host:port[,host:port...] of the ensemble.
         zookeeper_root: where our nodes live.
         zookeeper_session_timeout_seconds: how soon a dead sidecar's share is free. Shorter than a pause
@@ -187,6 +191,8 @@ class Config:
     bus_topics: tuple[str, ...] = field(
         default=("non-persistent://pulsar/system/quota-usage",),
     )
+    bus_key_files: tuple[str, ...] = ()
+    bus_accept_unsealed: bool = False
     zookeeper_root: str = "/pulsar-quota"
     zookeeper_session_timeout_seconds: float = 4.0
     report_interval_seconds: float = 1.0
@@ -246,11 +252,7 @@ class Config:
         self._check_access()
         self._check_gate_tls()
         _check_prefix("broker_web_url", self.broker_web_url, ("http://", "https://"))
-        _check_prefix("bus_service_url", self.bus_service_url, ("pulsar://", "pulsar+ssl://"))
-        if not self.bus_topics:
-            raise ConfigError("bus_topics: name at least one topic")
-        for topic in self.bus_topics:
-            _check_prefix("bus_topics", topic, ("non-persistent://", "persistent://"))
+        self._check_bus()
         _check_prefix("zookeeper_root", self.zookeeper_root, ("/",))
         for server in self.zookeeper_servers.split(","):
             split_address("zookeeper_servers", server)
@@ -285,6 +287,15 @@ class Config:
             raise ConfigError(
                 f"log_level {self.log_level!r}: use one of debug, info, warning, error"
             )
+
+    def _check_bus(self) -> None:
+        _check_prefix("bus_service_url", self.bus_service_url, ("pulsar://", "pulsar+ssl://"))
+        if not self.bus_topics:
+            raise ConfigError("bus_topics: name at least one topic")
+        for topic in self.bus_topics:
+            _check_prefix("bus_topics", topic, ("non-persistent://", "persistent://"))
+        if self.bus_accept_unsealed and not self.bus_key_files:
+            raise ConfigError("bus_accept_unsealed: means nothing without bus_key_files")
 
     def _check_alarms(self) -> None:
         if self.alarm_webhook_url:

@@ -73,6 +73,7 @@ from coordinator.totals import TrafficTotals
 from coordinator.watch import Watch
 from coordinator.wire import reports
 from coordinator.wire.intake import Intake, Received
+from coordinator.wire.seal import Seal
 
 TICK_S = 0.05
 """How often the gate's counts are brought to the core: the delay of everything urgent that is counted."""
@@ -132,6 +133,8 @@ class Runner:
         self._totals = TrafficTotals()
         self._seconds = TrafficSeconds()
         self._intake = Intake()
+        #: What seals reports and opens them; may be another one any time, as keys change.
+        self.seal = Seal()
         #: What happened, and how every group stands.
         self.watch = Watch(state, clock)
         self.story: deque[tuple[int, Event, tuple[Instruction, ...]]] = deque(maxlen=STORY_LENGTH)
@@ -293,6 +296,7 @@ class Runner:
 
     def _payload_arrived(self, payload: bytes) -> None:
         try:
+            self.seal.check(payload)
             received = self._intake.read(payload)
         except reports.BadReport as error:
             reason = str(error).partition(":")[0]
@@ -372,7 +376,7 @@ class Runner:
             case ConfirmSession(asked_ns):
                 self.spawn(self._confirm_session(asked_ns))
             case PublishUsageReport(report):
-                payload = reports.encode(report)
+                payload = self.seal.close(reports.encode(report))
                 if self._recorder is not None:
                     # Before it is sent: nobody may seem to have received it earlier.
                     self._recorder.report_sent(report, len(payload), now_ns)

@@ -53,6 +53,7 @@ from coordinator.logs import LogLevel, configure_logs
 from coordinator.ports import PortError
 from coordinator.runner import Runner
 from coordinator.topic_limits import TopicLimitCourier
+from coordinator.wire.seal import Seal
 
 if TYPE_CHECKING:
     from coordinator.adapters.recorder import ParquetRecorder
@@ -112,12 +113,13 @@ async def _run(config: Config, reload: Callable[[], Config], log_level: LogLevel
             api_address=config.admin_listen,
             drain_timeout_s=config.drain_timeout_seconds,
         )
+        runner.seal = _seal(config)
         gate = _gate(config, runner, clock)
         stop = _stop_on_signals()
         _limit_broker(gate, config)
         backlogs = await _backlogs(config, stack, gate, clock)
         asyncio.get_running_loop().add_signal_handler(
-            signal.SIGHUP, _reload, gate, backlogs, reload
+            signal.SIGHUP, _reload, runner, gate, backlogs, reload
         )
         courier = TopicLimitCourier(gate, broker)
         topic_limits.watch(courier.changed)
@@ -248,6 +250,19 @@ def _look_at_backlogs(runner: Runner, backlogs: Backlogs | None) -> None:
         runner.spawn(backlogs.enforcement.run())
 
 
+def _seal(config: Config) -> Seal:
+    keys = []
+    for path in config.bus_key_files:
+        try:
+            keys.append(Path(path).read_bytes().strip())
+            Seal(keys)
+        except OSError as error:
+            raise ConfigError(f"bus_key_files: {path} cannot be read: {error.strerror}") from error
+        except ValueError as error:
+            raise ConfigError(f"bus_key_files: {path}: {error}") from error
+    return Seal(keys, accept_unsealed=config.bus_accept_unsealed)
+
+
 def _broker_token(config: Config) -> str | None:
     path = config.broker_token_file
     try:
@@ -256,11 +271,14 @@ def _broker_token(config: Config) -> str | None:
         raise ConfigError(f"broker_token_file: {path} cannot be read: {error}") from error
 
 
-def _reload(gate: Gate, backlogs: Backlogs | None, reload: Callable[[], Config]) -> None:
-    """Take over what can change without a restart: certificates, the gate's own limits, namespaces."""
+def _reload(
+    runner: Runner, gate: Gate, backlogs: Backlogs | None, reload: Callable[[], Config]
+) -> None:
+    """Take over what can change without a restart: certificates, keys, the gate's limits, namespaces."""
     gate.refresh_certificate()
     try:
         config = reload()
+        runner.seal = _seal(config)
     except ConfigError as error:
         log.warning("configuration cannot be used, the old one stays", reason=str(error))
         return

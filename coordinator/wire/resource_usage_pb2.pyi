@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ResourceUsageInfo(_message.Message):
-    __slots__ = ("broker", "usageMap", "incarnation", "sequence", "elapsedNanos", "complete", "learning", "leaving", "asks", "ledgers", "publish", "dispatch", "since", "waiting", "answeredIncarnations", "answeredSequences", "definitionsDigest", "membersDigest", "usageDigest", "troubled")
+    __slots__ = ("broker", "usageMap", "incarnation", "sequence", "elapsedNanos", "complete", "learning", "leaving", "asks", "ledgers", "publish", "dispatch", "since", "waiting", "answeredIncarnations", "answeredSequences", "definitionsDigest", "membersDigest", "usageDigest", "troubled", "seal")
     BROKER_FIELD_NUMBER: _ClassVar[int]
     USAGEMAP_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -28,6 +28,7 @@ class ResourceUsageInfo(_message.Message):
     MEMBERSDIGEST_FIELD_NUMBER: _ClassVar[int]
     USAGEDIGEST_FIELD_NUMBER: _ClassVar[int]
     TROUBLED_FIELD_NUMBER: _ClassVar[int]
+    SEAL_FIELD_NUMBER: _ClassVar[int]
     broker: str
     usageMap: _containers.RepeatedCompositeFieldContainer[ResourceUsage]
     incarnation: int
@@ -48,7 +49,8 @@ class ResourceUsageInfo(_message.Message):
     membersDigest: int
     usageDigest: int
     troubled: bool
-    def __init__(self, broker: _Optional[str] = ..., usageMap: _Optional[_Iterable[_Union[ResourceUsage, _Mapping]]] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., elapsedNanos: _Optional[int] = ..., complete: _Optional[bool] = ..., learning: _Optional[bool] = ..., leaving: _Optional[bool] = ..., asks: _Optional[_Iterable[str]] = ..., ledgers: _Optional[_Iterable[_Union[LedgerStatement, _Mapping]]] = ..., publish: _Optional[_Union[UsageColumns, _Mapping]] = ..., dispatch: _Optional[_Union[UsageColumns, _Mapping]] = ..., since: _Optional[int] = ..., waiting: _Optional[bool] = ..., answeredIncarnations: _Optional[_Iterable[int]] = ..., answeredSequences: _Optional[_Iterable[int]] = ..., definitionsDigest: _Optional[int] = ..., membersDigest: _Optional[int] = ..., usageDigest: _Optional[int] = ..., troubled: _Optional[bool] = ...) -> None: ...
+    seal: bytes
+    def __init__(self, broker: _Optional[str] = ..., usageMap: _Optional[_Iterable[_Union[ResourceUsage, _Mapping]]] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., elapsedNanos: _Optional[int] = ..., complete: _Optional[bool] = ..., learning: _Optional[bool] = ..., leaving: _Optional[bool] = ..., asks: _Optional[_Iterable[str]] = ..., ledgers: _Optional[_Iterable[_Union[LedgerStatement, _Mapping]]] = ..., publish: _Optional[_Union[UsageColumns, _Mapping]] = ..., dispatch: _Optional[_Union[UsageColumns, _Mapping]] = ..., since: _Optional[int] = ..., waiting: _Optional[bool] = ..., answeredIncarnations: _Optional[_Iterable[int]] = ..., answeredSequences: _Optional[_Iterable[int]] = ..., definitionsDigest: _Optional[int] = ..., membersDigest: _Optional[int] = ..., usageDigest: _Optional[int] = ..., troubled: _Optional[bool] = ..., seal: _Optional[bytes] = ...) -> None: ...
 
 class LedgerStatement(_message.Message):
     __slots__ = ("group", "generation", "version", "holding", "grants", "closures")

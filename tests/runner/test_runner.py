@@ -38,6 +38,7 @@ from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.ports import Recorder, RecorderHealth
 from coordinator.runner import Runner
+from coordinator.wire.seal import Seal
 
 PUBLISH = MonitoringClass.PUBLISH
 
@@ -303,3 +304,21 @@ async def test_a_recorder_sees_all_that_happens() -> None:
         assert health is not None
         assert health.rows_written > 0
         assert two.runner.recording() is None
+
+
+async def test_only_sealed_reports_are_believed_where_there_are_keys() -> None:
+    """The one without the key is told of in the log, once, and counted by its reason."""
+    world = World()
+    with capture_logs() as logs:
+        async with world.sidecar("b1") as first, world.sidecar("b2") as second:
+            for each in (first, second):
+                each.runner.seal = Seal([b"secret of the bus"])
+            async with world.sidecar("b3") as stranger:
+                await eventually(lambda: bool(first.runner.health().reports_dropped), "dropped")
+                ages = {row.broker: row.report_age_ns for row in first.runner.health().members}
+                assert ages["b2"] is not None
+                assert stranger.runner.health().reports_dropped == {}
+            assert set(first.runner.health().reports_dropped) == {"not sealed"}
+    assert {log["reason"] for log in logs if log["event"] == "not a usage report"} == {
+        "not sealed: bus_key_files is not set at its sender"
+    }
