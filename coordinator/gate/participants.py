@@ -181,7 +181,7 @@ class Consumer:
 
     def _farthest_reach(self) -> int:
         """For how many entries permits may be out, so that those of all consumers stay bounded."""
-        consumers = max(limiter.counter.participants for limiter in self.limiters)
+        consumers = max((limiter.counter.participants for limiter in self.limiters), default=1)
         return _SLICES_OUT_MAX * self._largest_slice(None) // (_SLICES_AT_ONCE * consumers)
 
     def _largest_slice(self, queue: AdmissionQueue | None) -> int:

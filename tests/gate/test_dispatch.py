@@ -147,6 +147,20 @@ def test_a_lifted_limit_releases_all_permits_at_once(bench: Bench) -> None:
     assert client.session.withheld_permits == 0
 
 
+def test_a_namespace_that_is_detached_releases_all_permits_at_once(bench: Bench) -> None:
+    """Of consumers that wait as well as of those that do not."""
+    bench.attach(ns="limited")
+    bench.limit_dispatch("limited", 10)
+    begin(bench, 2, [], queue=100)
+    bench.wait(1000)
+    assert given(bench) == 2
+
+    bench.attach()
+
+    assert given(bench) == 198
+    assert bench.clients[0].session.withheld_permits == 0
+
+
 def test_a_limit_that_comes_later_counts_the_permits_that_are_out(bench: Bench) -> None:
     """They cannot be taken back, but what they let out is paid for before more goes."""
     bench.attach(ns="limited")
