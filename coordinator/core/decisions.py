@@ -231,8 +231,10 @@ class Decider:
             return held
         self._raises.want(group, dimension, held, wanted, now_ns)
         peers = answer.claims.keys() - {broker} - doubted
-        if not all(facts.usage.is_current(peer, now_ns) for peer in peers):
-            return held
+        for peer in peers:
+            if not facts.usage.is_current(peer, now_ns):
+                self._raises.wait_for(group, dimension, peer)
+                return held
         first = held <= answer.reserve
         asked = facts.members.keys() - {broker} - doubted if first else peers
         known = self._raises.known_to(group, dimension, asked, facts.members, now_ns)

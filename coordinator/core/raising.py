@@ -15,7 +15,7 @@ for: one broken link must not stop everybody.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -51,6 +51,8 @@ class _Raise:
     #: When it is to be announced again at the latest; None leaves it to the rounds.
     again_ns: int | None
     gap_ns: int
+    #: Who knows least of it; while that is so, nobody else's answer changes anything.
+    waits_for: str | None = None
     #: Both numbers of a step are larger than those of the step before.
     steps: list[_Step] = field(default_factory=list)
 
@@ -157,37 +159,56 @@ class Raises:
         again = [each.again_ns for each in self._raises.values() if each.again_ns is not None]
         self._next_ns = min(again, default=None)
 
-    def take(self, report: UsageReport, incarnation: int | None, now_ns: int) -> bool:
-        """Take a peer's answer to this incarnation, if there is one; tell whether it is news."""
+    def take(self, report: UsageReport, incarnation: int | None, now_ns: int) -> set[str]:
+        """Take a peer's answer to this incarnation; return the groups whose raises waited for it."""
         sequence = None if incarnation is None else report.answers.get(incarnation)
         if sequence is None:
-            return False
+            return set()
         known = self._answers.get(report.broker)
         if known is not None and known[:2] == (report.incarnation, sequence):
-            return False
+            return set()
         self._answers[report.broker] = _Answer(report.incarnation, sequence, now_ns)
-        return bool(self._raises)
+        return {
+            group
+            for (group, _), raise_ in self._raises.items()
+            if raise_.waits_for in (None, report.broker)
+        }
+
+    def wait_for(self, group: str, dimension: Dimension, peer: str) -> None:
+        """Nothing can be done before this peer says something."""
+        self._raises[group, dimension].waits_for = peer
 
     def known_to(
         self,
         group: str,
         dimension: Dimension,
-        peers: Iterable[str],
+        peers: Collection[str],
         members: Mapping[str, Member],
         now_ns: int,
     ) -> int:
         """How far every one of these peers knows that this limit may rise; 0 is nothing."""
         raise_ = self._raises[group, dimension]
-        known = raise_.ceiling
-        for peer in peers:
-            answer = self._answers.get(peer)
-            if answer is not None and answer.incarnation != members[peer].incarnation:
-                answer = None
-            since_ns = max(raise_.wanted_ns, answer.heard_ns if answer else 0)
-            if now_ns - since_ns >= self._settings.hold_ns:
-                continue  # it does not hear us, knows that, and raises nothing
-            known = min(known, raise_.known_since(answer.sequence) if answer else 0)
+        # Nobody can know less than nothing, so whoever knew least is asked first.
+        least = raise_.waits_for
+        known, raise_.waits_for = raise_.ceiling, None
+        for peer in (least, *peers) if least is not None and least in peers else peers:
+            knows = self._known_by(peer, raise_, members, now_ns)
+            if knows < known:
+                known, raise_.waits_for = knows, peer
+            if not known:
+                break
         return known
+
+    def _known_by(
+        self, peer: str, raise_: _Raise, members: Mapping[str, Member], now_ns: int
+    ) -> int:
+        answer = self._answers.get(peer)
+        if answer is not None and answer.incarnation != members[peer].incarnation:
+            answer = None
+        since_ns = max(raise_.wanted_ns, answer.heard_ns if answer else 0)
+        if now_ns - since_ns >= self._settings.hold_ns:
+            return raise_.ceiling  # it does not hear us, knows that, and raises nothing
+        return raise_.known_since(answer.sequence) if answer else 0
 
 
 class Answers(NamedTuple):

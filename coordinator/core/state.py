@@ -263,8 +263,7 @@ class CoordinatorState:
             self._reporter.require_complete()
         if report.waiting and self._asked_by(report.broker):
             self._reporter.reply()
-        if self._raises.take(report, self.incarnation, now_ns):
-            self.decider.mark(self._raises.groups())
+        self.decider.mark(self._raises.take(report, self.incarnation, now_ns))
         self.decider.mark(taken.groups)
 
     def _handle_members_changed(self, event: MembersChanged, now_ns: int) -> None:

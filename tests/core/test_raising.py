@@ -21,8 +21,10 @@ def raises() -> Raises:
     return Raises(CoreSettings("b1"))
 
 
-def answer(raises: Raises, broker: str, sequence: int, *, now_ns: int = 0, life: int = 0) -> bool:
-    """A peer says which report of b1 it took last."""
+def answer(
+    raises: Raises, broker: str, sequence: int, *, now_ns: int = 0, life: int = 0
+) -> set[str]:
+    """A peer says which report of b1 it took last; the groups for which that is news."""
     report = UsageReport(
         broker, life or MEMBERS[broker].incarnation, 1, SECOND_NS, (), answers={1: sequence}
     )
@@ -51,6 +53,29 @@ def test_a_raise_is_known_when_everybody_has_answered_a_report_with_it(raises: R
     assert answer(raises, "b3", 8)
 
     assert known(raises) == 300
+
+
+def test_only_the_answer_of_who_knows_least_is_news(raises: Raises) -> None:
+    """While b2 knows of nothing, b3's answer changes nothing; nor does one that was heard before."""
+    want(raises, 300)
+    raises.announced(7, 0)
+    answer(raises, "b3", 7)
+    assert known(raises) == 0
+
+    assert not answer(raises, "b3", 8)
+    assert answer(raises, "b2", 7) == {GROUP}
+    assert not answer(raises, "b2", 7)
+    assert known(raises) == 300
+
+
+def test_who_was_not_heard_lately_is_waited_for(raises: Raises) -> None:
+    """Whatever the others answer."""
+    want(raises, 300)
+    raises.announced(7, 0)
+    raises.wait_for(GROUP, DIMENSION, "b3")
+
+    assert not answer(raises, "b2", 7)
+    assert answer(raises, "b3", 7) == {GROUP}
 
 
 def test_who_knows_of_an_earlier_lower_ceiling_allows_that_much(raises: Raises) -> None:
