@@ -60,12 +60,17 @@ def payload_of(content: bytes, messages: int = 1, *, checksum: bool = True) -> b
 
 
 def send(
-    producer_id: int = 1, sequence_id: int = 0, messages: int = 1, content: bytes = b"x" * 100
+    producer_id: int = 1,
+    sequence_id: int = 0,
+    messages: int = 1,
+    content: bytes = b"x" * 100,
+    *,
+    checksum: bool = True,
 ) -> bytes:
     """SEND."""
     counted: tuple[Field, ...] = () if messages == 1 else ((3, messages),)
     head = message((1, 6), (6, message((1, producer_id), (2, sequence_id), *counted)))
-    return frame(head, payload_of(content, messages))
+    return frame(head, payload_of(content, messages, checksum=checksum))
 
 
 def receipt(producer_id: int = 1, sequence_id: int = 0) -> bytes:

@@ -142,6 +142,33 @@ def test_a_change_of_rate_keeps_the_balance(limiter: PublishLimiter) -> None:
     assert limiter.wait_ns(1, 0, now_ns) == 451 * 10_000
 
 
+def test_pulsars_publish_limiter_cases() -> None:
+    """PublishRateLimiterTest: 10 messages and 100 bytes a second, and buckets of a second.
+
+    Pulsar throttles after a message that took too much, the gate in front of the next one.
+    """
+    limiter = PublishLimiter(
+        TrafficCounter("group", MonitoringClass.PUBLISH, Story()), burst_ns=NANOS_PER_SECOND
+    )
+    limiter.set_limits(Rates(publish_messages=10, publish_bytes=100), START_NS)
+    now_ns = START_NS + NANOS_PER_SECOND
+    throttled = []
+    for messages, size in ((5, 50), (11, 100), (9, 110)):
+        assert limiter.take(messages, size, now_ns)
+        throttled.append(limiter.wait_ns(1, 1, now_ns) != 0)
+        now_ns += NANOS_PER_SECOND
+    assert throttled == [False, True, True]
+
+    limiter.set_limits(Rates(publish_messages=20, publish_bytes=200), now_ns)
+    now_ns += NANOS_PER_SECOND
+    assert limiter.take(11, 110, now_ns)
+    assert limiter.wait_ns(1, 1, now_ns) == 0
+
+    limiter.set_limits(Rates(), now_ns)
+    assert limiter.take(2**31 - 1, 2**31 - 1, now_ns)
+    assert limiter.wait_ns(1, 1, now_ns) == 0
+
+
 def test_a_large_message_passes_when_the_bucket_is_nearly_full(limiter: PublishLimiter) -> None:
     """One wake interval short of full, so that a late wake-up costs nothing."""
     limiter.set_limits(Rates(publish_messages=1000), START_NS)

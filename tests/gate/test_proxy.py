@@ -255,6 +255,28 @@ async def test_a_client_beyond_its_bound_is_not_read() -> None:
         assert await client.next() == peer.PING
 
 
+async def test_each_release_is_on_its_own() -> None:
+    """apache/pulsar#23930: trouble with one connection keeps nobody else in line waiting."""
+    async with site(held_bytes_max=1000) as here:
+        here.gate.set_attachments(GROUP)
+        here.gate.set_limits("group", Rates(publish_messages=0))
+        clients = [await here.client() for _ in range(3)]
+        garbage = b"\xff" * 20
+        for client, behind in zip(clients, (b"", garbage, b""), strict=True):
+            client.writer.write(peer.send(1, 1) + peer.send(1, 2, content=b"x" * 1000) + behind)
+        await until(lambda: here.gate.figures().pauses == 3)
+
+        here.gate.remove_limits("group")
+
+        for client in (clients[0], clients[2]):
+            assert [await client.next(), await client.next()] == [
+                peer.receipt(1, 1),
+                peer.receipt(1, 2),
+            ]
+        await until(lambda: here.gate.figures().connections == 2)
+        assert here.gate.figures().malformed_closes == {"frame size out of bounds": 1}
+
+
 async def test_a_pause_beyond_a_send_timeout_is_shown() -> None:
     """How long the oldest message has been held, as long as it is, and how long it was, afterwards."""
     async with site() as here:
