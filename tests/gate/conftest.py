@@ -13,7 +13,8 @@ from coordinator.core.model import Attachments, MonitoringClass, Rates
 from coordinator.core.topics import TopicName
 from coordinator.gate.admission import AdmissionQueue
 from coordinator.gate.groups import Group, GroupTable
-from coordinator.gate.session import Session
+from coordinator.gate.introduction import Introduction
+from coordinator.gate.session import NOWHERE_ELSE, Session
 from coordinator.gate.tally import Tally
 from coordinator.gate.throttle import HELD_BYTES_MAX, Bounds, PublishBuffer
 from tests.gate import peer
@@ -39,7 +40,7 @@ class Story:
 class Client:
     """One connection: what is sent and received, as whole frames."""
 
-    def __init__(self, bench: Bench, bounds: Bounds) -> None:
+    def __init__(self, bench: Bench, bounds: Bounds, introduction: Introduction) -> None:
         self._bench = bench
         self.session = Session(
             bench.groups,
@@ -48,6 +49,7 @@ class Client:
             released=lambda: bench.released.append(self),
             bounds=bounds,
             buffer=bench.buffer,
+            introduction=introduction,
         )
 
     def sends(self, *frames: bytes) -> list[bytes]:
@@ -87,10 +89,13 @@ class Bench:
         self.clients: list[Client] = []
 
     def client(
-        self, held_bytes_max: int = HELD_BYTES_MAX, pending_requests_max: int | None = None
+        self,
+        held_bytes_max: int = HELD_BYTES_MAX,
+        pending_requests_max: int | None = None,
+        introduction: Introduction = NOWHERE_ELSE,
     ) -> Client:
         """A new connection."""
-        client = Client(self, Bounds(held_bytes_max, pending_requests_max))
+        client = Client(self, Bounds(held_bytes_max, pending_requests_max), introduction)
         self.clients.append(client)
         return client
 

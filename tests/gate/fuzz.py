@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from coordinator.core.model import Rates, Traffic
 from coordinator.gate.frames import MalformedFrame
+from coordinator.gate.introduction import Client, Introduction
 from coordinator.gate.throttle import ThrottleReason
 from tests.gate import peer
 from tests.gate.conftest import TOPIC, Bench
@@ -37,6 +38,7 @@ FROM_CLIENT: list[bytes] = [
     peer.close_producer(1, 4), peer.subscribe(TOPIC, 1, 5), peer.subscribe(_NAMED, 200, 6, kind=1),
     peer.flow(1, 1000), peer.flow(200, 2**32 - 1), peer.flow(7, 1), peer.unsubscribe(1, 7),
     peer.close_consumer(1, 8), peer.command(10, (1, 1)), peer.command(77, (1, b"?")),
+    peer.command(2, (1, "c"), (5, "tls"), (7, "admin")), peer.command(37, (1, "c")),
 ]  # fmt: skip
 FROM_BROKER: list[bytes] = [
     peer.connected(MAX_MESSAGE_SIZE), peer.PING, peer.PONG, peer.producer_success(1),
@@ -44,6 +46,7 @@ FROM_BROKER: list[bytes] = [
     peer.receipt(1, 0), peer.receipt(2, 300), peer.send_error(1), peer.close_producer(1, 0),
     peer.close_consumer(1, 0), peer.delivery(1), peer.delivery(200, 50, broker_entry=b"\x08\x01"),
     peer.delivery(1, 3, b"y" * 1500, checksum=False), peer.command(68, (1, 1)),
+    peer.command(36, (1, "broker")),
 ]  # fmt: skip
 
 
@@ -120,8 +123,12 @@ def run_once(dice: random.Random) -> Outcome:
         dispatch = dice.choice((None, 0))
         bench.set_limits("group", Rates(rate, dice.choice((None, 10_000)), dispatch, None))
         bench.limit_topic(_NAMED, Rates(publish_messages=10), partitions=2)
-    client = bench.client(HELD_BYTES_MAX, dice.choice((None, 2)) if limited else None)
-    session = client.session
+    vouches = dice.random() < 0.3
+    pending_requests_max = dice.choice((None, 2)) if limited else None
+    introduction = Introduction(vouches=vouches)
+    session = bench.client(HELD_BYTES_MAX, pending_requests_max, introduction).session
+    if dice.random() < 0.5:
+        session.connected(Client("10.0.0.1", "alice"))
     sides: dict[str, tuple[bytes, Callable[[bytes, int], None]]] = {
         "client": (stream_of(dice, FROM_CLIENT), session.receive_from_client),
         "broker": (stream_of(dice, FROM_BROKER), session.receive_from_broker),
@@ -140,13 +147,13 @@ def run_once(dice: random.Random) -> Outcome:
             bench.wait(dice.choice((0, 0, 5, 50)))
             _collect(session.to_broker, passed, "client")
             _collect(session.to_client, passed, "broker")
-            assert session.held_bytes <= HELD_BYTES_MAX
+            assert session.held_bytes <= 2 * HELD_BYTES_MAX  # of a client that is challenged
             assert session._from_broker.buffered_bytes <= session._from_broker.frame_max
     except MalformedFrame as error:
         outcome = error.fault.value
     _collect(session.to_broker, passed, "client")
     _collect(session.to_client, passed, "broker")
-    if not limited and outcome != "asks for a broker that is not ours":
+    if not limited and not vouches and outcome != "asks for a broker that is not ours":
         for side, (stream, _) in sides.items():
             assert stream.startswith(passed[side]), f"{side}'s bytes were touched"
     session.close(bench.now_ns)
