@@ -27,7 +27,8 @@ from itertools import count
 from typing import Protocol
 
 from coordinator.gate.counters import TrafficCounter
-from coordinator.gate.limiter import WAKE_INTERVAL_NS, PublishLimiter
+from coordinator.gate.limiter import PublishLimiter
+from coordinator.gate.metering import WAKE_INTERVAL_NS
 from coordinator.gate.throttle import ThrottleReason
 
 Turn = tuple[int, int]

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from coordinator.gate import commands
+from coordinator.gate.consumer import Consumer, Entries
 from coordinator.gate.frames import (
     CLOSE_CONSUMER,
     CLOSE_PRODUCER,
@@ -22,7 +23,7 @@ from coordinator.gate.frames import (
     SEND_RECEIPT,
     SUCCESS,
 )
-from coordinator.gate.participants import Consumer, Entries, Producer
+from coordinator.gate.producer import Producer
 from coordinator.gate.roster import Roster
 from coordinator.gate.runs import RunHandler
 from coordinator.gate.stream import Decision, Handler, Verdict

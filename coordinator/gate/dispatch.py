@@ -25,7 +25,7 @@ from coordinator.core.model import Rates
 from coordinator.core.windows import LimitMode
 from coordinator.gate.counters import TrafficCounter
 from coordinator.gate.lease import Lease
-from coordinator.gate.limiter import BURST_NS, Meter
+from coordinator.gate.metering import BURST_NS, Meter, MeteredLimiter
 from coordinator.gate.throttle import ThrottleReason
 
 PROMISE_WINDOW_NS: Final = 20_000_000
@@ -80,7 +80,7 @@ class _Unit:
         return min(wait_ns, window_left_ns) or window_left_ns
 
 
-class DispatchLimiter:
+class DispatchLimiter(MeteredLimiter):
     """Admits the permits of one group's consumers.
 
     Args:
@@ -90,10 +90,7 @@ class DispatchLimiter:
         mode: how it is enforced.
     """
 
-    __slots__ = (
-        "_as_of_ns", "_burst_ns", "_bytes", "_lease", "_messages", "_on_trial", "_window",
-        "contended", "counter", "idle_since_ns", "reason", "service_ns", "typical_entry",
-    )  # fmt: skip
+    __slots__ = ("_bytes", "_messages", "_on_trial", "_window", "typical_entry")
 
     def __init__(
         self,
@@ -103,22 +100,12 @@ class DispatchLimiter:
         reason: ThrottleReason = ThrottleReason.RESOURCE_GROUP,
         mode: LimitMode = LimitMode.BUCKET,
     ) -> None:
-        self.counter = counter
-        self.reason = reason
-        self._burst_ns = burst_ns
+        super().__init__(counter, burst_ns=burst_ns, reason=reason)
         self._messages = _Unit(mode)
         self._bytes = _Unit(mode)
-        self._lease: Lease | None = None
-        #: Everything that was counted up to this moment is settled with the buckets.
-        self._as_of_ns = 0
         self._window = 0
         #: Whether a permit went out although nobody knows what it will cost.
         self._on_trial = False
-        #: The admission queue keeps these: whether consumers wait for this limiter, how far everybody was
-        #: served, and since when nobody waits.
-        self.contended = False
-        self.service_ns = 0
-        self.idle_since_ns = 0
         #: Messages and bytes of the last entry that passed; None while nobody knows.
         self.typical_entry: tuple[int, int] | None = None
 
@@ -181,22 +168,15 @@ class DispatchLimiter:
         of_messages = self._messages.meter.enough // max(1, messages)
         return max(1, min(of_messages, self._bytes.meter.enough // max(1, size)))
 
+    def entries_within(self, span_ns: int, messages: int, size: int) -> int:
+        """How many entries of this kind the limit allows in so long."""
+        of_messages = self._messages.meter.tokens_within(span_ns) // max(1, messages)
+        return min(of_messages, self._bytes.meter.tokens_within(span_ns) // max(1, size))
+
     def span_ns(self, messages: int, size: int) -> int:
         """How long the limit is taken up by so much; what is not known is a full bucket."""
         units = ((self._messages.meter, messages), (self._bytes.meter, size))
         return max(m.span_ns(m.enough if tokens >= UNKNOWN else tokens) for m, tokens in units)
-
-    def binding(self, messages: int, size: int, now_ns: int) -> tuple[bool, bool]:
-        """Whether messages, and whether bytes, are what permits have to wait for longest."""
-        of_messages, of_bytes = self._waits_ns(messages, size, now_ns)
-        if of_messages is None or of_bytes is None:
-            return of_messages is None, of_bytes is None
-        return 0 < of_messages >= of_bytes, 0 < of_bytes >= of_messages
-
-    def wait_ns(self, messages: int, size: int, now_ns: int) -> int | None:
-        """How long until permits may go out if nothing else does; None is never."""
-        of_messages, of_bytes = self._waits_ns(messages, size, now_ns)
-        return None if of_messages is None or of_bytes is None else max(of_messages, of_bytes)
 
     def _waits_ns(self, messages: int, size: int, now_ns: int) -> tuple[int | None, int | None]:
         self._refresh(now_ns)
@@ -218,10 +198,9 @@ class DispatchLimiter:
         self._as_of_ns = now_ns
         self._look_at_lease(now_ns)
 
-    def _look_at_lease(self, now_ns: int) -> None:
-        if self._lease is not None and self._lease.is_over(now_ns):
-            self._messages.meter.shut(self.counter.messages + self._messages.promised)
-            self._bytes.meter.shut(self.counter.bytes + self._bytes.promised)
+    def _shut(self) -> None:
+        self._messages.meter.shut(self.counter.messages + self._messages.promised)
+        self._bytes.meter.shut(self.counter.bytes + self._bytes.promised)
 
     def _turn_window(self, window: int) -> None:
         units = (self._messages, self._bytes)

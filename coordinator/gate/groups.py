@@ -19,7 +19,8 @@ from coordinator.core.windows import LimitMode
 from coordinator.gate.counters import GateListener, TrafficCounter
 from coordinator.gate.dispatch import DispatchLimiter
 from coordinator.gate.lease import Lease
-from coordinator.gate.limiter import BURST_NS, PublishLimiter
+from coordinator.gate.limiter import PublishLimiter
+from coordinator.gate.metering import BURST_NS
 from coordinator.gate.subscribing import SubscribeRate
 from coordinator.gate.throttle import ThrottleReason
 

@@ -19,9 +19,10 @@ from collections.abc import Callable
 
 from coordinator.gate.admission import AdmissionQueue
 from coordinator.gate.commands import read_sequence
+from coordinator.gate.consumer import Consumer, Entries
 from coordinator.gate.groups import GroupTable
 from coordinator.gate.own_frames import QUOTA_EXCEEDED, flow_frame, send_error_frame
-from coordinator.gate.participants import Consumer, Entries, Producer
+from coordinator.gate.producer import Producer
 from coordinator.gate.roster import Roster
 from coordinator.gate.stream import Verdict
 from coordinator.gate.tally import Tally

@@ -24,8 +24,8 @@ from coordinator.gate.counters import GateListener
 from coordinator.gate.frames import MalformedFrame
 from coordinator.gate.groups import DEFAULT_MODES, Group, GroupTable, Modes
 from coordinator.gate.introduction import Introduction
-from coordinator.gate.limiter import BURST_NS
 from coordinator.gate.listening import Entrance
+from coordinator.gate.metering import BURST_NS
 from coordinator.gate.session import REPLICATOR_PREFIX, Session
 from coordinator.gate.tally import Tally
 from coordinator.gate.throttle import HELD_BYTES_MAX, Bounds, PublishBuffer, ThrottleReason

@@ -27,7 +27,7 @@ from coordinator.gate.groups import GroupTable
 from coordinator.gate.holding import Holding
 from coordinator.gate.introduction import Client, Introduction, NotWelcome
 from coordinator.gate.own_frames import NO_REQUEST, NOT_ALLOWED, QUOTA_EXCEEDED, error_frame
-from coordinator.gate.participants import Producer
+from coordinator.gate.producer import Producer
 from coordinator.gate.runs import RunHandler
 from coordinator.gate.stream import Decision, Handler, Verdict
 from coordinator.gate.tally import Tally

@@ -15,8 +15,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from coordinator.gate.commands import ProducerCommand, SubscribeCommand
+from coordinator.gate.consumer import Consumer
 from coordinator.gate.groups import GroupTable
-from coordinator.gate.participants import Consumer, Producer
+from coordinator.gate.producer import Producer
 
 #: CommandSubscribe.SubType: Shared and Key_Shared; the others are Exclusive 0 and Failover 2.
 _SHARED = (1, 3)

@@ -1,40 +1,35 @@
-"""Producers and consumers of a connection, what is held of a producer and withheld of a consumer.
+"""A consumer of a connection, and the permits that are withheld of it.
 
-A participant counts for the groups of its topic for as long as it is connected. Which groups those
-are can change at any time; ``attach`` moves it over without ever counting it out of a group that it
-stays in, so that nobody is told of a participant that left and one that came.
+Permits go out in *slices* of so many entries, and the next slice when half of the last one is used. A
+slice begins with one entry and doubles with every one that is used, up to a part of the bucket that
+is the smaller the more consumers wait. So a consumer without a backlog keeps few permits, and
+one with a backlog gets enough of them for the way to the broker and back. A topic that is not
+persistent gets all that the bucket is good for: its broker drops what finds no permit.
+
+Where a broker takes its time (to read a backlog from disks, say), a slice would be used up long
+before the next one brings anything. So there may be several out, as tokens come: its *reach*. It
+begins with one slice, doubles as well with every one that is used, and ends where all consumers
+together have as many out as one alone may have.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from coordinator.gate.admission import AdmissionQueue, Limiter, Turn
-from coordinator.gate.counters import TrafficCounter
+from coordinator.gate.admission import AdmissionQueue
 from coordinator.gate.dispatch import UNKNOWN, DispatchLimiter
 from coordinator.gate.groups import Group
-from coordinator.gate.limiter import PublishLimiter
-from coordinator.gate.throttle import ThrottleReason
+from coordinator.gate.participant import Participant
 
 _SLICES_AT_ONCE: Final = 2
 """A bucket is good for so many slices of a consumer that is alone."""
 
-_SLICES_OUT_MAX: Final = 8
-"""So many slices may be out for a consumer that is alone: what it gets in 180 ms, if bursts are 50 ms."""
+_REACH_NS: Final = 180_000_000
+"""Permits may be out for what the limit allows in so long; a read from disks takes less as a rule."""
 
 PERMITS_MAX: Final = 0x7FFFFFFF
 """The most permits that a broker's consumer can count."""
-
-
-class _HeldFrame(NamedTuple):
-    """A frame that waits; a command that waits behind its producer's SENDs has 0 messages."""
-
-    frame: bytes
-    messages: int
-    size: int
-    since_ns: int
 
 
 class Entries(NamedTuple):
@@ -47,19 +42,8 @@ class Entries(NamedTuple):
     largest: int
 
 
-class Consumer:
-    """A consumer, counted and limited on dispatch; waits in the admission queue for permits.
-
-    Permits go out in *slices* of so many entries, and the next slice when half of the last one is used. A
-    slice begins with one entry and doubles with every one that is used, up to a part of the bucket that
-    is the smaller the more consumers wait. So a consumer without a backlog keeps few permits, and
-    one with a backlog gets enough of them for the way to the broker and back. A topic that is not
-    persistent gets all that the bucket is good for: its broker drops what finds no permit.
-
-    Where a broker takes its time (to read a backlog from disks, say), a slice would be used up long
-    before the next one brings anything. So there may be several out, as tokens come: its *reach*. It
-    begins with one slice, doubles as well with every one that is used, and ends where all consumers
-    together have as many out as one alone may have.
+class Consumer(Participant[DispatchLimiter]):
+    """Counted and limited on dispatch; waits in the admission queue for permits.
 
     Args:
         topic: what it consumes.
@@ -70,8 +54,7 @@ class Consumer:
 
     __slots__ = (
         "_entry_bytes", "_entry_messages", "_expected", "_grant", "_persistent", "_promised",
-        "_reach", "_shared", "_slice", "consumer_id", "exempt", "held_since_ns", "limited", "limiters",
-        "permits", "served_until_ns", "topic", "turn", "waits_for", "withheld",
+        "_reach", "_shared", "_slice", "consumer_id", "held_since_ns", "limited", "permits", "withheld",
     )  # fmt: skip
 
     def __init__(
@@ -83,14 +66,11 @@ class Consumer:
         exempt: bool,
         grant: Callable[[int, int], None],
     ) -> None:
+        super().__init__(topic, exempt=exempt)
         self.consumer_id = consumer_id
-        self.topic = topic
-        self.exempt = exempt
         self._grant = grant
         self._shared = shared
         self._persistent = not topic.startswith("non-persistent:")
-        #: Who must admit a permit, one per group of the topic.
-        self.limiters: tuple[DispatchLimiter, ...] = ()
         #: Whether permits may be withheld: there is a limit, or was one when they came.
         self.limited = False
         #: Permits that the broker has; below 0 once a batch was larger than what was left.
@@ -109,32 +89,20 @@ class Consumer:
         self._entry_bytes = 0
         #: When permits began to wait for tokens.
         self.held_since_ns = 0
-        self.turn: Turn = (0, 0)
-        self.served_until_ns: dict[Limiter, int] = {}
-        self.waits_for: Limiter | None = None
 
     @property
     def waiting(self) -> bool:
         """Whether permits wait for tokens."""
         return self.waits_for is not None
 
-    def counts_for(self, groups: tuple[Group, ...]) -> bool:
-        """Whether these are the groups that its messages count for now."""
-        return self.limiters == self._limiters_of(groups)
-
     def attach(self, groups: tuple[Group, ...]) -> None:
         """Count for these groups from now on; must not be waiting if they are others."""
-        before, self.limiters = self.limiters, self._limiters_of(groups)
-        self.served_until_ns.clear()
-        _move(
-            self.topic,
-            tuple(limiter.counter for limiter in before),
-            tuple(limiter.counter for limiter in self.limiters),
-        )
+        super().attach(groups)
         self.limited = self.withheld > 0 or self._has_limit()
 
-    def _limiters_of(self, groups: tuple[Group, ...]) -> tuple[DispatchLimiter, ...]:
-        return () if self.exempt else tuple(group.dispatch_limiter for group in groups)
+    @staticmethod
+    def _limiter_of(group: Group) -> DispatchLimiter:
+        return group.dispatch_limiter
 
     def _has_limit(self) -> bool:
         return any(limiter.limited for limiter in self.limiters)
@@ -181,8 +149,14 @@ class Consumer:
 
     def _farthest_reach(self) -> int:
         """For how many entries permits may be out, so that those of all consumers stay bounded."""
-        consumers = max((limiter.counter.participants for limiter in self.limiters), default=1)
-        return _SLICES_OUT_MAX * self._largest_slice(None) // (_SLICES_AT_ONCE * consumers)
+        messages, size = self._entry()
+        return min(
+            (
+                limiter.entries_within(_REACH_NS, messages, size) // limiter.counter.participants
+                for limiter in self.limiters
+            ),
+            default=PERMITS_MAX,
+        )
 
     def _largest_slice(self, queue: AdmissionQueue | None) -> int:
         """What a nearly full bucket is good for; a part of it, if the queue's other waiters matter."""
@@ -246,110 +220,3 @@ class Consumer:
         self.withheld -= permits
         self.permits += permits
         self._grant(self.consumer_id, permits)
-
-
-class Producer:
-    """A producer, limited and counted on publish; waits in the admission queue while it holds frames.
-
-    Args:
-        topic: what it publishes to.
-        exempt: whether it replicates from another cluster, and so counts against no group.
-        forward: takes a frame that is released, and its messages; 0 is a command.
-    """
-
-    __slots__ = (
-        "_forward", "exempt", "held", "held_bytes", "limiters", "producer_id", "served_until_ns",
-        "topic", "turn", "unanswered", "waits_for",
-    )  # fmt: skip
-
-    def __init__(
-        self, producer_id: int, topic: str, *, exempt: bool, forward: Callable[[bytes, int], None]
-    ) -> None:
-        self.producer_id = producer_id
-        self.topic = topic
-        self.exempt = exempt
-        self._forward = forward
-        #: Who must admit a message, one per group of the topic.
-        self.limiters: tuple[PublishLimiter, ...] = ()
-        #: In order of arrival; the first one is a SEND.
-        self.held: deque[_HeldFrame] = deque()
-        self.held_bytes = 0
-        #: SENDs that went to the broker and have no receipt yet.
-        self.unanswered = 0
-        self.turn: Turn = (0, 0)
-        self.served_until_ns: dict[Limiter, int] = {}
-        self.waits_for: Limiter | None = None
-
-    @property
-    def refusal(self) -> str:
-        """What its publishes are answered with in place of being held; empty if they are held."""
-        return next((limiter.refusal for limiter in self.limiters if limiter.refusal), "")
-
-    @property
-    def reason(self) -> ThrottleReason:
-        """Whose limit it waits for."""
-        assert self.waits_for is not None
-        return self.waits_for.reason
-
-    def counts_for(self, groups: tuple[Group, ...]) -> bool:
-        """Whether these are the groups that must admit its messages now."""
-        return self.limiters == self._limiters_of(groups)
-
-    def attach(self, groups: tuple[Group, ...]) -> None:
-        """Count for these groups from now on; must not be waiting."""
-        before, self.limiters = self.limiters, self._limiters_of(groups)
-        self.served_until_ns.clear()
-        _move(
-            self.topic,
-            tuple(limiter.counter for limiter in before),
-            tuple(limiter.counter for limiter in self.limiters),
-        )
-
-    def _limiters_of(self, groups: tuple[Group, ...]) -> tuple[PublishLimiter, ...]:
-        return () if self.exempt else tuple(group.publish_limiter for group in groups)
-
-    @property
-    def held_since_ns(self) -> int:
-        """When the first held message came."""
-        return self.held[0].since_ns
-
-    def hold(self, frame: bytes, messages: int, size: int, now_ns: int) -> None:
-        """Keep a frame behind those that are already held."""
-        self.held.append(_HeldFrame(frame, messages, size, now_ns))
-        self.held_bytes += len(frame)
-
-    def next_cost(self) -> tuple[int, int]:
-        """Messages and bytes of the first held message."""
-        _, messages, size, _ = self.held[0]
-        return messages, size
-
-    def release(self) -> bool:
-        """Forward the first held message and the commands behind it; tell whether there are more."""
-        self._forward_first()
-        while self.held and not self.held[0].messages:
-            self._forward_first()
-        return bool(self.held)
-
-    def _forward_first(self) -> None:
-        frame, messages, _, _ = self.held.popleft()
-        self.held_bytes -= len(frame)
-        self.unanswered += messages > 0
-        self._forward(frame, messages)
-
-    def drop_held(self) -> list[bytes]:
-        """Forget the held messages; give back the commands that waited behind them."""
-        commands = [held.frame for held in self.held if not held.messages]
-        self.held.clear()
-        self.held_bytes = 0
-        return commands
-
-
-def _move(
-    topic: str, before: tuple[TrafficCounter, ...], after: tuple[TrafficCounter, ...]
-) -> None:
-    for counter in after:
-        if counter not in before:
-            counter.join(topic)
-    for counter in before:
-        if counter not in after:
-            counter.leave(topic)

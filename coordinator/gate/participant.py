@@ -1,0 +1,60 @@
+"""What producers and consumers of a connection have in common: they count for groups, and wait for them.
+
+A participant counts for the groups of its topic for as long as it is connected. Which groups those
+are can change at any time; ``attach`` moves it over without ever counting it out of a group that it
+stays in, so that nobody is told of a participant that left and one that came.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+from coordinator.gate.admission import Limiter, Turn
+from coordinator.gate.groups import Group
+
+OwnLimiter = TypeVar("OwnLimiter", bound=Limiter)
+"""What limits the one kind of participant, or the other."""
+
+
+class Participant(ABC, Generic[OwnLimiter]):
+    """A producer or a consumer.
+
+    Args:
+        topic: what it publishes to or consumes.
+        exempt: whether it belongs to geo-replication, and so counts against no group.
+    """
+
+    __slots__ = ("exempt", "limiters", "served_until_ns", "topic", "turn", "waits_for")
+
+    def __init__(self, topic: str, *, exempt: bool) -> None:
+        self.topic = topic
+        self.exempt = exempt
+        #: Who must admit what it sends, or is sent: one per group of the topic.
+        self.limiters: tuple[OwnLimiter, ...] = ()
+        #: The admission queue keeps these; see ``Waiter``.
+        self.turn: Turn = (0, 0)
+        self.served_until_ns: dict[Limiter, int] = {}
+        self.waits_for: Limiter | None = None
+
+    def counts_for(self, groups: tuple[Group, ...]) -> bool:
+        """Whether these are the groups that it counts for now."""
+        return self.limiters == self._limiters_of(groups)
+
+    def attach(self, groups: tuple[Group, ...]) -> None:
+        """Count for these groups from now on; must not be waiting if they are others."""
+        before, self.limiters = self.limiters, self._limiters_of(groups)
+        self.served_until_ns.clear()
+        for limiter in self.limiters:
+            if limiter not in before:
+                limiter.counter.join(self.topic)
+        for limiter in before:
+            if limiter not in self.limiters:
+                limiter.counter.leave(self.topic)
+
+    def _limiters_of(self, groups: tuple[Group, ...]) -> tuple[OwnLimiter, ...]:
+        return () if self.exempt else tuple(map(self._limiter_of, groups))
+
+    @staticmethod
+    @abstractmethod
+    def _limiter_of(group: Group) -> OwnLimiter: ...
