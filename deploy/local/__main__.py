@@ -97,6 +97,11 @@ def _admin(options: argparse.Namespace) -> int:
     return subprocess.run(command, check=False).returncode
 
 
+def _client(options: argparse.Namespace) -> int:
+    command = _cluster(options).tool_command("client", options.arguments, broker_url=options.url)
+    return subprocess.run(command, check=False).returncode
+
+
 def _perf(options: argparse.Namespace) -> int:
     command = _cluster(options).tool_command("perf", options.arguments, broker_url=options.url)
     return subprocess.run(command, check=False).returncode
@@ -183,6 +188,7 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("name", help="zookeeper, bookie, broker-1, ...")
     for name, run, what in (
         ("admin", _admin, "web service URL"),
+        ("client", _client, "Pulsar service URL"),
         ("perf", _perf, "Pulsar service URL"),
     ):
         tool = command(name, run, f"run the real pulsar-{name}")

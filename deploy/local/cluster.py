@@ -32,6 +32,7 @@ from deploy.local.state import Broker, ClusterState, Server
 _STOP_GRACE_S = 20.0
 _ARCHIVE_TIMEOUT_S = 60.0
 _ADMIN_TIMEOUT_S = 120.0
+_TOOLS = {"admin": commands.admin, "client": commands.client, "perf": commands.perf}
 
 
 def default_state_dir() -> Path:
@@ -195,7 +196,7 @@ class Cluster:
         web_url: str | None = None,
         broker_url: str | None = None,
     ) -> tuple[str, ...]:
-        """Return the command line of "admin" or "perf", fetching its jars if need be."""
+        """Return the command line of "admin", "client" or "perf", fetching its jars if need be."""
         first = self.brokers[0]
         library = jars.tool_jars(jars.cache_root(os.environ))
         conf_dir = self.state_dir / "conf"
@@ -204,8 +205,7 @@ class Cluster:
         conf = conf_dir / f"client-{zlib.crc32(text.encode()):08x}.conf"
         conf.write_text(text)
         runtime = JavaRuntime(Path(self.state.java), library, conf_dir / "log4j2.xml")
-        build = commands.admin if tool == "admin" else commands.perf
-        return build(runtime, conf, arguments)
+        return _TOOLS[tool](runtime, conf, arguments)
 
     def _refuse_if_running(self) -> None:
         if not state.file_of(self.state_dir).exists():

@@ -118,6 +118,12 @@ def admin(runtime: JavaRuntime, conf: Path, arguments: Sequence[str]) -> tuple[s
     return runtime.command(["-Xmx128m", _QUICK], main, [str(conf), *arguments])
 
 
+def client(runtime: JavaRuntime, conf: Path, arguments: Sequence[str]) -> tuple[str, ...]:
+    """Return the command of pulsar-client; `arguments` start with `produce` or `consume`."""
+    main = "org.apache.pulsar.client.cli.PulsarClientTool"
+    return runtime.command(["-Xmx256m", _QUICK], main, [str(conf), *arguments])
+
+
 def perf(runtime: JavaRuntime, conf: Path, arguments: Sequence[str]) -> tuple[str, ...]:
     """Return the command of pulsar-perf; `arguments` start with `produce` or `consume`."""
     if not arguments:

@@ -1,0 +1,131 @@
+"""Pulsar's own tools for clients, which are Java clients, run through the gates as they are.
+
+Transactions belong in here: of the clients at hand only Java's knows them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from benchmarks.gate_process import TENANT, running
+from deploy.local import jars
+from deploy.local.cluster import Cluster
+from deploy.local.commands import JavaRuntime
+from deploy.local.configuration import CLUSTER_NAME
+from deploy.local.layout import ClusterOptions
+from deploy.local.topics import Topics
+from tests.integration.world import World, eventually
+
+pytestmark = pytest.mark.cluster
+
+_PRODUCED = re.compile(r"--- (\d+) records sent --- ([\d.]+) msg/s")
+_CONSUMED = re.compile(r"--- (\d+) records received")
+
+
+def run(cluster: Cluster, url: str, tool: str, *arguments: str) -> str:
+    """Run a tool to its end; return what it said."""
+    command = cluster.tool_command(tool, arguments, broker_url=url)
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, timeout=180, stdin=subprocess.DEVNULL
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said[-3000:]
+    return said
+
+
+@pytest.mark.parametrize(
+    ("limit", "count", "options"),
+    [
+        (400, 1000, ("-db",)),
+        (400, 1000, ("-z", "LZ4")),
+        (4, 5, ("-ch", "-s", "6000000", "-db")),
+    ],
+    ids=["single", "batched", "chunked"],
+)
+def test_pulsar_perf_sends_and_receives(
+    world: World, limit: int, count: int, options: tuple[str, ...]
+) -> None:
+    """At the rate that is allowed, and every message is there to be received; chunks count each."""
+    world.limit(publishRateInMsgs=limit)
+    topic, url = world.topic_of["broker-2"], world.sidecars.service_url
+    produce = ("produce", "-r", "2000", "-m", str(count), "-time", "120", *options, topic)
+
+    sent = _PRODUCED.findall(run(world.cluster, url, "perf", *produce))
+    consume = ("consume", "-sp", "Earliest", "-m", str(count), "-time", "120", topic)
+    received = _CONSUMED.findall(run(world.cluster, url, "perf", *consume))
+
+    assert int(sent[-1][0]) >= count
+    assert float(sent[-1][1]) <= 1.1 * limit
+    assert int(received[-1]) >= count
+
+
+def test_pulsar_client_sends_and_receives_on_partitions(world: World) -> None:
+    """The command that users try first, on a topic whose partitions have several brokers."""
+    path = f"/admin/v2/persistent/{world.namespace}/parts/partitions"
+    world.http.put(world.cluster.brokers[0].web_url + path, json=4).raise_for_status()
+    world.limit(publishRateInMsgs=300, dispatchRateInMsgs=300)
+    topic, url = f"persistent://{world.namespace}/parts", world.sidecars.service_url
+
+    messages = ("-m", "first", "-m", "second", "-n", "20")
+    sent = run(world.cluster, url, "client", "produce", *messages, topic)
+    consume = ("consume", "-s", "audit", "-p", "Earliest", "-n", "40", topic)
+    received = run(world.cluster, url, "client", *consume)
+
+    assert "40 messages successfully produced" in sent
+    assert received.count("content:first") == received.count("content:second") == 20
+
+
+@pytest.fixture(scope="module")
+def transactions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster of one broker that coordinates transactions."""
+    directory: Path = tmp_path_factory.mktemp("transactions")
+    settings = {"transactionCoordinatorEnabled": "true"}
+    options = ClusterOptions(state_dir=directory, brokers=1, broker_settings=settings)
+    with Cluster.start(options) as cluster:
+        topics = Topics(cluster.brokers)
+        topics.create_tenant(TENANT)
+        topics.create_namespace(f"{TENANT}/limited", bundles=4)
+        set_up_coordinators(cluster)
+        yield cluster
+
+
+def set_up_coordinators(cluster: Cluster) -> None:
+    """Pulsar's own ``initialize-transaction-coordinator-metadata``."""
+    library = jars.server_jars(jars.DEFAULT_PULSAR, jars.cache_root(os.environ))
+    logging = cluster.state_dir / "conf" / "log4j2.xml"
+    store = ("--configuration-store", f"zk:{cluster.state.zookeeper_connect}")
+    count = ("--initial-num-transaction-coordinators", "1")
+    command = JavaRuntime(Path(cluster.state.java), library, logging).command(
+        ["-Xmx128m"],
+        "org.apache.pulsar.PulsarTransactionCoordinatorMetadataSetup",
+        ["--cluster", CLUSTER_NAME, *store, *count],
+    )
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+
+
+def test_transactions_consume_and_publish_as_one(transactions: Cluster) -> None:
+    """What they consumed and produced is there once they are committed, each message once."""
+    broker = transactions.brokers[0]
+    url = f"pulsar://127.0.0.1:{broker.gate_port}"
+    source, target = (f"persistent://{TENANT}/limited/{name}" for name in ("source", "target"))
+    with running("gate", broker.gate_port, broker.gate_upstream_port):
+        run(transactions, url, "perf", "produce", "-r", "2000", "-m", "300", "-db", source)
+        options = ("-ntxn", "100", "-nmc", "2", "-nmp", "2", "-sp", "Earliest")
+        topics = ("--topics-c", source, "--topics-p", target)
+        run(transactions, url, "perf", "transaction", *options, *topics)
+        stats = f"{broker.web_url}/admin/v2/{target.replace('://', '/')}/stats"
+
+        eventually(lambda: entries(stats) >= 200, "two messages of each transaction")
+
+
+def entries(url: str) -> int:
+    """Messages that a topic took in."""
+    found: int = httpx.get(url, trust_env=False).json()["msgInCounter"]
+    return found
