@@ -17,7 +17,7 @@ test: $(INSTALLED) requirements  ## all tests, the real cluster included
 test-fast: $(INSTALLED)  ## the tests that need no cluster
 	$(BIN)/python -m pytest -m "not cluster"
 
-bench: $(VENV)/.bench  ## figures as JSON lines, ours and the peers' of one run; ONLY=law for a part
+bench: $(VENV)/.bench  ## figures as JSON lines, ours and the peers' of one run; ONLY=law for a part, ROWS=n for spark
 	@$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
 
 .PHONY: fuzz

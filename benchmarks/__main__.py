@@ -11,6 +11,7 @@ import benchmarks.gate
 import benchmarks.gate_broker
 import benchmarks.law
 import benchmarks.sim
+import benchmarks.spark
 import benchmarks.wire
 from benchmarks.figures import Measurement
 
@@ -21,6 +22,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     **benchmarks.gate_broker.MEASUREMENTS,
     **benchmarks.wire.MEASUREMENTS,
     **benchmarks.sim.MEASUREMENTS,
+    **benchmarks.spark.MEASUREMENTS,
 }
 
 

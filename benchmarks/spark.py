@@ -1,0 +1,146 @@
+"""The convergence report on recorded rows by the million: how fast, in how much memory, at which price.
+
+Every contender is a process of its own, one after the other on the same files, from its start to its end:
+a report is a command, and the start of a JVM is part of it. Rows are all that are recorded, also of
+dimensions without a limit. Memory is what the process and all that it starts have at once, at most.
+``ROWS=100000000 make bench ONLY=spark`` is the long form.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.figures import Figure, Measurement
+from benchmarks.spark_rows import write
+
+ROWS = 10_000_000
+TARGET_ROWS_PER_SECOND = 100_000_000 / 600
+"""100 million in less than ten minutes, on two cores."""
+_LOOK_S = 0.2
+_MEGABYTE = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One contender's: wall time, processor time, memory at its most, and what it found."""
+
+    seconds: float
+    processor_s: float
+    peak_bytes: int
+    found: list[float]
+
+
+def report() -> Iterator[Figure]:
+    """Rows per second, memory, scaling, and the same by DuckDB."""
+    with tempfile.TemporaryDirectory(prefix="pulsar-quota-bench-") as place:
+        directory = Path(place)
+        rows = write(directory, int(os.environ.get("ROWS") or ROWS)).rows
+        made = {cores: _run("report", directory, cores) for cores in (2, 1)}
+        ours, peer = _run("spark", directory, 2), _run("duckdb", directory, 2)
+    assert made[1].found == made[2].found
+    _hold_against(ours.found, peer.found)
+    yield Figure("spark/report-rows", rows, "rows", "higher")
+    yield Figure(
+        "spark/report-rows-per-second", rows / made[2].seconds, "rows/s", "higher",
+        peers={"on one core": rows / made[1].seconds}, target=TARGET_ROWS_PER_SECOND,
+    )  # fmt: skip
+    yield Figure("spark/report-time", made[2].seconds, "s", "lower")
+    yield Figure(
+        "spark/report-processor-time", made[2].processor_s, "s", "lower",
+        peers={"on one core": made[1].processor_s},
+    )  # fmt: skip
+    yield Figure("spark/report-memory", made[2].peak_bytes / _MEGABYTE, "MB", "lower")
+    scaling = made[1].seconds / made[2].seconds
+    yield Figure("spark/report-two-cores-over-one", scaling, "times", "higher")
+    yield Figure(
+        "spark/shares-rows-per-second", rows / ours.seconds, "rows/s", "higher",
+        peers={"duckdb": rows / peer.seconds},
+    )  # fmt: skip
+    yield Figure(
+        "spark/shares-memory", ours.peak_bytes / _MEGABYTE, "MB", "lower",
+        peers={"duckdb": peer.peak_bytes / _MEGABYTE},
+    )  # fmt: skip
+
+
+MEASUREMENTS: Mapping[str, Measurement] = dict.fromkeys(
+    (
+        "spark/report-rows", "spark/report-rows-per-second", "spark/report-time",
+        "spark/report-processor-time", "spark/report-memory", "spark/report-two-cores-over-one",
+        "spark/shares-rows-per-second", "spark/shares-memory",
+    ),
+    report,
+)  # fmt: skip
+
+
+def _hold_against(ours: list[float], peer: list[float]) -> None:
+    """Both count the same seconds and messages; shares are sums of floats in another order."""
+    assert [ours[0], ours[1], ours[3]] == [peer[0], peer[1], peer[3]], (ours, peer)
+    assert abs(ours[2] - peer[2]) <= 1e-9 * ours[2], (ours, peer)
+
+
+def _run(what: str, directory: Path, cores: int) -> Run:
+    command = [sys.executable, "-m", "benchmarks.spark_process", what, str(directory)]
+    before = os.times()
+    started = time.monotonic()
+    with subprocess.Popen(  # noqa: S603  # this file's own programs
+        [*command, "--cores", str(cores)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        memory = _Memory(process.pid)
+        with memory:
+            said, _ = process.communicate()
+    seconds = time.monotonic() - started
+    after = os.times()
+    if process.returncode:
+        raise RuntimeError(f"{what} on {cores} cores ended with {process.returncode}")
+    processor_s = (after.children_user - before.children_user) + (
+        after.children_system - before.children_system
+    )
+    return Run(seconds, processor_s, memory.peak_bytes, json.loads(said.splitlines()[-1]))
+
+
+class _Memory(threading.Thread):
+    """Watches how much a process and its descendants have resident."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self._pid = pid
+        self._done = threading.Event()
+        self.peak_bytes = 0
+
+    def __enter__(self) -> None:
+        self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self.join()
+
+    def run(self) -> None:
+        """Look until told to stop."""
+        while not self._done.wait(_LOOK_S):
+            self.peak_bytes = max(self.peak_bytes, _resident(self._pid))
+
+
+def _resident(pid: int) -> int:
+    """Bytes of a process and all below it; one that has just ended has none."""
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        children = [
+            int(child)
+            for path in Path(f"/proc/{pid}/task").glob("*/children")
+            for child in path.read_text().split()
+        ]
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE") + sum(map(_resident, children))
