@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Mapping
 
+import benchmarks.api
 import benchmarks.bucket
 import benchmarks.gate
 import benchmarks.gate_broker
@@ -21,6 +22,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     **benchmarks.gate.MEASUREMENTS,
     **benchmarks.gate_broker.MEASUREMENTS,
     **benchmarks.wire.MEASUREMENTS,
+    **benchmarks.api.MEASUREMENTS,
     **benchmarks.sim.MEASUREMENTS,
     **benchmarks.spark.MEASUREMENTS,
 }

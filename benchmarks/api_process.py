@@ -1,0 +1,133 @@
+"""``python -m benchmarks.api_process``: a sidecar's admin API in a process of its own (benchmarks.api).
+
+The product's runner, core, gate and API stand on memory adapters. Prints the port once it answers; at
+each line on standard input, the p99 of how late its event loop was since the last one, in milliseconds:
+so late would be a message at the gate, which lives on that loop. Ends with the input.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import statistics
+import sys
+from collections.abc import Iterator
+
+import uvicorn
+import uvloop
+
+from admin_api.app import create_app
+from admin_api.backend import AdminBackend
+from coordinator.adapters.clock import MonotonicClock
+from coordinator.adapters.memory import (
+    MemoryBrokerAdmin,
+    MemoryBus,
+    MemoryEnsemble,
+    MemoryMembership,
+    MemoryTopic,
+)
+from coordinator.adapters.memory_ledgers import MemoryLedgers
+from coordinator.adapters.memory_operations import MemoryOperations
+from coordinator.adapters.memory_store import MemoryStore
+from coordinator.adapters.memory_topic_limits import MemoryTopicLimits
+from coordinator.core.model import Rates, ResourceGroup
+from coordinator.core.settings import CoreSettings
+from coordinator.core.state import CoordinatorState
+from coordinator.following import Following
+from coordinator.gate import Gate
+from coordinator.logs import configure_logs
+from coordinator.runner import Runner
+
+GROUPS = 200
+_LOOK_S = 0.005
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave them to the process."""
+        yield
+
+
+class _Lateness:
+    """How late the loop comes to what is due."""
+
+    def __init__(self) -> None:
+        self._late_ms: list[float] = []
+
+    async def watch(self) -> None:
+        """Measure for ever."""
+        loop = asyncio.get_running_loop()
+        while True:
+            due = loop.time() + _LOOK_S
+            await asyncio.sleep(_LOOK_S)
+            self._late_ms.append((loop.time() - due) * 1000)
+
+    def take_p99(self) -> float:
+        """Since the last time."""
+        taken, self._late_ms = self._late_ms, []
+        return statistics.quantiles(taken, n=100)[-1] if len(taken) > 1 else 0.0
+
+
+async def _serve() -> None:
+    log_level = configure_logs("warning")
+    clock, store, bus = MonotonicClock(), MemoryStore(), MemoryBus(MemoryTopic(), name="b1")
+    membership, broker = MemoryMembership(MemoryEnsemble()), MemoryBrokerAdmin()
+    state = CoordinatorState(CoreSettings(broker="b1"))
+    runner = Runner(
+        state,
+        clock=clock,
+        store=store,
+        membership=membership,
+        bus=bus,
+        broker=broker,
+        api_address="127.0.0.1:1",
+        drain_timeout_s=1.0,
+    )
+    gate = Gate(
+        listen_host="127.0.0.1",
+        listen_port=0,
+        upstream_host="127.0.0.1",
+        upstream_port=1,
+        listener=runner,
+        clock=clock,
+    )
+    for number in range(GROUPS):
+        await store.create_group(ResourceGroup(f"g{number}", Rates(publish_messages=1_000)))
+    following = Following(state, clock, MemoryOperations())
+    backend = AdminBackend(
+        store=store,
+        topic_limits=MemoryTopicLimits(store),
+        broker=broker,
+        views=runner,
+        watching=runner.watch,
+        following=following,
+        gate=gate,
+        bus=bus,
+        log_level=log_level,
+    )
+    runner.start(gate, MemoryLedgers(store))
+    membership.connect()
+    runner.spawn(following.run())
+    config = uvicorn.Config(
+        create_app(backend), access_log=False, log_config=None, lifespan="off", loop="none"
+    )
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = _Server(config)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    while not (server.started and runner.health().ready):  # noqa: ASYNC110 - no event says so
+        await asyncio.sleep(0.01)
+    lateness = _Lateness()
+    watching = asyncio.create_task(lateness.watch())
+    print(listening.getsockname()[1], flush=True)  # noqa: T201 - whoever started it reads this
+    while await asyncio.to_thread(sys.stdin.readline):
+        print(lateness.take_p99(), flush=True)  # noqa: T201
+    watching.cancel()
+    server.should_exit = True
+    await serving
+    await runner.close()
+
+
+if __name__ == "__main__":
+    uvloop.run(_serve())
