@@ -141,6 +141,18 @@ def test_a_producer_that_begins_anew_drops_what_it_held(bench: Bench) -> None:
     assert (client.session.producers, client.session.held_frames) == (1, 0)
 
 
+def test_what_comes_behind_a_reopened_producer_stays_behind_it(bench: Bench) -> None:
+    """In one read: the close that was held, the producer that begins anew, and what follows."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 0)
+    client = bench.producing()
+    close, again = peer.close_producer(1, 8), peer.producer(TOPIC, 1, 9)
+    assert client.sends(peer.send(), close) == []
+
+    assert client.sends(peer.PING, again, peer.PING) == [peer.PING, close, again, peer.PING]
+    assert client.session.held_frames == 0
+
+
 def test_a_send_of_nobody_passes(bench: Bench) -> None:
     """The broker ignores a producer that it has just closed, and objects to others by itself."""
     bench.attach(ns="limited")
