@@ -7,7 +7,9 @@ a large cluster by a few sidecars in turn, because a certificate costs as much a
 
 Held to what it says, with the assumptions that it states (core/certificate.py): by every sidecar that
 runs and has read the group's present definition, whatever the network does. A broker that it does not
-name holds at most the newcomer's part, unless it was cut off before.
+name holds at most the newcomer's part; one that holds more, that it once knew as a member and that is cut
+off counts in full, whether it is named or not. Only who was cut off before this one began may be
+unknown to it.
 
 While somebody lies nothing is checked.
 """
@@ -15,6 +17,7 @@ While somebody lies nothing is checked.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from weakref import WeakKeyDictionary
 
 from coordinator.core.certificate import Certificate
 from coordinator.core.model import Dimension, ResourceGroup
@@ -55,6 +58,8 @@ class Watch:
         self._complain = complain
         self._turn = 0
         self._lied = False
+        #: Whom each sidecar has seen as a member.
+        self._known: WeakKeyDictionary[Host, set[str]] = WeakKeyDictionary()
         #: Certificates that were asked for, those that said something, and those that said C or less.
         self.asked = 0
         self.said = 0
@@ -105,13 +110,19 @@ class Watch:
         booked = not certificate.newcomer
         named = {holder.broker for holder in certificate.holders}
         registered = {member.broker for member in self._zookeeper.members}
+        known = self._known.setdefault(host, set())
+        known.update(host.state.members)
         total = 0
         for other in self._hosts.values():
             held = other.limit_of(*place)
             if booked or other.name in named:
                 total += held
-            elif other.name in registered and held > certificate.newcomer:
+            elif held <= certificate.newcomer:
+                pass  # it has just begun
+            elif other.name in registered:
                 self._break(host, certificate, held, certificate.newcomer)
+            elif other.name in known:
+                total += held
         return total
 
     def _break(self, host: Host, certificate: Certificate, held: int, bound: int) -> None:

@@ -10,7 +10,9 @@ import pytest
 
 from admin_api.routes import quota
 from coordinator.core.agreement import Matter
+from coordinator.core.certificate import Certificate
 from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.model import Dimension
 from coordinator.core.suspects import Suspicion
 from coordinator.core.views import DisagreementView, MemberView, SuspectView
 from tests.admin_api.world import HEALTHY, World
@@ -167,6 +169,22 @@ async def test_a_certificate_says_what_it_is_made_of(
         ],
     }
     assert (await client.get("/quota/v1/certificate/nobody")).status_code == 404
+
+
+async def test_where_nothing_can_be_certified_it_says_why(
+    client: httpx.AsyncClient, world: World, orders: str
+) -> None:
+    """Null is no bound, and not zero; the metric has no series then."""
+    obstacle = "this sidecar is cut off from ZooKeeper"
+    nothing = Certificate(
+        orders, Dimension.PUBLISH_MESSAGES, 3_000, None, newcomer=0, burst=0, obstacle=obstacle
+    )
+    world.views.certified[orders] = (nothing,)
+    (certificate,) = (await client.get("/quota/v1/certificate/orders")).json()["certificates"]
+
+    assert (certificate["most"], certificate["limit"], certificate["holders"]) == (None, 3_000, [])
+    assert certificate["sentence"].endswith(f"all may hold together: {obstacle}.")
+    assert "certificate_messages_per_second{" not in (await client.get("/metrics")).text
 
 
 async def test_health_of_a_well_sidecar(client: httpx.AsyncClient) -> None:

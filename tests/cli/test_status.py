@@ -13,6 +13,7 @@ from coordinator.cli.answers import Want
 from coordinator.cli.frames import History, fair_share, read_frame, spark_line, state_of
 from coordinator.cli.session import Session
 from coordinator.core.agreement import Matter
+from coordinator.core.certificate import Certificate
 from coordinator.core.events import MembersChanged
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension, Member
@@ -83,6 +84,24 @@ def test_explain(run: Run) -> None:
     assert "  Would change it: a higher limit; less demand." in shown.splitlines()
     row = "broker-2 (me) > 2,000 2,000 1,990 61 % 0.21 s 1"
     assert cells(shown, "broker-2") == row.split()
+
+
+def test_explain_says_when_nothing_can_be_certified(run: Run, world: World) -> None:
+    """And why; in status there is no number then."""
+    nothing = Certificate(
+        "orders",
+        Dimension.PUBLISH_MESSAGES,
+        3_000,
+        None,
+        newcomer=0,
+        burst=0,
+        obstacle="it has just stood still",
+    )
+    world.views.certified["orders"] = (nothing,)
+
+    told = "Nothing can be said of what all may hold together: it has just stood still."
+    assert told in run("explain", "orders").stdout
+    assert cells(run("status").stdout, "orders")[4] == "?"
 
 
 def test_explain_says_what_the_candidate_law_would_do(run: Run, world: World) -> None:

@@ -5,15 +5,21 @@ Every run of the simulator is watched; what is here shows that the watch looks, 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
 import pytest
 
-from coordinator.core.model import Usage
+from coordinator.core.certificate import Certifier, Holder
+from coordinator.core.escrow import limit_of
+from coordinator.core.model import Usage, UsageReport
 from coordinator.core.raising import Raises
 from coordinator.simulation.experiment import perform
 from coordinator.simulation.invariants import PromiseBroken
-from coordinator.simulation.stage import Parameters
+from coordinator.simulation.stage import Parameters, Stage
 from coordinator.simulation.trials import run_many
-from tests.simulation.test_chaos import chaos
+from tests.simulation.test_chaos import SECOND_NS, chaos
 
 
 @pytest.mark.parametrize("policy", ["balanced", "strict"])
@@ -29,7 +35,7 @@ def test_certificates_are_read_all_the_time_and_mostly_exact(policy: str) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["strict", "eager"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(7))
 def test_no_chaos_breaks_a_certificate(seed: int, policy: str) -> None:
     """Losses, delays, splits, cuts, pauses, restarts and other limits; balanced in test_chaos.
 
@@ -56,3 +62,101 @@ def test_who_does_not_count_ceilings_breaks_one(monkeypatch: pytest.MonkeyPatch)
 
     with pytest.raises(PromiseBroken, match="certified to be at most"):
         run_many("S14", Parameters(), seeds=3)
+
+
+def lowered_while_one_pauses() -> Stage:
+    """The limit goes down to a tenth while the busy broker stands still with nearly all of it."""
+    stage = Stage(Parameters(brokers=2), seconds=25)
+    busy, _ = stage.names
+    stage.start([stage.limit, 10])
+    stage.at(20, lambda: stage.world.hosts[busy].pause(SECOND_NS))
+    stage.at(20.1, partial(stage.define, stage.limit // 10))
+    return stage
+
+
+def deaf_for_long() -> Stage:
+    """A small broker hears nobody for more than twice ``hold``, while the others hear it."""
+    stage = Stage(Parameters(brokers=3), seconds=95)
+    small, *others = stage.names
+    stage.start([10, stage.limit, stage.limit])
+    for other in others:
+        stage.at(20, partial(stage.world.network.cut, other, small))
+    return stage
+
+
+def unheard_for_long() -> Stage:
+    """There is room for a broker that nobody hears: after ``hold`` it waits for no answer."""
+    stage = Stage(Parameters(brokers=2), seconds=65)
+    quiet, other = stage.names
+    stage.start([10, stage.limit])
+    stage.at(20, partial(stage.world.network.cut, quiet, other))
+    stage.at(25, partial(stage.want, other, 10))
+    return stage
+
+
+def cut_off_with_its_part() -> Stage:
+    """A broker loses its ZooKeeper session and goes on with what it held, as its group says."""
+    stage = Stage(Parameters(brokers=3), seconds=40)
+    cut, *_ = stage.names
+    stage.start(stage.all_of_it())
+    stage.at(20, lambda: stage.world.zookeeper.cut(stage.world.hosts[cut].session))
+    return stage
+
+
+def _forget(*_: object) -> None:
+    pass
+
+
+def _untroubled(take: Callable[[Certifier, UsageReport], None]) -> Callable[..., None]:
+    return lambda self, report: take(self, replace(report, troubled=False))
+
+
+def _ageless(holder: Callable[..., Holder]) -> Callable[..., Holder]:
+    return lambda *known: holder(*known[:-1], replace(known[-1], now_ns=0))
+
+
+PLANTED: Mapping[str, tuple[Callable[[], Stage], Callable[[pytest.MonkeyPatch], None]]] = {
+    "forgets older definitions": (
+        lowered_while_one_pauses,
+        lambda patch: patch.setattr(Certifier, "set_groups", _forget),
+    ),
+    "forgets who moves to C/N in the end": (
+        deaf_for_long,
+        lambda patch: patch.setattr(Certifier, "take", _untroubled(Certifier.take)),
+    ),
+    "believes what it heard long ago": (
+        unheard_for_long,
+        lambda patch: patch.setattr(Certifier, "_holder", _ageless(Certifier._holder)),
+    ),
+    "forgets who left without a word": (
+        cut_off_with_its_part,
+        lambda patch: patch.setattr(Certifier, "_remember", _forget),
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", PLANTED)
+def test_a_mistake_that_is_planted_breaks_a_certificate(
+    mistake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same story passes without it: what is forgotten there is what the certificate needs."""
+    story, plant = PLANTED[mistake]
+    stage = story()
+    stage.world.run()
+    assert stage.world.watch.said > 0
+    plant(monkeypatch)
+
+    with pytest.raises(PromiseBroken, match="certified to be at most"):
+        story().world.run()
+
+
+def test_a_strict_broker_that_keeps_one_message_too_many_breaks_the_promise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At any instant, to the message."""
+    monkeypatch.setattr(
+        "coordinator.core.decisions.limit_of", lambda parts, limit: limit_of(parts, limit) + 1
+    )
+
+    with pytest.raises(PromiseBroken, match="the limits in force add up to 1,001 of 1,000"):
+        perform("S3", Parameters(policy="strict"))
