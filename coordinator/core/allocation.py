@@ -92,12 +92,26 @@ class Split:
         """What all members together announce to hold."""
         return sum(self.in_force.values()) + self.idle * self.reserve
 
-    def as_due(self, brokers: Collection[str]) -> Split:
-        """The same with these brokers holding what they should, whatever they announce."""
-        if not brokers:
+    def with_doubts(self, brokers: Collection[str]) -> Split:
+        """The same with these brokers holding no more than an equal part, whatever they announce.
+
+        Equal by weight; or what they are due, where that is more.
+        """
+        whole = sum(claim.weight for claim in self.claims.values())
+        most = {
+            broker: max(self.targets[broker], self.limit * self.claims[broker].weight // whole)
+            for broker in brokers
+            if broker in self.claims
+        }
+        if not most:
             return self
-        due = {broker: self.target_of(broker) for broker in brokers if broker in self.in_force}
-        return replace(self, in_force={**self.in_force, **due}, ceilings={**self.ceilings, **due})
+        in_force = {broker: min(self.in_force[broker], part) for broker, part in most.items()}
+        ceilings = {broker: min(self.ceilings[broker], part) for broker, part in most.items()}
+        return replace(
+            self,
+            in_force={**self.in_force, **in_force},
+            ceilings={**self.ceilings, **ceilings},
+        )
 
     def binding_of(self, broker: str, local: int) -> Binding:
         """What keeps a broker's local limit where it is."""

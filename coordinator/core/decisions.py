@@ -223,20 +223,20 @@ class Decider:
         """How far a limit may go up now; what is wanted beyond that is announced."""
         broker, now_ns = self._settings.broker, facts.now_ns
         doubted = self._doubted.get((group, dimension), frozenset())
-        answer = answer.as_due(doubted)
+        answer = answer.with_doubts(doubted)
         limit = answer.limit - answer.idle * answer.reserve
         wanted = ceiling(limit, broker, answer.targets, {**answer.in_force, broker: held})
         if wanted <= held:
             self._raises.drop(group, dimension)
             return held
         self._raises.want(group, dimension, held, wanted, now_ns)
-        peers = answer.claims.keys() - {broker} - doubted
-        for peer in peers:
+        peers = answer.claims.keys() - {broker}
+        for peer in peers - doubted:
             if not facts.usage.is_current(peer, now_ns):
                 self._raises.wait_for(group, dimension, peer)
                 return held
         first = held <= answer.reserve
-        asked = facts.members.keys() - {broker} - doubted if first else peers
+        asked = facts.members.keys() - {broker} if first else peers
         known = self._raises.known_to(group, dimension, asked, facts.members, now_ns)
         local = max(held, min(wanted, known, room(limit, broker, answer.ceilings)))
         if local == wanted:

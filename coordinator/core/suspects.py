@@ -15,7 +15,8 @@ may                    max-min, which does not ask;
 it uses nothing        get less itself                  never: it may be true
 it holds more than it  keep the others from raising     it says to hold twice its target, to hear
 is due                 themselves until it is named;    everybody, and to go by the same definitions
-                       then nobody waits for it         and members
+                       then it counts with an equal     and members
+                       part at the most
 it has not heard       delay each raise of the others   never: it may be true
                        by ``hold`` (raising.py)
 reports without end    have the work of twice as many   it sends more
@@ -33,10 +34,11 @@ owner of an old view says so itself (``silence_rounds``). What differs by less t
 group's limit is not worth a name.
 
 Naming is this sidecar's own judgement, as it depends on when what was heard. So it never enters a split,
-which must be the same everywhere: it decides only for whom a raise of this broker waits (decisions.py).
-Whoever is judged wrongly and does hold what it says makes the sum of the limits larger by so much; that
-is what the certificate says meanwhile. Under ``strict`` nobody waits for anybody's word: a false
-statement of the books moves no more than its sender has to give.
+which must be the same everywhere: it decides only how much of what somebody says to hold keeps this
+broker from raising itself (decisions.py). Whoever is judged wrongly, and does hold more than an equal
+part, makes the sum of the limits larger by so much; that is what the certificate says meanwhile. Under
+``strict`` nobody waits for anybody's word: a false statement of the books moves no more than its sender
+has to give.
 
 Weights are believed: under ``weights: topics`` a broker that claims more topics than it has gets their
 part. Not compared here is what a broker reports with its own statistics.

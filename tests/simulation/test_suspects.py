@@ -65,7 +65,10 @@ def hoarding(report: UsageReport, *, limit: int) -> UsageReport:
 
 @pytest.mark.parametrize("policy", ["balanced", "strict"])
 def test_who_says_to_hold_everything_stops_nobody_for_long(policy: str) -> None:
-    """All demand moves to one broker: it gets the limit once the hoarder is named; strict at once."""
+    """All demand moves to one broker: it gets all but an equal part of the hoarder when that is named.
+
+    Under strict it gets all of it at once.
+    """
     stage = Stage(Parameters(policy=policy, seed=3), seconds=80)
     busy, *others, liar = stage.names
     stage.start(stage.all_of_it())
@@ -75,8 +78,8 @@ def test_who_says_to_hold_everything_stops_nobody_for_long(policy: str) -> None:
 
     recording = stage.world.run()
 
-    waited = NAMED_AT + 10 if policy == "balanced" else 5
-    assert least(recording, [busy], range(25 + waited, 80)) >= 0.9 * stage.limit
+    waited, part = (NAMED_AT + 10, 0.7) if policy == "balanced" else (5, 0.9)
+    assert least(recording, [busy], range(25 + waited, 80)) >= part * stage.limit
     expected = {(liar, Suspicion.HOLDS)} if policy == "balanced" else set()
     assert {name: found for name, found in names(stage).items() if name != liar} == dict.fromkeys(
         (busy, *others), expected
