@@ -27,6 +27,7 @@ from coordinator.core.preview import DimensionPreview
 from coordinator.core.seconds import MinuteView
 from coordinator.core.shadow import Comparison
 from coordinator.core.views import Explanation, GroupView, HealthView
+from coordinator.partition_meter import PartitionMeter
 from coordinator.ports import (
     BrokerAdmin,
     BrokerRelay,
@@ -240,8 +241,8 @@ class AdminBackend:
     """Everything that `create_app` is given.
 
     Without a relay nothing is passed to the broker; without ``alarming`` alarms are sent nowhere;
-    without ``backlogs`` nothing is known of them; without ``cluster_group`` nothing is specified for the
-    cluster; without
+    without ``backlogs`` and ``partitions`` nothing is known of these; without ``cluster_group`` nothing
+    is specified for the cluster; without
     ``requests_per_second`` (of one client address) there is no bound on requests.
     """
 
@@ -258,5 +259,6 @@ class AdminBackend:
     access: Access = field(default_factory=Access)
     relay: BrokerRelay | None = None
     backlogs: Backlogs | None = None
+    partitions: PartitionMeter | None = None
     cluster_group: str = ""
     requests_per_second: int | None = None

@@ -38,6 +38,11 @@ _BROKER_RATES: Mapping[Dimension, str] = {
 }
 
 
+_PARTITION_RATES: Mapping[Dimension, str] = {
+    dimension: name.replace("broker", "partition") for dimension, name in _BROKER_RATES.items()
+}
+
+
 class ConfigError(ValueError):
     """The configuration cannot be used; the message names the key, the reason and the fix."""
 
@@ -115,6 +120,11 @@ class Config:
         broker_publish_rate_in_bytes: the same in bytes per second.
         broker_dispatch_rate_in_msgs: of everything that is sent to consumers, in messages per second.
         broker_dispatch_rate_in_bytes: the same in bytes per second.
+        partition_publish_rate_in_msgs: limit of every partition of every topic, each for itself, in
+            messages per second; -1 is no limit. This and the next three are read again at SIGHUP.
+        partition_publish_rate_in_bytes: the same in bytes per second.
+        partition_dispatch_rate_in_msgs: of what is sent to a partition's consumers.
+        partition_dispatch_rate_in_bytes: the same in bytes per second.
         subscribe_rate_per_consumer: how often one consumer (host, name and id) may subscribe per period;
             -1 is no limit.
         subscribe_rate_period_seconds: that period.
@@ -207,6 +217,10 @@ class Config:
     broker_publish_rate_in_bytes: int = -1
     broker_dispatch_rate_in_msgs: int = -1
     broker_dispatch_rate_in_bytes: int = -1
+    partition_publish_rate_in_msgs: int = -1
+    partition_publish_rate_in_bytes: int = -1
+    partition_dispatch_rate_in_msgs: int = -1
+    partition_dispatch_rate_in_bytes: int = -1
     subscribe_rate_per_consumer: int = -1
     subscribe_rate_period_seconds: int = 30
     hold_seconds: float = 30.0
@@ -334,7 +348,7 @@ class Config:
             raise ConfigError(
                 f"cluster_group {self.cluster_group!r}: use letters, digits and -=:._"
             )
-        for name in _BROKER_RATES.values():
+        for name in (*_BROKER_RATES.values(), *_PARTITION_RATES.values()):
             _check_range(name, getattr(self, name), _UNLIMITED, _MAX_RATE)
         rate = self.subscribe_rate_per_consumer
         _check_range("subscribe_rate_per_consumer", rate, _UNLIMITED, 1_000_000)
@@ -388,6 +402,13 @@ class Config:
         """The limits of everything that passes the gate."""
         return Rates.from_mapping(
             {dimension: _limit(getattr(self, name)) for dimension, name in _BROKER_RATES.items()}
+        )
+
+    @property
+    def partition_limits(self) -> Rates:
+        """The limits of each partition."""
+        return Rates.from_mapping(
+            {dimension: _limit(getattr(self, name)) for dimension, name in _PARTITION_RATES.items()}
         )
 
     @property

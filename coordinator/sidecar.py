@@ -50,7 +50,8 @@ from coordinator.gate.proxy import Gate
 from coordinator.gate.tls import Certificate, TlsError, TlsFiles, TlsListener
 from coordinator.gate.upstream import UpstreamTls
 from coordinator.logs import LogLevel, configure_logs
-from coordinator.ports import PortError
+from coordinator.partition_meter import PartitionMeter
+from coordinator.ports import PortError, Recorder
 from coordinator.runner import Runner
 from coordinator.topic_limits import TopicLimitCourier
 from coordinator.wire.seal import Seal
@@ -132,7 +133,7 @@ async def _run(config: Config, reload: Callable[[], Config], log_level: LogLevel
         runner.spawn(_ensure_bus_namespaces(config, broker))
         runner.spawn(courier.run())
         runner.spawn(_open_gate(gate, runner.informed, courier.informed))
-        _look_at_backlogs(runner, backlogs)
+        _look_at_backlogs(runner, backlogs, recorder, clock)
         following = Following(state, clock, ZooKeeperOperations(session), recorder)
         runner.spawn(following.run())
         alarming = None
@@ -155,6 +156,7 @@ async def _run(config: Config, reload: Callable[[], Config], log_level: LogLevel
             relay=relay if config.admin_pass_through else None,
             requests_per_second=config.admin_requests_per_second,
             backlogs=backlogs,
+            partitions=_meter_partitions(runner, gate, clock),
             cluster_group=config.cluster_group,
         )
         await stack.enter_async_context(serving.serving(config, create_app(backend)))
@@ -212,6 +214,7 @@ def _upstream_tls(config: Config, host: str) -> UpstreamTls | None:
 
 def _limit_broker(gate: Gate, config: Config) -> None:
     gate.set_broker_limits(config.broker_limits)
+    gate.set_partition_limits(config.partition_limits)
     gate.set_subscribe_rate(config.subscribe_rate, period_s=config.subscribe_rate_period_seconds)
 
 
@@ -244,10 +247,24 @@ async def _backlogs(
     return Backlogs(watch, enforcement, by_topic=config.backlog_topic_metrics)
 
 
-def _look_at_backlogs(runner: Runner, backlogs: Backlogs | None) -> None:
-    if backlogs is not None:
-        runner.spawn(backlogs.watch.run())
-        runner.spawn(backlogs.enforcement.run())
+def _look_at_backlogs(
+    runner: Runner, backlogs: Backlogs | None, recorder: Recorder | None, clock: MonotonicClock
+) -> None:
+    if backlogs is None:
+        return
+    if recorder is not None:
+        recorded = recorder
+        backlogs.watch.watch(
+            lambda views: recorded.backlogs_checked(views, wall_ms(), clock.now_ns())
+        )
+    runner.spawn(backlogs.watch.run())
+    runner.spawn(backlogs.enforcement.run())
+
+
+def _meter_partitions(runner: Runner, gate: Gate, clock: MonotonicClock) -> PartitionMeter:
+    meter = PartitionMeter(gate, clock)
+    runner.spawn(meter.run())
+    return meter
 
 
 def _seal(config: Config) -> Seal:

@@ -16,7 +16,7 @@ belongs to and which file it is. The rules:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -95,12 +95,15 @@ class _Footer:
     replaces: frozenset[str] = frozenset()
 
 
-def examine(directory: Path, cluster: str | None = None) -> Intake:
+def examine(
+    directory: Path, cluster: str | None = None, required: Sequence[str] = REQUIRED
+) -> Intake:
     """Look at every file below a directory.
 
     Args:
         directory: what the sidecars were told to record to.
         cluster: read this cluster's files only; None when there is only one.
+        required: tables without which nothing can be made.
 
     Raises:
         RefusedInput: there is nothing to report on, or too much.
@@ -129,7 +132,7 @@ def examine(directory: Path, cluster: str | None = None) -> Intake:
         replaced=len(unique) - len(kept) - len(shared),
         unfinished=len(unfinished),
     )
-    lacking = [table for table in REQUIRED if table in intake.missing]
+    lacking = [table for table in required if not intake.paths.get(table)]
     if lacking:
         raise RefusedInput(
             f"{directory}: no usable file of table {' and '.join(lacking)}, without which there are"

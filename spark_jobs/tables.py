@@ -54,13 +54,17 @@ SCHEMAS: Mapping[str, str] = {
     "certificates": f"""{_COMMON},
         second timestamp, resource_group string, dimension string, cluster_limit bigint,
         most bigint, newcomer bigint, holders bigint""",
+    "backlogs": f"""{_COMMON},
+        checked timestamp, namespace string, topic string, subscription string, internal boolean,
+        size_bytes bigint, age_us bigint, entries bigint, size_limit bigint, age_limit_s bigint,
+        exceeded string""",
 }
 """Every table's columns, as Spark's DDL."""
 
 REQUIRED = ("admitted", "configuration")
 """Without these there is no figure at all; without another one some figures are missing."""
 
-RARE = ("operations", "certificates")
+RARE = ("operations", "certificates", "backlogs")
 """Nothing need have happened that would be written there."""
 
 DIMENSION_COLUMNS: Mapping[str, str] = {

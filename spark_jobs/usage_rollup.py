@@ -151,7 +151,7 @@ def roll_up(
         found = hours(
             read(spark, intake, "admitted"), read(spark, intake, "configuration")
         ).persist()
-        kept = _more_complete(spark, target, found)
+        kept = more_complete(spark, target, found, "broker_seconds")
         new = found.where(~F.col("date").isin(kept)).write.mode("overwrite")
         new.option("partitionOverwriteMode", "dynamic").partitionBy("date").parquet(target)
         written = spark.read.parquet(target)
@@ -165,7 +165,7 @@ def roll_up(
         raise RefusedInput(f"{directory}: Spark could not roll it up: {reason}") from error
     finally:
         spark.catalog.clearCache()
-    return Outcome(rows, days, tuple(_warnings(intake)))
+    return Outcome(rows, days, tuple(warnings_of(intake)))
 
 
 def text(outcome: Outcome) -> str:
@@ -214,19 +214,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return outcome.exit_code
 
 
-def _more_complete(spark: SparkSession, target: str, found: DataFrame) -> list[date]:
-    """The days of which more had been recorded when they were written than there is now."""
+def more_complete(spark: SparkSession, target: str, found: DataFrame, measure: str) -> list[date]:
+    """The days of which more (by this column) was known when they were written than there is now."""
     try:
         written = spark.read.parquet(target)
     except AnalysisException:
         return []  # nothing was written yet
-    before = written.groupBy("date").agg(F.sum("broker_seconds").alias("before"))
-    now = found.groupBy("date").agg(F.sum("broker_seconds").alias("now"))
+    before = written.groupBy("date").agg(F.sum(measure).alias("before"))
+    now = found.groupBy("date").agg(F.sum(measure).alias("now"))
     fewer = before.join(now, "date").where(F.col("now") < F.col("before"))
     return [row["date"] for row in fewer.collect()]
 
 
-def _warnings(intake: Intake) -> list[str]:
+def warnings_of(intake: Intake) -> list[str]:
+    """What was left out, in words."""
     if not intake.skipped:
         return []
     first = intake.skipped[0]

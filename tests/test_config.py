@@ -70,6 +70,7 @@ def test_a_missing_key_is_named(key: str) -> None:
         ("broker_id", "a/b", "broker_id 'a/b': use letters"),
         ("broker_id", 7, "broker_id: write a str, got 7"),
         ("broker_publish_rate_in_msgs", -2, "broker_publish_rate_in_msgs is -2: use -1 to"),
+        ("partition_publish_rate_in_msgs", -2, "partition_publish_rate_in_msgs is -2: use -1 to"),
         ("subscribe_rate_per_consumer", -2, "subscribe_rate_per_consumer is -2: use -1 to"),
         ("subscribe_rate_period_seconds", 0, "subscribe_rate_period_seconds is 0: use 1 to"),
         ("limit_mode", "soft", "limit_mode 'soft': use one of bucket, window"),

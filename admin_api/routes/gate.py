@@ -7,9 +7,15 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from admin_api.routes.common import PROBLEMS, Backend
+from admin_api.schemas_partitions import PartitionBody
 from admin_api.schemas_topics import ConnectionBody, GateLimitsBody
+from coordinator.core.specification import ADVISED
+from coordinator.core.topics import TopicName
 
 router = APIRouter(prefix="/quota/v1/gate", tags=["gate"], responses=PROBLEMS)
+
+MAX_ADVISED = 20
+"""Topics of an answer that the broker is asked about, for their number of partitions."""
 
 MAX_ROWS = 1_000
 """Topics or connections in one answer, which is written on the loop that carries the gate."""
@@ -19,6 +25,25 @@ MAX_ROWS = 1_000
 async def get_limits(backend: Backend) -> GateLimitsBody:
     """The limits of the broker, of subscriptions and of topics as this gate enforces them."""
     return GateLimitsBody.of(backend.gate.limits(), MAX_ROWS)
+
+
+@router.get("/partitions")
+async def list_partitions(
+    backend: Backend,
+    limit: Annotated[int, Query(ge=1, le=MAX_ROWS, description="partitions in the answer")] = 100,
+) -> list[PartitionBody]:
+    """What partitions used of their limit in the last minute, and how many would do; busiest first."""
+    meter = backend.partitions
+    busiest = () if meter is None else meter.views()[:limit]
+    rows: list[PartitionBody] = []
+    for view in busiest:
+        partitions = 0
+        if view.used > ADVISED and len(rows) < MAX_ADVISED:
+            name = TopicName.parse(view.topic)
+            assert name is not None, "the gate limits topics only"
+            partitions = await backend.broker.partitions_of(name.split_partition()[0])
+        rows.append(PartitionBody.of(view, partitions))
+    return rows
 
 
 @router.get("/connections")

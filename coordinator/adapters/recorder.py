@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -26,6 +26,7 @@ from coordinator.adapters.recorder_certificates import Certificates
 from coordinator.adapters.recorder_files import RecordedFiles, date_of
 from coordinator.adapters.recorder_rows import (
     Row,
+    backlog_row,
     certificate_row,
     decision_row,
     group_rows,
@@ -36,6 +37,7 @@ from coordinator.adapters.recorder_rows import (
 )
 from coordinator.adapters.recorder_seconds import Second, Seconds
 from coordinator.adapters.recorder_tables import SCHEMAS, Table
+from coordinator.core.backlog.monitor import BacklogView
 from coordinator.core.decisions import Decision
 from coordinator.core.events import Event, TrafficCounted
 from coordinator.core.lifecycle import Lifecycle
@@ -45,6 +47,9 @@ from coordinator.core.state import CoordinatorState
 from coordinator.ports import RecorderHealth
 
 log = structlog.get_logger(__name__)
+
+TOPICS_MAX = 2_000
+"""Topics of a check that are recorded: those with the largest backlogs."""
 
 _BATCH_ROWS = 5_000
 """Rows turned into Arrow at once: about a millisecond during which no other thread runs."""
@@ -154,6 +159,12 @@ class ParquetRecorder:
     def operation_changed(self, operation: Operation, at_ms: int, now_ns: int) -> None:
         """An operation came to another stage."""
         self._add(Table.OPERATIONS, [operation_row(operation, at_ms)], now_ns)
+
+    def backlogs_checked(self, views: Sequence[BacklogView], at_ms: int, now_ns: int) -> None:
+        """Backlogs were looked at: those of the largest `TOPICS_MAX` topics are recorded."""
+        behind = [view for view in views if view.subscription is not None]
+        largest = sorted(behind, key=lambda view: -view.size_bytes)[:TOPICS_MAX]
+        self._add(Table.BACKLOGS, [backlog_row(view, at_ms) for view in largest], now_ns)
 
     def handled(self, event: Event, state: CoordinatorState, now_ns: int) -> None:
         """The core handled an event: record what changed, and the seconds that are over."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from coordinator.adapters.recorder_seconds import Second
+from coordinator.core.backlog.model import NO_QUOTA
+from coordinator.core.backlog.monitor import BacklogView
 from coordinator.core.certificate import Certificate
 from coordinator.core.decisions import Decision
 from coordinator.core.model import (
@@ -21,11 +23,13 @@ from coordinator.core.model import (
     UsageReport,
 )
 from coordinator.core.operations import Operation
+from coordinator.core.topics import TopicName
 
 Row = tuple[object, ...]
 
 _NANOS_PER_MICRO = 1000
 _MICROS_PER_MILLI = 1000
+_MICROS_PER_SECOND = 1_000_000
 
 
 def report_rows(report: UsageReport, direction: str, size_bytes: int) -> list[Row]:
@@ -188,4 +192,23 @@ def certificate_row(second: Second, certificate: Certificate) -> Row:
         certificate.most,
         certificate.newcomer,
         len(certificate.holders),
+    )
+
+
+def backlog_row(view: BacklogView, at_ms: int) -> Row:
+    """A topic's backlog as a check saw it."""
+    name = TopicName.parse(view.topic)
+    quota = view.quota or NO_QUOTA
+    return (
+        at_ms * _MICROS_PER_MILLI,
+        "" if name is None else f"{name.tenant}/{name.namespace}",
+        view.topic,
+        view.subscription,
+        view.internal,
+        view.size_bytes,
+        None if view.age_s is None else round(view.age_s * _MICROS_PER_SECOND),
+        view.backlogs.get(view.subscription or "", 0),
+        quota.size_bytes,
+        quota.age_s,
+        None if view.exceeded is None else view.exceeded.value,
     )

@@ -40,6 +40,7 @@ class Table(Enum):
     LIFECYCLE = "lifecycle"
     OPERATIONS = "operations"
     CERTIFICATES = "certificates"
+    BACKLOGS = "backlogs"
 
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -169,6 +170,21 @@ SCHEMAS: Mapping[Table, pa.Schema] = {
         most=pa.int64(),
         newcomer=pa.int64(),
         holders=pa.int64(),
+    ),
+    # One row per check of backlogs and topic that has one. Limits null are none, an age null is not
+    # known; `entries` are those of the subscription that is furthest behind.
+    Table.BACKLOGS: _schema(
+        checked=_TIMESTAMP,
+        namespace=pa.string(),
+        topic=pa.string(),
+        subscription=pa.string(),
+        internal=pa.bool_(),
+        size_bytes=pa.int64(),
+        age_us=pa.int64(),
+        entries=pa.int64(),
+        size_limit=pa.int64(),
+        age_limit_s=pa.int64(),
+        exceeded=pa.string(),
     ),
 }
 

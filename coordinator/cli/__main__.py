@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from coordinator.cli import (
     alarms,
     audit,
+    backlog_trends,
     compact,
     configuration,
     doctor,
@@ -122,6 +123,7 @@ app.command("doctor")(doctor.doctor)
 app.command("sidecar")(sidecar.sidecar)
 app.command("report")(report.report)
 app.command("rollup")(rollup.rollup)
+app.command("backlog-trends")(backlog_trends.backlog_trends)
 app.command("compact")(compact.compact)
 app.command("live")(live.live)
 app.command("what-if")(what_if.what_if)

@@ -21,6 +21,7 @@ from coordinator.gate.dispatch import DispatchLimiter
 from coordinator.gate.lease import Lease
 from coordinator.gate.limiter import PublishLimiter
 from coordinator.gate.metering import BURST_NS
+from coordinator.gate.partitions import Partitions
 from coordinator.gate.subscribing import SubscribeRate
 from coordinator.gate.throttle import ThrottleReason
 
@@ -119,6 +120,8 @@ class Scopes:
         self._topics: dict[str, dict[int, Group]] = {}
         #: Topics, partitions by their own names, to which nobody may publish for now.
         self._blocks: dict[str, Group] = {}
+        #: The limit that each partition has by default.
+        self.partitions = Partitions(lambda name: self._make(name, ThrottleReason.PARTITION_LIMIT))
 
     def set_broker(self, rates: Rates, now_ns: int) -> tuple[Group, ...]:
         """Limit the whole broker; return what changed. Rates that are all unlimited end it."""
@@ -172,6 +175,7 @@ class Scopes:
         if self._blocks:
             block = self._blocks.get(str(topic))
             broker = broker if block is None else (block, *broker)
+        broker = (*self.partitions.of(topic, now_ns), *broker)
         if not self._limits:
             return broker
         base, index = topic.split_partition()
@@ -206,11 +210,12 @@ class Scopes:
         if self._broker is not None:
             yield self._broker
         yield from self._blocks.values()
+        yield from self.partitions.groups()
         for parts in self._topics.values():
             yield from parts.values()
 
     def _make(self, name: str, reason: ThrottleReason) -> Group:
-        of_topic = reason is ThrottleReason.TOPIC_LIMIT
+        of_topic = reason in (ThrottleReason.TOPIC_LIMIT, ThrottleReason.PARTITION_LIMIT)
         mode = self._modes.topics if of_topic else self._modes.groups
         return Group(name, _Nobody(), self._burst_ns, reason, mode)
 

@@ -211,6 +211,20 @@ class Gate:
         changed = self._groups.scopes.set_topic(topic, limits, partitions, now_ns)
         self._scope_changed(changed, now_ns)
 
+    def set_partition_limits(self, limits: Rates) -> None:
+        """Limit every partition of every topic, each for itself; no rates, no limit."""
+        now_ns = self.now_ns()
+        self._scope_changed(self._groups.scopes.partitions.set_rates(limits, now_ns), now_ns)
+
+    @property
+    def partition_limits(self) -> Rates:
+        """The limit of every partition."""
+        return self._groups.scopes.partitions.rates
+
+    def partition_traffic(self) -> tuple[Traffic, ...]:
+        """What was counted of each partition since the last time, under its topic's name."""
+        return self._groups.scopes.partitions.collect(self.now_ns())
+
     def set_topic_block(self, topic: str, block: Block | None) -> None:
         """Hold publishes to a topic or refuse them; None lets them pass again."""
         now_ns = self.now_ns()

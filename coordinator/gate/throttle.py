@@ -23,6 +23,7 @@ class ThrottleReason(Enum):
     TOPIC_LIMIT = "topic limit"
     RESOURCE_GROUP = "resource group"
     BACKLOG_QUOTA = "backlog quota"
+    PARTITION_LIMIT = "partition limit"
     PENDING_REQUESTS = "pending publish requests"
     PUBLISH_BUFFER = "publish buffer"
     HELD_BYTES = "held bytes"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from coordinator.core.backlog.monitor import BacklogView
 from coordinator.core.decisions import Decision
 from coordinator.core.events import Event
 from coordinator.core.model import Dimension, UsageReport
@@ -58,6 +59,10 @@ class Recorder(Protocol):
 
     def operation_changed(self, operation: Operation, at_ms: int, now_ns: int) -> None:
         """An operation, accepted so many milliseconds after 1970, came to another stage."""
+        ...
+
+    def backlogs_checked(self, views: Sequence[BacklogView], at_ms: int, now_ns: int) -> None:
+        """The backlogs of the broker's topics were looked at, so many milliseconds after 1970."""
         ...
 
     def handled(self, event: Event, state: CoordinatorState, now_ns: int) -> None:

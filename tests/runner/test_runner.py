@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -20,6 +20,7 @@ from coordinator.adapters.memory import (
 )
 from coordinator.adapters.memory_ledgers import MemoryLedgers
 from coordinator.adapters.memory_store import MemoryStore
+from coordinator.core.backlog.monitor import BacklogView
 from coordinator.core.decisions import Decision
 from coordinator.core.events import Event
 from coordinator.core.lifecycle import Lifecycle
@@ -271,6 +272,9 @@ class ListedRecorder:
 
     def operation_changed(self, operation: Operation, at_ms: int, now_ns: int) -> None:
         self._tell(f"{operation.stage.value} since {at_ms}", now_ns)
+
+    def backlogs_checked(self, views: Sequence[BacklogView], at_ms: int, now_ns: int) -> None:
+        self._tell(f"{len(views)} backlogs at {at_ms}", now_ns)
 
     def handled(self, event: Event, state: CoordinatorState, now_ns: int) -> None:
         assert state.settings.broker == "b1"

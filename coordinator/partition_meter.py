@@ -1,0 +1,116 @@
+"""How much of its limit each partition uses, second by second, for whoever asks for advice.
+
+Only while partitions have a limit (configuration keys ``partition_*``); the counts come from their
+limiters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates, Traffic
+from coordinator.core.seconds import MinuteView, TrafficSeconds
+from coordinator.ports import Clock
+
+_PERIOD_S: Final = 0.2
+"""How finely traffic falls into seconds: a fifth of it may be counted in the next one."""
+
+
+class PartitionGate(Protocol):
+    """The gate, as far as partitions go."""
+
+    @property
+    def partition_limits(self) -> Rates:
+        """The limit of each."""
+        ...
+
+    def partition_traffic(self) -> tuple[Traffic, ...]:
+        """What was counted since the last time, under the topics' names."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """What one partition used in the last minute.
+
+    Args:
+        topic: its name.
+        limits: of each partition.
+        minutes: by dimension that is limited.
+    """
+
+    topic: str
+    limits: Rates
+    minutes: Mapping[Dimension, MinuteView]
+
+    @property
+    def used(self) -> float:
+        """The largest part of a limit that was used in a second."""
+        parts = (self.part_of(dimension) for dimension in self.minutes)
+        return max(parts, default=0.0)
+
+    @property
+    def busiest(self) -> Dimension | None:
+        """The dimension of that limit."""
+        return max(self.minutes, key=self.part_of, default=None)
+
+    def part_of(self, dimension: Dimension) -> float:
+        """The part of a limit that its busiest second used."""
+        limit = self.limits.of(dimension)
+        return self.minutes[dimension].peak / limit if limit else 1.0
+
+
+class PartitionMeter:
+    """Counts, and tells.
+
+    Args:
+        gate: counts them.
+        clock: monotonic time.
+    """
+
+    def __init__(self, gate: PartitionGate, clock: Clock) -> None:
+        self._gate = gate
+        self._clock = clock
+        self._seconds = TrafficSeconds()
+        #: Partitions by when they were last counted.
+        self._counted_ns: dict[str, int] = {}
+
+    async def run(self) -> None:
+        """Count for ever."""
+        while True:
+            await asyncio.sleep(_PERIOD_S)
+            self.count()
+
+    def count(self) -> None:
+        """Take in what passed since the last time; who was quiet for two minutes is forgotten."""
+        now_ns = self._clock.now_ns()
+        traffic = self._gate.partition_traffic()
+        self._seconds.add(traffic, now_ns)
+        for each in traffic:
+            self._counted_ns[each.group] = now_ns
+        old = [
+            topic
+            for topic, counted_ns in self._counted_ns.items()
+            if now_ns - counted_ns > 120 * NANOS_PER_SECOND
+        ]
+        if old:
+            for topic in old:
+                del self._counted_ns[topic]
+            self._seconds.keep(self._counted_ns)
+
+    def views(self) -> tuple[PartitionView, ...]:
+        """Every partition that was used lately, the one that uses most of its limit first."""
+        limits, now_ns = self._gate.partition_limits, self._clock.now_ns()
+        found = []
+        for topic in self._counted_ns:
+            minutes = {
+                dimension: minute
+                for dimension in Dimension
+                if limits.of(dimension) is not None
+                and (minute := self._seconds.view(topic, dimension, now_ns)) is not None
+            }
+            found.append(PartitionView(topic, limits, minutes))
+        return tuple(sorted(found, key=lambda view: (-view.used, view.topic)))
