@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from prometheus_client.core import (
@@ -41,7 +41,6 @@ async def backlog_families(backlogs: Backlogs) -> list[Metric]:
     """All families about backlogs, with a turn for everybody else every now and then."""
     watch, evictions = backlogs.watch, backlogs.enforcement.evictions
     cluster, topics = watch.cluster, watch.topics
-    views = {view.topic: view for view in watch.views()}
     ages = GaugeMetricFamily(
         "pulsar_storage_backlog_age_seconds",
         "The age of the oldest unacknowledged message (backlog); -1 is none, or not known.",
@@ -55,7 +54,7 @@ async def backlog_families(backlogs: Backlogs) -> list[Metric]:
     )
     if backlogs.by_topic:
         for number, topic in enumerate(topics[:MAX_TOPICS], 1):
-            view, labels = views.get(topic), [cluster, _namespace(topic), topic]
+            view, labels = watch.view(topic), [cluster, _namespace(topic), topic]
             age_s = None if view is None else view.age_s
             ages.add_metric(labels, _UNKNOWN if age_s is None else int(age_s))
             for kind, ratio in _used(view):
@@ -68,7 +67,7 @@ async def backlog_families(backlogs: Backlogs) -> list[Metric]:
         _evictions(backlogs, cluster, topics[:MAX_TOPICS]),
         _broker_evictions(backlogs, cluster),
         _durations(watch.checks, cluster),
-        *_own(watch.checks, views.values(), len(topics[MAX_TOPICS:])),
+        *_own(watch.checks, watch.checked, len(topics[MAX_TOPICS:])),
         gauge("backlog_blocked_topics", "Topics whose publishes are held or refused for it.",
               sum(not action.dry_run for action in backlogs.enforcement.blocked())),
         counter("backlog_evicted_topics", "Evictions of all types.", sum(evictions.values())),
@@ -133,8 +132,7 @@ def _durations(checks: Checks, cluster: str) -> Metric:
     return family
 
 
-def _own(checks: Checks, views: Iterable[BacklogView], left_out: int) -> Iterator[Metric]:
-    known = tuple(views)
+def _own(checks: Checks, views: Sequence[BacklogView], left_out: int) -> Iterator[Metric]:
     yield gauge("backlog_topics", "Persistent topics that the broker has loaded.", checks.topics)
     yield gauge(
         "backlog_topics_left_out",
@@ -152,12 +150,12 @@ def _own(checks: Checks, views: Iterable[BacklogView], left_out: int) -> Iterato
     yield gauge(
         "backlog_exceeded_topics",
         "Topics whose backlog exceeds its quota.",
-        sum(view.exceeded is not None for view in known),
+        sum(view.exceeded is not None for view in views),
     )
     yield gauge(
         "backlog_skewed_topics",
         "Topics whose oldest message was stamped by a clock that is wrong.",
-        sum(view.skewed or view.implausible for view in known),
+        sum(view.skewed or view.implausible for view in views),
     )
 
 

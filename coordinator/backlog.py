@@ -38,6 +38,9 @@ GIVE_UP: Final = 10
 SUBSCRIPTIONS_MAX: Final = 100
 """Subscriptions of a topic whose age is told on demand, the oldest first."""
 
+_TURN: Final = 200
+"""Topics that are noted before the loop has its turn: about 3 ms."""
+
 _log = structlog.get_logger(__name__)
 
 Listener = Callable[[tuple[BacklogView, ...]], None]
@@ -122,6 +125,8 @@ class BacklogWatch:
         self._listeners: list[Listener] = []
         #: The cluster's name as the broker says it; empty before it has.
         self.cluster = ""
+        #: All topics that have or had a backlog, by name, as of the end of the last check.
+        self.checked: tuple[BacklogView, ...] = ()
         #: How the checks went.
         self.checks = Checks()
 
@@ -138,8 +143,13 @@ class BacklogWatch:
         return self._monitor.view(topic, self._wall_ms())
 
     def views(self) -> tuple[BacklogView, ...]:
-        """All topics that have or had a backlog, by name."""
+        """All topics that have or had a backlog, by name, aged up to now; `checked` costs nothing."""
         return self._monitor.views(self._wall_ms())
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Their names."""
+        return self._monitor.known
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -213,10 +223,21 @@ class BacklogWatch:
         asked = await self._ask_all(self._monitor.begin(summaries, self._wall_ms()))
         gave_up = self._failures >= GIVE_UP
         problem = f"given up after {GIVE_UP} questions without an answer" if gave_up else ""
-        views = self._monitor.finish(self._wall_ms())
+        await self._finish()
         self._note(began_ns, asked, problem)
         for listener in self._listeners:
-            listener(views)
+            listener(self.checked)
+
+    async def _finish(self) -> None:
+        """Note where every topic stands, with turns for the loop's other work in between."""
+        now_ms, views = self._wall_ms(), []
+        for number, topic in enumerate(self._monitor.known, 1):
+            view = self._monitor.finish(topic, now_ms)
+            if view is not None:
+                views.append(view)
+            if not number % _TURN:
+                await asyncio.sleep(0)
+        self.checked = tuple(views)
 
     async def _ask_all(self, questions: Iterable[Question]) -> int:
         """Ask these and what follows from their answers; how many it were."""

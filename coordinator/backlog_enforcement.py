@@ -108,8 +108,9 @@ class BacklogEnforcement:
 
     async def look(self) -> None:
         """Look at the guarded topics once and do what follows."""
-        names = {view.topic for view in self._watch.views()} | self._gate.published_topics()
-        names |= self._guard.blocked.keys()
+        if not self._guard.namespaces and not self._guard.blocked:
+            return
+        names = {*self._watch.known, *self._gate.published_topics(), *self._guard.blocked}
         guarded = sorted(name for name in names if self._guard.wants(name) is not None)
         views = await self._watch.look(guarded[:TOPICS_MAX]) if guarded else ()
         self._guard.keep(self._watch.topics)

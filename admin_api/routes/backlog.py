@@ -54,13 +54,18 @@ async def list_backlogs(
 ) -> BacklogsBody:
     """Topics with a backlog at this sidecar's broker, those that use most of their quota first."""
     watch = backlogs.watch
-    views = watch.views()
+    # In the order of the last check; those that are shown, as of now.
     behind = sorted(
-        (view for view in views if view.subscription is not None or view.size_bytes),
+        (view for view in watch.checked if view.subscription is not None or view.size_bytes),
         key=_ORDERS[order],
     )
-    rows = [BacklogBody.of(view, backlogs.enforcement.wants(view.topic)) for view in behind[:limit]]
-    return BacklogsBody.of(watch.cluster, watch.checks, watch.interval_s, views, rows)
+    shown = (watch.view(view.topic) for view in behind[:limit])
+    rows = [
+        BacklogBody.of(view, backlogs.enforcement.wants(view.topic))
+        for view in shown
+        if view is not None
+    ]
+    return BacklogsBody.of(watch.cluster, watch.checks, watch.interval_s, watch.checked, rows)
 
 
 @router.get("/backlog/actions")

@@ -12,11 +12,11 @@ A check goes over all topics that the own broker has loaded::
                     precise          v            estimated
           the first entry behind it        when its ledger was closed
 
-So nothing is read while nothing moves, and of what moves one entry, as in the broker itself (PIP-323,
-PersistentTopic.updateTimeBasedBacklog...). ``estimated`` reads no entry: a message is taken to be as old
-as its ledger's end, and one in the open ledger has no age. What no check has found, has no age either: an
-age is never made up. An age counts from the publish time at the moment it is asked for, so it grows
-between checks; a producer whose clock is ahead gets an age of 0 and is told of.
+So nothing is read while nothing moves, and of what moves one entry, as in the broker itself (PIP-323).
+``estimated`` reads no entry: a message is taken to be as old as its ledger's end, and one in the open
+ledger has no age. What no check has found, has no age either: an age is never made up. An age counts
+from the publish time at the moment it is asked for, so it grows between checks; a producer whose clock
+is ahead gets an age of 0 and is told of.
 
 Who asks is the shell's concern: how many questions at once, and how fast. A question that was not
 answered is asked again in the next check; a topic that is gone, or has another owner now, is forgotten.
@@ -130,9 +130,8 @@ class BacklogView:
         consumers: how many of each subscription are connected.
         checked_ms: when this was last seen to be so.
         problem: why the last check failed; empty when it did not.
-        growth: of the size, in bytes; None is not known yet.
-        until_size: when the size reaches its quota; None without a quota or a trend.
-        until_age: when the age does.
+        sizes: (seconds, bytes) of the last checks.
+        ages: (seconds, seconds) of those that knew an age.
         history: exceedances, oldest first.
     """
 
@@ -153,10 +152,30 @@ class BacklogView:
     consumers: Mapping[str, int]
     checked_ms: int
     problem: str
-    growth: Trend | None
-    until_size: TimeUntil | None
-    until_age: TimeUntil | None
+    sizes: tuple[tuple[float, float], ...]
+    ages: tuple[tuple[float, float], ...]
     history: tuple[Exceedance, ...]
+
+    @property
+    def growth(self) -> Trend | None:
+        """Of the size, in bytes; None is not known yet."""
+        return fit(self.sizes)
+
+    @property
+    def until_size(self) -> TimeUntil | None:
+        """When the size reaches its quota; None without a quota or a trend."""
+        limit, growth = (self.quota or NO_QUOTA).size_bytes, self.growth
+        if limit is None or growth is None:
+            return None
+        return time_until(limit, self.size_bytes, growth)
+
+    @property
+    def until_age(self) -> TimeUntil | None:
+        """When the age does."""
+        limit, ageing = (self.quota or NO_QUOTA).age_s, fit(self.ages)
+        if limit is None or ageing is None or self.age_s is None:
+            return None
+        return time_until(limit, self.age_s, ageing)
 
     def exceeds(self, quota_type: QuotaType) -> bool:
         """Whether a quota is exceeded, by Pulsar's rules: a size from the limit on, an age beyond it."""
@@ -216,7 +235,7 @@ class BacklogMonitor:
         self._precise = precise
         self._quota_ttl_ms = quota_ttl_ms
         self._rows: dict[str, _Row] = {}
-        self._topics: Mapping[str, TopicSummary] = {}
+        self._topics: dict[str, TopicSummary] = {}
         self._closings: dict[str, Mapping[int, int]] = {}
         self._histories: OrderedDict[str, deque[Exceedance]] = OrderedDict()
 
@@ -224,6 +243,11 @@ class BacklogMonitor:
     def topics(self) -> tuple[str, ...]:
         """All persistent topics that the broker has loaded, by name."""
         return tuple(sorted(self._topics))
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Topics that have or had a backlog since they were loaded, by name."""
+        return tuple(sorted(self._rows))
 
     def view(self, topic: str, now_ms: int) -> BacklogView | None:
         """One topic's backlog; None when the broker has not loaded it, as of the last check."""
@@ -255,8 +279,7 @@ class BacklogMonitor:
         """Ask about one topic between two checks, whatever the broker's summary says."""
         row = self._rows.get(topic)
         if row is None:
-            summary = self._topics.get(topic, TopicSummary(topic))
-            self._topics = {**self._topics, topic: summary}
+            summary = self._topics.setdefault(topic, TopicSummary(topic))
             row = self._rows[topic] = _Row(summary)
         return [AskStorage(topic), *self._ask_quota(row, now_ms)]
 
@@ -312,20 +335,21 @@ class BacklogMonitor:
     def gone(self, topic: str) -> None:
         """There is no such topic any more, or another broker owns it."""
         self._forget(topic)
-        self._topics = {name: known for name, known in self._topics.items() if name != topic}
+        self._topics.pop(topic, None)
 
-    def finish(self, now_ms: int) -> tuple[BacklogView, ...]:
-        """A check is over: note where everything stands; all topics that have or had a backlog."""
-        for row in self._rows.values():
-            at_s = now_ms / 1000
-            row.sizes.append((at_s, row.size_bytes))
-            age_s = row.age_s(now_ms)
-            if age_s is None:
-                row.ages.clear()
-            else:
-                row.ages.append((at_s, age_s))
-            self._note(self._view(row, now_ms), now_ms)
-        return self.views(now_ms)
+    def finish(self, topic: str, now_ms: int) -> BacklogView | None:
+        """A check is over: note where a topic stands; None when it was forgotten meanwhile."""
+        row = self._rows.get(topic)
+        if row is None:
+            return None
+        at_s, age_s = now_ms / 1000, row.age_s(now_ms)
+        row.sizes.append((at_s, row.size_bytes))
+        if age_s is None:
+            row.ages.clear()
+        else:
+            row.ages.append((at_s, age_s))
+        self._note(self._view(row, now_ms), now_ms)
+        return self._view(row, now_ms)
 
     def _look_at(self, row: _Row, summary: TopicSummary, now_ms: int) -> list[Question]:
         row.summary = summary
@@ -363,18 +387,11 @@ class BacklogMonitor:
         self._closings.pop(topic, None)
 
     def _view(self, row: _Row, now_ms: int) -> BacklogView:
-        summary, quota, age_s = row.summary, row.quota, row.age_s(now_ms)
-        growth = fit(row.sizes)
-        until_size = until_age = None
-        if quota is not None and quota.size_bytes is not None and growth is not None:
-            until_size = time_until(quota.size_bytes, row.size_bytes, growth)
-        ageing = fit(row.ages)
-        if quota is not None and None not in (quota.age_s, age_s, ageing):
-            until_age = time_until(quota.age_s, age_s, ageing)  # type: ignore[arg-type]
+        summary = row.summary
         return BacklogView(
             topic=summary.topic,
             size_bytes=row.size_bytes,
-            age_s=age_s,
+            age_s=row.age_s(now_ms),
             subscription=row.subscription,
             internal=row.subscription is not None and is_internal(row.subscription),
             position=row.position,
@@ -382,16 +399,15 @@ class BacklogMonitor:
             estimated=not self._precise,
             skewed=row.publish_ms is not None and row.publish_ms > now_ms + SKEW_MS,
             implausible=self._is_implausible(row),
-            quota=quota,
+            quota=row.quota,
             backlogs=summary.backlogs,
             producers=summary.producers,
             producer_count=summary.producer_count,
             consumers=summary.consumers,
             checked_ms=row.checked_ms,
             problem=row.problem,
-            growth=growth,
-            until_size=until_size,
-            until_age=until_age,
+            sizes=tuple(row.sizes),
+            ages=tuple(row.ages),
             history=tuple(self._histories.get(summary.topic, ())),
         )
 

@@ -63,7 +63,8 @@ class World:
                     self.monitor.closings_read(name, _closings(topic), self.now_ms)
                 case AskQuota(name):
                     self.monitor.quota_read(name, topic.quota, self.now_ms)
-        self.monitor.finish(self.now_ms)
+        for name in self.monitor.known:
+            self.monitor.finish(name, self.now_ms)
 
     def view(self, topic: str = TOPIC) -> BacklogView:
         """What the monitor knows of a topic that the broker has."""
