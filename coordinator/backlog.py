@@ -275,13 +275,15 @@ class BacklogWatch:
     async def _ask(self, question: Question) -> list[Question]:
         try:
             following = await self._answer(question)
-        except NotFound:
-            self._monitor.gone(question.topic)
-            following = []
         except PortError as error:
-            self._failures += isinstance(error, StoreUnreachable)
-            self._monitor.failed(question, str(error))
-            return []
+            following = []
+            if isinstance(error, NotFound) and isinstance(question, AskStorage):
+                self._monitor.gone(question.topic)
+            else:  # an entry or a ledger may be gone while its topic is not
+                self._monitor.failed(question, str(error))
+            if isinstance(error, StoreUnreachable):
+                self._failures += 1
+                return following
         self._failures = 0
         return following
 

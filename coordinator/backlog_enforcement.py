@@ -28,7 +28,8 @@ from coordinator.core.backlog.model import QuotaType
 from coordinator.ports import BacklogSource, PortError
 
 TOPICS_MAX: Final = 1_000
-"""Topics of one look; there are five a second's worth of questions in it, at the usual pace."""
+"""Topics of one look, two seconds' worth of questions at the usual pace: those that are held or refused,
+then the others by name. What is left over is left to the broker's own check."""
 
 _log = structlog.get_logger(__name__)
 
@@ -111,7 +112,10 @@ class BacklogEnforcement:
         if not self._guard.namespaces and not self._guard.blocked:
             return
         names = {*self._watch.known, *self._gate.published_topics(), *self._guard.blocked}
-        guarded = sorted(name for name in names if self._guard.wants(name) is not None)
+        guarded = sorted(
+            (name for name in names if self._guard.wants(name) is not None),
+            key=lambda name: (name not in self._guard.blocked, name),
+        )
         views = await self._watch.look(guarded[:TOPICS_MAX]) if guarded else ()
         self._guard.keep(self._watch.topics)
         for action in self._guard.decide(views, self._wall_ms()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from coordinator import backlog_enforcement
 from coordinator.core.backlog.guard import Deed, Enforcement
 from coordinator.core.backlog.model import BacklogQuota, QuotaPolicy, QuotaType
 from coordinator.ports import NotFound, StoreUnreachable
@@ -148,3 +149,16 @@ async def test_namespaces_can_be_changed_while_it_runs() -> None:
     world.enforcement.set_namespaces({})
     await world.enforcement.look()
     assert world.gate.blocks == {}
+
+
+async def test_what_is_held_is_looked_at_first_when_there_are_too_many_topics(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would be released as one that moved away otherwise."""
+    monkeypatch.setattr(backlog_enforcement, "TOPICS_MAX", 1)
+    world = await exceeding(QuotaPolicy.HOLD, ENFORCED)
+    await world.enforcement.look()
+    world.publish(1, "persistent://shop/orders/a-first-name")
+    await world.watch.check()
+    await world.enforcement.look()
+    assert TOPIC in world.gate.blocks

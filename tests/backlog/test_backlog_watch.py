@@ -9,7 +9,7 @@ import pytest
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.memory_backlog import MemoryBacklogSource, MemoryTopicStorage
 from coordinator.backlog import GIVE_UP, BacklogWatch
-from coordinator.core.backlog.model import Position, TopicStorage
+from coordinator.core.backlog.model import TopicStorage
 from coordinator.core.backlog.monitor import BacklogMonitor, BacklogView
 from coordinator.ports import NotFound, Refused, StoreUnreachable
 
@@ -133,10 +133,10 @@ async def test_a_topic_that_is_gone_or_moved_during_a_check_hurts_no_other() -> 
     """404 and 307 are the same to this broker."""
 
     class Losing(MemoryBacklogSource):
-        async def published_ms(self, topic: str, position: Position) -> int:
+        async def storage(self, topic: str) -> TopicStorage:
             if topic.endswith("-0"):
                 raise NotFound("307")
-            return await super().published_ms(topic, position)
+            return await super().storage(topic)
 
     watch = watch_of(Losing({f"{TOPIC}-{number}": topic() for number in range(3)}))
     await watch.check()
@@ -152,3 +152,16 @@ async def test_the_broker_refuses_one_question_and_answers_the_others() -> None:
     await watch.check()
     (view,) = watch.views()
     assert (view.age_s, view.quota, view.problem) == (10.0, None, "405")
+
+
+async def test_an_entry_that_is_gone_does_not_make_its_topic_gone() -> None:
+    """Its ledger was trimmed between two answers; the next check asks anew."""
+    source = MemoryBacklogSource({TOPIC: topic()})
+    source.trouble["published_ms"] = NotFound("404")
+    watch = watch_of(source)
+    await watch.check()
+    (view,) = watch.views()
+    assert (view.age_s, view.problem) == (None, "404")
+    source.trouble.clear()
+    await watch.check()
+    assert watch.views()[0].age_s == 10.0
