@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -131,3 +132,18 @@ def test_a_ledger_that_cannot_be_is_refused(document: bytes, reason: str) -> Non
     """Nobody follows a record that somebody has spoilt."""
     with pytest.raises(DocumentError, match=reason):
         decode_ledger("orders", document, 1, 0)
+
+
+def test_a_definition_of_the_first_release_is_read_and_written_anew_with_all_that_came_since() -> (
+    None
+):
+    """It says nothing of what is newer, which then has its default; a change keeps what it said."""
+    first = b'{"publishRateInMsgs":7,"schema":1,"law":"max-min","overshootPolicy":"eager"}'
+
+    group = decode_group("gold", first, 3)
+    changed = replace(group, weights="topics", enforcement="observe")
+    again = decode_group("gold", encode_group(changed), 4)
+
+    assert (group.weights, group.enforcement, group.observes) == ("equal", "enforce", "")
+    assert again == replace(changed, configuration_version=4)
+    assert (again.limits.publish_messages, again.overshoot_policy) == (7, "eager")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import httpx
+import jwt
 import pytest
 
 from admin_api.access import Access
@@ -35,6 +38,9 @@ READS = [
     "/metrics",
 ]
 
+UNSIGNED = jwt.encode({"sub": "admin"}, "", "none")
+FORGED = token("admin", key=b"another secret of more than 32 bytes")
+
 
 @pytest.mark.parametrize(
     ("headers", "reason"),
@@ -43,6 +49,8 @@ READS = [
         ({"Authorization": "Basic YTpi"}, "The Authorization header must be"),
         ({"Authorization": "Bearer rubbish"}, "The token cannot be read"),
         ({"Authorization": f"Bearer {token(exp=in_seconds(-3600))}"}, "The token has expired"),
+        ({"Authorization": f"Bearer {UNSIGNED}"}, "The token's algorithm is not accepted"),
+        ({"Authorization": f"Bearer {FORGED}"}, "The token's signature does not fit"),
     ],
 )
 @pytest.mark.parametrize(
@@ -117,3 +125,21 @@ async def test_without_keys_everybody_may_do_everything(client: httpx.AsyncClien
     """The configuration allows that on loopback only."""
     assert (await client.put(GROUP, json={})).status_code == 204
     assert Access().role_of("Bearer rubbish") == "anonymous"
+
+
+async def test_no_endpoint_that_changes_anything_is_open_to_a_viewer(world: World) -> None:
+    """Whatever is added later: all that the description has beside reading, but the preview."""
+    described = world.app.openapi()["paths"]
+    changing = [
+        (method.upper(), re.sub(r"\{domain\}", "persistent", path))
+        for path, methods in described.items()
+        for method in methods
+        if method in ("put", "post", "delete", "patch") and "/preview/" not in path
+    ]
+    assert len(changing) > 10
+    async with world.client(token("viewer"), access=access()) as client:
+        for method, path in changing:
+            filled = re.sub(r"\{[a-z_]*id\}", "1", path)
+            filled = re.sub(r"\{[^}]*\}", "name", filled)
+            answer = await client.request(method, filled, json={"level": "debug"})
+            assert answer.status_code == 403, (method, filled, answer.text)
