@@ -20,6 +20,18 @@ test-fast: $(INSTALLED)  ## the tests that need no cluster
 bench: $(VENV)/.bench  ## figures as JSON lines, ours and the peers' of one run; ONLY=law for a part, ROWS=n for spark
 	@$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
 
+.PHONY: docs figures docs-are-current
+docs: $(INSTALLED)  ## the documentation as a site in build/docs, which opens without a network
+	$(BIN)/python -m benchmarks.pages draw
+	$(BIN)/mkdocs build --strict --quiet
+
+figures: $(INSTALLED)  ## simulate what the documentation shows anew; ONLY=S3 for a part, SEEDS=n
+	$(BIN)/python -m benchmarks.pages simulate $(ONLY) $(if $(SEEDS),--seeds $(SEEDS))
+	$(BIN)/cog -r -I . docs/*.md
+
+docs-are-current: $(INSTALLED)
+	@$(BIN)/cog --check -I . docs/*.md || { echo "a page does not show its data: run 'make figures'"; exit 1; }
+
 .PHONY: fuzz
 fuzz: $(INSTALLED)  ## a million damaged streams through the gate's engine; CASES=n and SEED=n
 	$(BIN)/python -m tests.gate.fuzz $(if $(CASES),--cases $(CASES)) $(if $(SEED),--seed $(SEED))
@@ -33,7 +45,7 @@ check: $(INSTALLED)  ## format, lint, types, layers, generated files
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(MAKE) --no-print-directory proto-is-current
+	$(MAKE) --no-print-directory proto-is-current docs-are-current
 
 .PHONY: check-deploy
 check-deploy: $(INSTALLED)  ## image, compose, chart, unit and rules, held against promtool, helm and systemd

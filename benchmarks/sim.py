@@ -12,7 +12,7 @@ Targets are set for ``balanced``, the default, and ``strict``. No fairness is pr
 cannot know of each other (S7, S17), while demand rotates in the rhythm of the reports (S9), beside
 brokers that speak only PIP-82 (S23) and beside a liar (S24).
 
-All of it takes a quarter of an hour on two cores; ``ONLY=sim/S3`` is a part.
+All of it takes half an hour on two cores, half of that the hour of S21; ``ONLY=sim/S3`` is a part.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PUBLISHED_LOSS_SETTLE: Final = {"hold": 4.0, "gated raise": 7.0, "escrow": 10.0}
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class Kind:
     """One figure of a summary, and how it is to be read."""
 
     unit: str
@@ -53,22 +53,21 @@ class _Kind:
     read: Callable[[Summary], float | None]
 
 
-_FIGURES: Final[Mapping[str, _Kind]] = {
-    "settle-median": _Kind("rounds", "lower", lambda summary: summary.settle_rounds["median"]),
-    "settle-worst": _Kind("rounds", "lower", lambda summary: summary.settle_rounds["max"]),
-    "reclaim": _Kind("s", "lower", lambda summary: summary.reclaim_seconds["max"]),
-    "peak-overshoot": _Kind("parts of C", "lower", lambda summary: summary.peak_overshoot),
-    "sum-of-limits": _Kind("parts of C", "lower", lambda summary: summary.max_sum_limits),
-    "utilisation": _Kind("of min(D, C)", "higher", lambda summary: summary.utilisation),
-    "aggregate-error": _Kind("parts of C", "lower", lambda summary: summary.aggregate_error),
-    "regret": _Kind("of the central bucket", "lower", lambda summary: summary.regret),
-    "jain": _Kind("of u/a*", "higher", lambda summary: summary.jain),
-    "smallest-share": _Kind("u/a*", "higher", lambda summary: summary.min_share),
-    "limit-changes": _Kind("1/min", "lower", lambda summary: summary.changes_per_minute),
-    "control-bytes": _Kind(
-        "B/s out per broker", "lower", lambda summary: summary.control_bytes_out
-    ),
+FIGURES: Final[Mapping[str, Kind]] = {
+    "settle-median": Kind("rounds", "lower", lambda summary: summary.settle_rounds["median"]),
+    "settle-worst": Kind("rounds", "lower", lambda summary: summary.settle_rounds["max"]),
+    "reclaim": Kind("s", "lower", lambda summary: summary.reclaim_seconds["max"]),
+    "peak-overshoot": Kind("parts of C", "lower", lambda summary: summary.peak_overshoot),
+    "sum-of-limits": Kind("parts of C", "lower", lambda summary: summary.max_sum_limits),
+    "utilisation": Kind("of min(D, C)", "higher", lambda summary: summary.utilisation),
+    "aggregate-error": Kind("parts of C", "lower", lambda summary: summary.aggregate_error),
+    "regret": Kind("of the central bucket", "lower", lambda summary: summary.regret),
+    "jain": Kind("of u/a*", "higher", lambda summary: summary.jain),
+    "smallest-share": Kind("u/a*", "higher", lambda summary: summary.min_share),
+    "limit-changes": Kind("1/min", "lower", lambda summary: summary.changes_per_minute),
+    "control-bytes": Kind("B/s out per broker", "lower", lambda summary: summary.control_bytes_out),
 }
+"""By the name that stands in a line."""
 
 _CRASHES: Final = frozenset({"S6"})
 _LOSSLESS: Final = ("S1", "S2", "S3", "S4", "S5", "S8", "S10", "S11", "S12", "S13", "S16", "S22")
@@ -116,7 +115,7 @@ def lines(name: str, summaries: Mapping[tuple[str, str], Summary]) -> Iterator[F
     shipped = dict.fromkeys(laws, "eager") | {OURS: DEFAULT_POLICY}
     blocks[AS_SHIPPED] = {law: summaries[law, policy] for law, policy in shipped.items()}
     for block, rows in blocks.items():
-        for figure in _FIGURES:
+        for figure in FIGURES:
             if _makes_sense(figure, name):
                 yield _line(name, block, figure, rows)
 
@@ -149,7 +148,7 @@ def size() -> Iterator[Figure]:
     trials = [Trial("S20", Parameters(brokers, groups=GROUPS), SEEDS) for brokers in SIZES]
     for brokers, summary in zip(SIZES, run_all(trials, _processors()), strict=True):
         for figure, target in (("settle-worst", 2.0), ("jain", 0.999), ("control-bytes", None)):
-            kind = _FIGURES[figure]
+            kind = FIGURES[figure]
             name = f"sim/size/{brokers}/{figure}"
             yield Figure(name, kind.read(summary), kind.unit, kind.better, target=target)
 
@@ -159,7 +158,7 @@ def dimensions() -> Iterator[Figure]:
     trials = [Trial("S3", Parameters(dimension=dimension), SEEDS) for dimension in Dimension]
     for dimension, summary in zip(Dimension, run_all(trials, _processors()), strict=True):
         for figure in ("settle-worst", "peak-overshoot", "jain", "smallest-share"):
-            kind = _FIGURES[figure]
+            kind = FIGURES[figure]
             target = TARGETS[DEFAULT_POLICY][figure]["S3"]
             name = f"sim/dimension/{dimension.value}/{figure}"
             yield Figure(name, kind.read(summary), kind.unit, kind.better, target=target)
@@ -180,7 +179,7 @@ def _makes_sense(figure: str, name: str) -> bool:
 
 
 def _line(name: str, block: str, figure: str, rows: Mapping[str, Summary]) -> Figure:
-    kind = _FIGURES[figure]
+    kind = FIGURES[figure]
     values = {law: kind.read(summary) for law, summary in rows.items()}
     policy = DEFAULT_POLICY if block == AS_SHIPPED else block
     return Figure(

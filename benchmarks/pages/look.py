@@ -1,0 +1,78 @@
+"""How the charts look: one set of colours for a light page, one for a dark one.
+
+The same data give the same bytes: no date is written, ids are salted. Text is drawn as paths, so that a
+chart looks the same wherever it is opened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+BROKERS: Final = ("#3b82f6", "#f59e0b", "#10b981", "#e5484d", "#8b5cf6")
+POLICY_COLOURS: Final = {"eager": "#e5484d", "balanced": "#3b82f6", "strict": "#10b981"}
+DASHES: Final = (0, (5, 3))
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What differs between a light and a dark page."""
+
+    name: str
+    ink: str
+    faint: str
+    rule: str
+    paper: str
+    bad: str
+    good: str
+
+
+LOOKS: Final = (
+    Look("light", "#1f2328", "#59636e", "#d9dee4", "#ffffff", "#f4b6b0", "#c9ecd6"),
+    Look("dark", "#e6e9ef", "#a2a9b8", "#3b4252", "#1e2129", "#8c3a3a", "#1f5c3f"),
+)
+"""The papers are those of mkdocs-material's default and slate."""
+
+
+def settings(look: Look) -> dict[Any, Any]:  # matplotlib spells every key out in its type
+    """What matplotlib is told."""
+    return {
+        "svg.hashsalt": "pulsar-quota",
+        "svg.fonttype": "path",
+        "figure.constrained_layout.use": True,
+        "savefig.transparent": True,
+        "font.family": "DejaVu Sans",
+        "font.size": 9,
+        "text.color": look.ink,
+        "axes.labelcolor": look.faint,
+        "axes.titlecolor": look.ink,
+        "axes.titlesize": 10,
+        "axes.edgecolor": look.rule,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "axes.formatter.use_mathtext": True,
+        "grid.color": look.rule,
+        "grid.linewidth": 0.6,
+        "lines.linewidth": 1.6,
+        "xtick.color": look.faint,
+        "ytick.color": look.faint,
+        "xtick.major.size": 0,
+        "ytick.major.size": 0,
+        "legend.frameon": False,
+        "legend.labelcolor": look.ink,
+    }
+
+
+def legend(figure: Figure, axes: Axes) -> None:
+    """One legend below all parts of a figure, from the labels of one of them."""
+    handles, labels = axes.get_legend_handles_labels()
+    shown = [pair for pair in zip(handles, labels, strict=True) if pair[1]]
+    figure.legend(
+        [handle for handle, _ in shown], [label for _, label in shown],
+        loc="outside lower center", ncols=len(shown),
+    )  # fmt: skip
