@@ -289,7 +289,8 @@ def test_a_size_is_evicted_to_nine_tenths_within_seconds(bench: Bench, connect: 
     name = "pulsar_storage_backlog_quota_exceeded_evictions_total"
     eventually(lambda: bench.metric(topic, name, quota_type="size") == 1.0, "one eviction")
     assert bench.metric(topic, name, quota_type="time") == 0.0
-    assert bench.brokers(topic)["backlogSize"] == 18_540  # 18 of 1,030 bytes
+    left = bench.brokers(topic)["backlogSize"]
+    assert 0.8 * 20_600 <= left <= 0.9 * 20_600  # whole entries of some 1,030 bytes
 
 
 def test_an_age_is_evicted_within_seconds(bench: Bench, connect: Connect) -> None:
@@ -315,7 +316,7 @@ def test_a_dry_run_evicts_nothing(bench: Bench, connect: Connect) -> None:
     client.subscribe(topic, "a")
     publish(client, topic, 40)
     eventually(lambda: "evict" in deeds(bench, topic), "it is written down")
-    assert bench.brokers(topic)["backlogSize"] == 41_200
+    assert bench.brokers(topic)["backlogSize"] > 40_000
 
 
 def deeds(bench: Bench, topic: str) -> list[str]:
