@@ -8,11 +8,11 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import yaml
 
 from coordinator.config import from_mapping
+from tests.admin_api.backlog_world import BacklogWorld
 from tests.admin_api.world import World
 
 ROOT = Path(__file__).parents[2]
@@ -27,8 +27,7 @@ def read_yaml(*path: str) -> Any:
 
 async def known_metrics() -> set[str]:
     """The names under which a sidecar's samples are stored, by the text that it answers."""
-    transport = httpx.ASGITransport(World().app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://sidecar") as client:
+    async with World().client(backlogs=BacklogWorld().backlogs()) as client:
         text = (await client.get("/metrics")).text
     return set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))
 
