@@ -23,7 +23,7 @@ bench: $(VENV)/.bench  ## figures as JSON lines, ours and the peers' of one run;
 .PHONY: docs figures docs-are-current
 docs: $(INSTALLED)  ## the documentation as a site in build/docs, which opens without a network
 	$(BIN)/python -m benchmarks.pages draw
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet   # the theme advertises its successor
 
 figures: $(INSTALLED)  ## simulate what the documentation shows anew; ONLY=S3 for a part, SEEDS=n
 	$(BIN)/python -m benchmarks.pages simulate $(ONLY) $(if $(SEEDS),--seeds $(SEEDS))
