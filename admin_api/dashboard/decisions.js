@@ -6,7 +6,7 @@ import { clock, rate } from "./format.js";
 
 /** The past decisions of a group; ask for those of a dimension with look. */
 export function decisionList(page, path) {
-  const list = h("ol", { class: "feed", "aria-label": "Decisions, newest first" });
+  const list = h("ol", { class: "feed close", "aria-label": "Decisions, newest first" });
   const nothing = h("p", { class: "empty" }, "Nothing was decided yet.");
   const note = h("span", { class: "note" });
   const element = h("section", { class: "card" }, h("header", {}, h("h2", {}, "What was decided"), note), list, nothing);

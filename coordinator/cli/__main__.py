@@ -35,6 +35,7 @@ from coordinator.cli import (
     top,
     what_if,
 )
+from coordinator.cli.examples import epilog
 from coordinator.cli.failures import CommandFailed
 from coordinator.cli.session import Session
 
@@ -111,16 +112,16 @@ groups.app.command("apply")(files.apply)
 groups.app.command("export")(files.export)
 app.add_typer(audit.app, name="audit")
 app.add_typer(configuration.app, name="config")
-app.command("import")(files.import_groups)
-app.command("operations")(operations.operations)
-app.command("alarms")(alarms.alarms)
-app.command("log-level")(log_level.log_level)
-app.command("status")(status.status)
-app.command("top")(top.top)
-app.command("explain")(explain.explain)
+app.command("import", epilog=epilog("import"))(files.import_groups)
+app.command("operations", epilog=epilog("operations"))(operations.operations)
+app.command("alarms", epilog=epilog("alarms"))(alarms.alarms)
+app.command("log-level", epilog=epilog("log-level"))(log_level.log_level)
+app.command("status", epilog=epilog("status"))(status.status)
+app.command("top", epilog=epilog("top"))(top.top)
+app.command("explain", epilog=epilog("explain"))(explain.explain)
 app.command("shadow")(shadow.shadow)
-app.command("doctor")(doctor.doctor)
-app.command("sidecar")(sidecar.sidecar)
+app.command("doctor", epilog=epilog("doctor"))(doctor.doctor)
+app.command("sidecar", epilog=epilog("sidecar"))(sidecar.sidecar)
 app.command("report")(report.report)
 app.command("rollup")(rollup.rollup)
 app.command("backlog-trends")(backlog_trends.backlog_trends)

@@ -29,6 +29,11 @@ _WELL = {
     "ZooKeeper": "the session is alive",
     "broker": "answers its sidecar",
 }
+_SEAL_FIXES = {
+    "not sealed": "Give that sidecar the same bus_key_files; set bus_accept_unsealed meanwhile.",
+    "sealed with an unknown key": "Add that sidecar's key to bus_key_files, as second.",
+    "the seal does not fit": "Somebody else writes to the bus topic: restrict it to the sidecars' role.",
+}
 _PASSING_STATES = {"STARTING", "LEARNING", "DRAINING"}
 
 
@@ -48,8 +53,9 @@ def examine_api(client: AdminClient) -> Iterator[Finding]:
     yield _bus(health)
     for path, reason in faults.items():
         yield wrong("store", f"{path} cannot be read: {reason}", "Write that entry anew.")
-    for why, number in health["reportsDropped"].items():
-        yield note("reports", f"{counted(number, 'report')} not believed: {why}")
+    yield from _reports(health)
+    yield from _views(health)
+    yield from _groups(client)
     yield _clock(ahead_s)
 
 
@@ -81,6 +87,40 @@ def _bus(health: Health) -> Finding:
             since = "never" if age is None else f"for {seconds(age)} not"
             return wrong("bus", f"{member['broker']} was {since} heard", _FIXES["bus"])
     return ok("bus", f"every one of {counted(len(others), 'other member')} is heard")
+
+
+def _reports(health: Health) -> Iterator[Finding]:
+    for why, number in health["reportsDropped"].items():
+        text = f"{counted(number, 'report')} not believed: {why}"
+        fix = next((fix for begins, fix in _SEAL_FIXES.items() if why.startswith(begins)), None)
+        yield note("reports", text) if fix is None else wrong("reports", text, fix)
+
+
+def _views(health: Health) -> Iterator[Finding]:
+    for found in health["disagreements"]:
+        text = (
+            f"{found['peer']} has gone by other {found['matter']} for {seconds(found['ageMillis'])}"
+        )
+        fix = (
+            "Give all sidecars the same zookeeper_servers, zookeeper_root and bus_topics, and "
+            "each a broker_id of its own."
+        )
+        yield wrong("views", text, fix)
+
+
+def _groups(client: AdminClient) -> Iterator[Finding]:
+    try:
+        definitions = client.definitions()
+    except CommandFailed as failure:  # without ZooKeeper, which is found above
+        yield note("groups", str(failure))
+        return
+    for found in definitions:
+        attached = found["attachments"]
+        if attached["tenants"] or attached["namespaces"] or found["observes"]:
+            continue
+        text = f"nothing is attached to {found['name']}, so it limits nothing"
+        fix = f"pulsar-quota groups attach {found['name']} --namespace T/N"
+        yield note("groups", text, fix)
 
 
 def _reasons(health: Health, subject: str) -> str:

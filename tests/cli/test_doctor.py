@@ -15,8 +15,9 @@ from coordinator.cli.doctor_host import examine_host
 from coordinator.cli.findings import Finding, Level
 from coordinator.cli.probes import Probes
 from coordinator.config import Config
+from coordinator.core.agreement import Matter
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.views import MemberView
+from coordinator.core.views import DisagreementView, MemberView
 from tests.admin_api.world import HEALTHY, MILLI_NS, World
 from tests.cli.conftest import Run
 
@@ -77,6 +78,8 @@ def levels(findings: list[Finding]) -> dict[str, Level]:
 
 def test_all_is_well(run: Run) -> None:
     """Exit 0 and a line per thing that was looked at."""
+    run("groups", "attach", "orders", "--tenant", "public")
+
     examined = run("doctor")
 
     assert examined.exit_code == 0
@@ -165,7 +168,8 @@ def test_clocks_that_differ(run: Run, date: str, text: str) -> None:
     health = run("status", "--json").stdout
 
     def answer(request: httpx.Request) -> httpx.Response:
-        body = {} if request.url.path.endswith("faults") else json.loads(health)["health"]
+        empty: dict[str, object] = {"faults": {}, "groups": []}
+        body = empty.get(request.url.path.rpartition("/")[2], json.loads(health)["health"])
         return httpx.Response(200, json=body, headers={"date": date})
 
     examined = run("doctor", carrier=httpx.MockTransport(answer))
@@ -262,3 +266,42 @@ def test_bus_url_of_several_brokers(taken_address: str, free_address: str) -> No
 def test_answer_of_a_web_server(taken_address: str) -> None:
     """A port that is open and silent is not an answer."""
     assert "timed out" in str(Probes(timeout_s=0.1).get_status(f"http://{taken_address}"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "subject", "fix"),
+    [
+        ({"reports_dropped": {"not sealed": 3}}, "reports", "the same bus_key_files"),
+        ({"reports_dropped": {"sealed with an unknown key": 1}}, "reports", "as second"),
+        ({"reports_dropped": {"the seal does not fit": 1}}, "reports", "restrict it"),
+        (
+            {"disagreements": (DisagreementView("broker-2", Matter.DEFINITIONS, 9 * 10**9),)},
+            "views",
+            "the same zookeeper_servers",
+        ),
+    ],
+)
+def test_what_splits_a_cluster_is_wrong_and_has_a_fix(
+    run: Run, world: World, changes: dict[str, object], subject: str, fix: str
+) -> None:
+    """Keys that differ, and sidecars that go by something else."""
+    world.views.turn(**changes)
+
+    found = run("doctor", "--json")
+
+    wrong = [each for each in json.loads(found.stdout) if each["level"] == "wrong"]
+    assert found.exit_code == 1
+    assert [each["subject"] for each in wrong] == [subject]
+    assert fix in wrong[0]["fix"]
+
+
+def test_a_group_that_nothing_is_attached_to_is_noted(run: Run) -> None:
+    """It limits nothing, which is seldom meant; attached, there is nothing to say."""
+    before = json.loads(run("doctor", "--json").stdout)
+    run("groups", "attach", "orders", "--namespace", "public/default")
+    after = json.loads(run("doctor", "--json").stdout)
+
+    noted = [each for each in before if each["subject"] == "groups"]
+    assert [each["level"] for each in noted] == ["note"]
+    assert noted[0]["fix"] == "pulsar-quota groups attach orders --namespace T/N"
+    assert [each for each in after if each["subject"] == "groups"] == []
