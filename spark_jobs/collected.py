@@ -9,11 +9,13 @@ peak vanishes.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
 EVENTS_MAX = 2_000
@@ -51,7 +53,7 @@ class Curves:
 
 @dataclass(slots=True)
 class Collected:
-    """Everything that the page, the summary and figures.json show."""
+    """Everything that the page, the summary and figures.json show of one recording."""
 
     events: list[Value] = field(default_factory=list)
     events_left_out: int = 0
@@ -64,6 +66,15 @@ class Collected:
     recorded: list[Value] = field(default_factory=list)
     gaps: list[Value] = field(default_factory=list)
     operations: list[Value] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another recording that is shown beside, for example of Pulsar's own resource groups."""
+
+    cluster: str
+    collected: Collected
+    warnings: list[str]
 
 
 def rows(frame: DataFrame, limit: int) -> list[Value]:
@@ -95,47 +106,85 @@ def curves(groups: DataFrame, brokers: DataFrame) -> tuple[list[Curves], int]:
         .orderBy(F.desc(F.col("last") - F.col("first")), *_GROUP)
     )
     chosen = rows(spans, GROUPS_MAX)
-    left_out = max(0, spans.count() - len(chosen))
-    return [_curves_of(groups, brokers, span) for span in chosen], left_out
+    if not chosen:
+        return [], 0
+    steps = {_name(span): -(-(span["last"] - span["first"] + 1) // POINTS_MAX) for span in chosen}
+    firsts = [{**span, "step_s": steps[_name(span)]} for span in chosen]
+    # From Arrow: rows of Python would have to go through a Python worker.
+    drawn = F.broadcast(groups.sparkSession.createDataFrame(pa.Table.from_pylist(firsts)))
+    # All groups at once: every query has a price of its own, however little it looks at.
+    points = _by_group(rows(_points(groups, drawn), GROUPS_MAX * (POINTS_MAX + 1)))
+    numbered = _broker_points(brokers, drawn)
+    few = numbered.where(F.col("place") <= BROKERS_MAX).orderBy(*_GROUP, "place", "second")
+    of_brokers = _by_group(rows(few, GROUPS_MAX * BROKERS_MAX * (POINTS_MAX + 1)))
+    there_are = {
+        _name(row): row["brokers"]
+        for row in rows(numbered.groupBy(*_GROUP).agg(F.max("place").alias("brokers")), GROUPS_MAX)
+    }
+    found = [
+        _curves_of(name, step_s, points[name], of_brokers[name], there_are.get(name, 0))
+        for name, step_s in steps.items()
+    ]
+    return found, max(0, spans.count() - len(chosen))
 
 
-def _curves_of(groups: DataFrame, brokers: DataFrame, span: Value) -> Curves:
-    first, last = span["first"], span["last"]
-    step_s = -(-(last - first + 1) // POINTS_MAX)
-    same = (F.col("resource_group") == span["resource_group"]) & (
-        F.col("dimension") == span["dimension"]
-    )
-    point = (
-        F.lit(first) + F.floor((F.col("second") - F.lit(first)) / F.lit(step_s)) * F.lit(step_s)
-    ).cast("bigint")
-    points = (
-        groups.where(same)
-        .groupBy(point.alias("second"))
+def _points(groups: DataFrame, drawn: DataFrame) -> DataFrame:
+    return (
+        groups.join(drawn, _GROUP)
+        .groupBy(*_GROUP, _point().alias("second"))
         .agg(
             F.max("limit").alias("limit"),
             F.avg("admitted").alias("admitted"),
             F.max("admitted").alias("admitted_max"),
             F.bool_and("known").alias("known"),
         )
-        .orderBy("second")
+        .orderBy(*_GROUP, "second")
     )
-    of_broker = (
-        brokers.where(same)
-        .groupBy("broker", point.alias("second"))
+
+
+def _broker_points(brokers: DataFrame, drawn: DataFrame) -> DataFrame:
+    """Points of every broker; `place` is its number among the group's brokers."""
+    by_name = Window.partitionBy(*_GROUP).orderBy("broker")
+    return (
+        brokers.join(drawn, _GROUP)
+        .groupBy(*_GROUP, "broker", _point().alias("second"))
         .agg(F.avg("admitted").alias("admitted"), F.avg("fair").alias("fair"))
-        .orderBy("broker", "second")
+        .withColumn("place", F.dense_rank().over(by_name))
     )
-    names = [row["broker"] for row in rows(of_broker.select("broker").distinct(), 10_000)]
-    drawn = sorted(names)[:BROKERS_MAX]
-    by_broker: dict[str, list[Value]] = {name: [] for name in drawn}
-    few = of_broker.where(F.col("broker").isin(drawn))
-    for row in rows(few, BROKERS_MAX * (POINTS_MAX + 1)):
+
+
+def _point() -> Column:
+    """The first second of the point that a second belongs to."""
+    since = F.floor((F.col("second") - F.col("first")) / F.col("step_s"))
+    return (F.col("first") + since * F.col("step_s")).cast("bigint")
+
+
+def _name(row: Value) -> tuple[str, str]:
+    return row["resource_group"], row["dimension"]
+
+
+def _by_group(found: list[Value]) -> dict[tuple[str, str], list[Value]]:
+    grouped: dict[tuple[str, str], list[Value]] = defaultdict(list)
+    for row in found:
+        grouped[_name(row)].append(row)
+    return grouped
+
+
+def _curves_of(
+    name: tuple[str, str],
+    step_s: int,
+    points: list[Value],
+    of_brokers: list[Value],
+    brokers: int,
+) -> Curves:
+    by_broker: dict[str, list[Value]] = defaultdict(list)
+    for row in of_brokers:
         by_broker[row["broker"]].append(row)
     return Curves(
-        resource_group=span["resource_group"],
-        dimension=span["dimension"],
+        resource_group=name[0],
+        dimension=name[1],
         step_s=step_s,
-        points=rows(points, POINTS_MAX + 1),
-        brokers=by_broker,
-        brokers_left_out=len(names) - len(drawn),
+        points=points,
+        brokers=dict(by_broker),
+        brokers_left_out=brokers - len(by_broker),
     )

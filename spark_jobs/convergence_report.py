@@ -23,12 +23,12 @@ from pyspark.sql import DataFrame, SparkSession
 from spark_jobs import collected as collecting
 from spark_jobs import events as eventing
 from spark_jobs import quality, timeline
-from spark_jobs.collected import Collected
+from spark_jobs.collected import Collected, Peer
 from spark_jobs.figures import DEFINITIONS, event_figures
 from spark_jobs.intake import Intake, RefusedInput, examine, read
 from spark_jobs.page import page
 from spark_jobs.session import session
-from spark_jobs.summary import headline, text
+from spark_jobs.summary import headline, overall, text
 from spark_jobs.tables import SCHEMAS
 from spark_jobs.targets import BadCondition, Condition, missed, parse
 
@@ -159,28 +159,44 @@ def make(
     *,
     cluster: str | None = None,
     conditions: Sequence[Condition] = (),
+    peer: Path | None = None,
 ) -> Outcome:
     """Make the report of a directory of recorded files.
+
+    Args:
+        spark: the session.
+        directory: what the sidecars recorded.
+        out: where the report goes.
+        cluster: whose files; None when there is only one.
+        conditions: that every event must keep.
+        peer: what was recorded of another limiter under the same load, to be shown beside.
 
     Raises:
         RefusedInput: no report can be made of it.
         OSError: the output cannot be written.
     """
     intake = examine(directory, cluster)
+    beside = None if peer is None else examine(peer)
     out.mkdir(parents=True, exist_ok=True)
     try:
         made = frames({name: read(spark, intake, name) for name in SCHEMAS})
         collected = collect(made)
         _write_parquet(made, out / "parquet")
+        other = None if beside is None else _peer(spark, beside)
     except (PySparkException, Py4JJavaError) as error:
         raise RefusedInput(f"{directory}: {_reason(error)}") from error
     finally:
         spark.catalog.clearCache()
     warnings = warnings_of(intake, collected)
     lacking = [*broken_certificates(collected), *missed(conditions, collected.events)]
-    figures = _figures(intake, collected, warnings, conditions, lacking)
+    figures = {
+        **_figures(intake, collected, warnings, conditions, lacking),
+        **_of_peer(other),
+    }
     (out / "figures.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    html = page(intake, collected, warnings=warnings, conditions=conditions, missed=lacking)
+    html = page(
+        intake, collected, warnings=warnings, conditions=conditions, missed=lacking, peer=other
+    )
     (out / "index.html").write_text(html, encoding="utf-8")
     return Outcome(
         page=out / "index.html",
@@ -191,8 +207,35 @@ def make(
     )
 
 
+def _peer(spark: SparkSession, intake: Intake) -> Peer:
+    spark.catalog.clearCache()
+    collected = collect(frames({name: read(spark, intake, name) for name in SCHEMAS}))
+    return Peer(intake.cluster, collected, warnings_of(intake, collected))
+
+
+def _of_peer(peer: Peer | None) -> Mapping[str, object]:
+    if peer is None:
+        return {}
+    events = peer.collected.events
+    return {
+        "peer": {
+            "cluster": peer.cluster,
+            "headline": headline(events),
+            "overall": overall(events),
+            "events": events,
+            "warnings": peer.warnings,
+        }
+    }
+
+
 def produce(
-    directory: Path, out: Path, *, cluster: str | None = None, fail_on: str = "", cores: int = 2
+    directory: Path,
+    out: Path,
+    *,
+    cluster: str | None = None,
+    fail_on: str = "",
+    cores: int = 2,
+    peer: Path | None = None,
 ) -> Outcome:
     """Make the report with a session of its own size.
 
@@ -204,7 +247,7 @@ def produce(
     conditions = parse(fail_on)
     rows = sum(examine(directory, cluster).rows.values())  # refuses before a session is started
     spark = session("pulsar-quota report", cores, quick=rows < QUICK_ROWS)
-    return make(spark, directory, out, cluster=cluster, conditions=conditions)
+    return make(spark, directory, out, cluster=cluster, conditions=conditions, peer=peer)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -214,11 +257,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True, help="where the report goes")
     parser.add_argument("--cluster", help="report on this cluster's files only")
     parser.add_argument("--fail-on", default="", help="for example settle_s<=2,jain>=0.999")
+    parser.add_argument("--peer", type=Path, help="another limiter's recording, shown beside")
     options = parser.parse_args(arguments)
     try:
         outcome = produce(
-            options.directory, options.out, cluster=options.cluster, fail_on=options.fail_on
-        )
+            options.directory, options.out,
+            cluster=options.cluster, fail_on=options.fail_on, peer=options.peer,
+        )  # fmt: skip
     except (BadCondition, RefusedInput) as error:
         sys.stderr.write(f"{error}\n")
         return 2
@@ -256,6 +301,7 @@ def _figures(
         "version": FIGURES_VERSION,
         "cluster": intake.cluster,
         "headline": headline(collected.events),
+        "overall": overall(collected.events),
         "events": collected.events,
         "events_left_out": collected.events_left_out,
         "worst_seconds": collected.worst,

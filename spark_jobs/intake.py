@@ -24,6 +24,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
+from pyspark.sql.types import StructType
 
 from spark_jobs.tables import (
     CLUSTER_KEY,
@@ -145,10 +147,18 @@ def read(spark: SparkSession, intake: Intake, table: str) -> DataFrame:
     """A table's rows; none when it has no file."""
     paths = intake.paths.get(table, ())
     if not paths:
-        return spark.createDataFrame([], SCHEMAS[table])
+        return nothing(spark, SCHEMAS[table])
     # Recorders write a checksum for every page; a damaged one must end the job, not change a figure.
     reader = spark.read.option("parquet.page.verify-checksum.enabled", "true")
     return reader.schema(SCHEMAS[table]).parquet(*paths)
+
+
+def nothing(spark: SparkSession, columns: str) -> DataFrame:
+    """A frame of these columns without a row; Spark leaves out of a plan what is known to be empty."""
+    schema = StructType.fromDDL(columns)
+    assert isinstance(schema, StructType)
+    nulls = (F.lit(None).cast(field.dataType).alias(field.name) for field in schema.fields)
+    return spark.range(0).select(*nulls)
 
 
 def _intake(cluster: str, files: Iterable[_Footer], skipped: list[Skipped]) -> Intake:

@@ -31,7 +31,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call i
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from spark_jobs.intake import RefusedInput, examine
+from spark_jobs.intake import RefusedInput, examine, nothing
 from spark_jobs.session import session
 from spark_jobs.summary import moment, unit_of
 from spark_jobs.tables import SCHEMAS
@@ -102,7 +102,7 @@ class Live:
         spark = rows.sparkSession
         configuration = self._files(spark.read.schema(SCHEMAS["configuration"]), "configuration")
         limits = limits_over_time(configuration)
-        no_gaps = spark.createDataFrame([], "resource_group string, second bigint")
+        no_gaps = nothing(spark, "resource_group string, second bigint")
         seconds = group_seconds(broker_seconds(rows, limits), no_gaps).drop("central").persist()
         try:
             seconds.coalesce(1).write.mode("overwrite").parquet(

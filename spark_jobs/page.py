@@ -7,10 +7,10 @@ from html import escape
 from typing import Any
 
 from spark_jobs.charts import Line, Mark, Point, bar_chart, colour_of, heat_map, line_chart
-from spark_jobs.collected import Collected, Curves, Value
+from spark_jobs.collected import Collected, Curves, Peer, Value
 from spark_jobs.figures import DEFINITIONS
 from spark_jobs.intake import Intake
-from spark_jobs.summary import figure, headline, moment, title_of, unit_of
+from spark_jobs.summary import figure, headline, moment, overall, title_of, unit_of
 from spark_jobs.targets import Condition
 
 _FIGURES = (
@@ -53,6 +53,7 @@ svg{display:block;width:100%;height:auto}.grid{stroke:var(--line)}.tick{fill:var
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:4px 18px;margin:2px 0 10px;padding:0;
 font-size:13px;color:var(--soft)}.legend li{display:flex;align-items:center;gap:6px}
 .legend svg{width:22px;height:8px}.key{width:12px;height:12px;border-radius:2px;display:inline-block}
+.beside{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:0 20px}
 dt{font-weight:600;margin-top:8px}dd{margin:0;color:var(--soft)}
 """
 
@@ -64,6 +65,7 @@ def page(
     warnings: Sequence[str],
     conditions: Sequence[Condition],
     missed: Sequence[str],
+    peer: Peer | None = None,
 ) -> str:
     """The whole page."""
     body = [
@@ -71,6 +73,7 @@ def page(
         _origin(intake, collected),
         _notes("Read this first", warnings),
         _notes("Targets missed", missed),
+        _beside(intake.cluster, collected, peer) if peer else "",
         _events(collected, conditions),
         *(_group(curves, collected.events, conditions) for curves in collected.curves),
         _left_out("groups without a picture", collected.groups_left_out),
@@ -105,6 +108,35 @@ def _notes(title: str, notes: Sequence[str]) -> str:
         return ""
     items = "".join(f"<li>{escape(note)}</li>" for note in notes)
     return f'<div class="warn"><strong>{title}</strong><ul>{items}</ul></div>'
+
+
+def _beside(cluster: str, collected: Collected, peer: Peer) -> str:
+    ours, theirs = overall(collected.events), overall(peer.collected.events)
+    rows = "".join(
+        f"<tr><td>{escape(_HEADS.get(name, name.replace('_', ' ')))}</td>"
+        f"<td>{figure(name, ours[name])}</td><td>{figure(name, theirs[name])}</td></tr>"
+        for name in ours
+    )
+    pictures = "".join(
+        f'<div class="beside">{_held(cluster, own)}{_held(peer.cluster, other)}</div>'
+        for own in collected.curves
+        for other in peer.collected.curves
+        if (own.resource_group, own.dimension) == (other.resource_group, other.dimension)
+    )
+    return (
+        f"<h2>Beside {escape(peer.cluster)}</h2>"
+        f'<p class="soft">{escape(headline(peer.collected.events))} The worst of each figure over all'
+        " events. Demand is what was seen at the gate: what a limiter behind it holds back is not"
+        " in it, and flatters its shares.</p>"
+        f'<div class="scroll"><table><thead><tr><th>figure</th><th>{escape(cluster)}</th>'
+        f"<th>{escape(peer.cluster)}</th></tr></thead><tbody>{rows}</tbody></table></div>{pictures}"
+        + _notes(f"What to mind of {escape(peer.cluster)}", peer.warnings)
+    )
+
+
+def _held(cluster: str, curves: Curves) -> str:
+    title = f"{cluster}: {curves.resource_group}, {unit_of(curves.dimension)}"
+    return f"<div><h3>{escape(title)}</h3>{line_chart(title, list(_sum_lines(curves)), [])}</div>"
 
 
 def _events(collected: Collected, conditions: Sequence[Condition]) -> str:

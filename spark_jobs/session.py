@@ -13,7 +13,6 @@ _SETTINGS = {
     # Others read what is written here: microseconds with a zone, not Spark's own INT96.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     "spark.sql.ansi.enabled": "true",
     # A file that lies about its content must end the job, not shorten the figures.
     "spark.sql.files.ignoreCorruptFiles": "false",
@@ -38,6 +37,8 @@ def session(name: str, cores: int = 2, *, quick: bool = False) -> SparkSession:
         quick: a local session for little input: starts sooner, computes slower.
     """
     builder = SparkSession.builder.appName(name)
+    # Spark's own progress bar, for people; a log file has no use for it.
+    builder = builder.config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
     for key, value in _SETTINGS.items():
         builder = builder.config(key, value)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not started by spark-submit

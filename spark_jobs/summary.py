@@ -15,11 +15,15 @@ _UNITS = {
     "dispatchRateInBytes": "B/s dispatched",
 }
 _SCREEN_EVENTS = 16
+_THE_MORE_THE_WORSE = (
+    "settle_s", "peak_1s", "peak_10s", "time_over_105", "error", "regret", "oscillation", "starvation_s",
+)  # fmt: skip
+_THE_LESS_THE_WORSE = ("utilisation", "jain", "min_share")
 _FORMS: Mapping[str, str] = {
     **dict.fromkeys(("settle_s", "reclaim_s", "starvation_s"), "{:g} s"),
     **dict.fromkeys(("seconds_known", "seconds_unknown"), "{} s"),
     **dict.fromkeys(("jain", "min_share"), "{:.4f}"),
-    "certificates_broken": "{}",
+    **dict.fromkeys(("certificates_broken", "events", "never_settled"), "{}"),
     "limit_changes_per_minute": "{:.1f}",
     "volume_over": "{:.3f} s",
 }
@@ -60,6 +64,24 @@ def headline(events: Sequence[Value]) -> str:
     peak = max((event["peak_1s"] or 0.0 for event in judged), default=0.0)
     above = "no second above the limit" if peak == 0 else f"no second above {1 + peak:.3f} x"
     return f"{held}{within}; {settled}; {above}."
+
+
+def overall(events: Sequence[Value]) -> dict[str, float | int | None]:
+    """The worst of each figure over all judged events; of settling also how often it never came."""
+    judged = [event for event in events if event["judged"]]
+
+    def values(name: str) -> list[float]:
+        return [event[name] for event in judged if event[name] is not None]
+
+    worst: dict[str, float | int | None] = {
+        "events": len(judged),
+        "never_settled": sum(event["settle_s"] is None for event in judged),
+    }
+    for name in _THE_MORE_THE_WORSE:
+        worst[name] = max(map(abs, values(name)), default=None)
+    for name in _THE_LESS_THE_WORSE:
+        worst[name] = min(values(name), default=None)
+    return worst
 
 
 def text(cluster: str, collected: Collected, warnings: Sequence[str], missed: Sequence[str]) -> str:

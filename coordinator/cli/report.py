@@ -27,6 +27,14 @@ def report(
             show_default=False,
         ),
     ] = "",
+    peer: Annotated[
+        Path | None,
+        typer.Option(
+            help="What was recorded of another limiter, to be shown beside.",
+            metavar="DIR",
+            show_default=False,
+        ),
+    ] = None,
     cores: Annotated[int, typer.Option(help="Cores to use.", min=1)] = 2,
 ) -> None:
     """Say from recorded traffic whether limits held, how fair and how soon."""
@@ -40,7 +48,7 @@ def report(
             f"Spark is not installed ({error.name} is missing): pip install 'pulsar-quota[spark]'"
         ) from error
     try:
-        made = produce(directory, out, cluster=cluster, fail_on=fail_on, cores=cores)
+        made = produce(directory, out, cluster=cluster, fail_on=fail_on, cores=cores, peer=peer)
     except (BadCondition, RefusedInput) as error:
         raise WrongUse(str(error)) from error
     except OSError as error:

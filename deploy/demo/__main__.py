@@ -24,6 +24,7 @@ from deploy.demo import play, report, result, summary, targets
 from deploy.demo.errors import DemoError, WrongUse
 from deploy.demo.figures import Figures, evaluate
 from deploy.demo.peer import PulsarGroups
+from deploy.demo.recording import Recording
 from deploy.demo.sidecars import Sidecars, recorded_in
 from deploy.demo.system import System
 from deploy.local.errors import LocalClusterError, MissingProgramError, WrongUseError
@@ -63,15 +64,18 @@ def _policy() -> str:
 def _demo(console: Console, state_dir: Path, policy: str, *, peer: bool, keep: bool) -> int:
     if peer and keep:
         raise WrongUse("PEER and KEEP: two clusters at once would measure each other.")
-    ours = _play(console, Sidecars, state_dir, policy, suffix="", keep=keep)
+    ours, _ = _play(console, Sidecars, state_dir, policy, suffix="", keep=keep)
     tables = [result.table(f"{Sidecars.name}, {policy}", ours)]
+    played: Recording | None = None
     if peer:
-        theirs = _play(console, PulsarGroups, state_dir, policy, suffix="-peer", keep=False)
+        theirs, played = _play(console, PulsarGroups, state_dir, policy, suffix="-peer", keep=False)
         tables.append(result.table(PulsarGroups.name, theirs))
     console.print(Columns(tables))
     console.print("Computing the convergence report of what the sidecars recorded")
     recorded = recorded_in(_directory(state_dir, Sidecars))
-    console.print(report.make(recorded, _OUTPUT), soft_wrap=True, highlight=False)
+    beside = report.keep_peer(played, _OUTPUT) if played is not None else None
+    made = report.make(recorded, _OUTPUT, beside)
+    console.print(made, soft_wrap=True, highlight=False)
     console.print(f"Summary, and the counters that it was computed from: {_OUTPUT}")
     console.print(f"Logs: {state_dir}")
     if keep:
@@ -93,13 +97,13 @@ def _stop(state_dir: Path) -> int:
 
 def _play(
     console: Console, kind: type[System], state_dir: Path, policy: str, *, suffix: str, keep: bool
-) -> Figures:
+) -> tuple[Figures, Recording]:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     recording = play.play(console, kind, _directory(state_dir, kind), policy, keep=keep)
     figures = evaluate(recording)
     summary.write(figures, recording, _OUTPUT, suffix)
-    return figures
+    return figures, recording
 
 
 def _directory(state_dir: Path, kind: type[System]) -> Path:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
-from deploy.demo import targets
+from deploy.demo import peer_tables, targets
 from deploy.demo.errors import DemoError
+from deploy.demo.recording import Recording
 
 _TIMEOUT_S = 600.0
 #: The demo's targets, as far as whole seconds can be held to them.
@@ -23,12 +25,21 @@ CONDITIONS = (
 )
 
 
-def make(recorded: Path, output: Path) -> str:
+def keep_peer(played: Recording, output: Path) -> Path:
+    """Write what was seen of the peer as tables, replacing those of an earlier run; return where."""
+    kept = output / "recorded-peer"
+    shutil.rmtree(kept, ignore_errors=True)
+    peer_tables.write(played, kept, time.time() - time.monotonic())
+    return kept
+
+
+def make(recorded: Path, output: Path, peer: Path | None = None) -> str:
     """Keep what was recorded, make the report of it, and return its one screen of text.
 
     Args:
         recorded: what the sidecars wrote.
         output: becomes the parent of ``recorded`` and ``report``, replacing those of an earlier run.
+        peer: tables of the peer, to be shown beside.
 
     Raises:
         DemoError: there is no report; what the command said is in the message.
@@ -39,6 +50,7 @@ def make(recorded: Path, output: Path) -> str:
     shutil.copytree(recorded, kept)
     command = [sys.executable, "-m", "coordinator.cli", "report", str(kept)]
     command += ["--out", str(report), "--fail-on", CONDITIONS]
+    command += ["--peer", str(peer)] if peer is not None else []
     try:
         made = subprocess.run(
             command,

@@ -29,7 +29,7 @@ from spark_jobs.targets import parse
 from tests.spark_jobs import plain
 from tests.spark_jobs.recorded import START_NS, RecordedCluster
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 START = START_NS // 10**9
 #: What the story does: happened, known and the last second before the next event.
 STORY = [
@@ -216,6 +216,25 @@ def test_what_may_mislead_is_warned_of() -> None:
     assert warnings_of(good, Collected()) == [
         "no event: no limited group had a participant while something was recorded"
     ]
+
+
+def test_another_limiter_is_shown_beside(spark: SparkSession, story: Path, tmp_path: Path) -> None:
+    """On the same page: the worst of every figure of both, and both curves of a group that both have."""
+    other = RecordedCluster(limit=2000, place=tmp_path / "other", cluster="<pulsar>")
+    other.start("broker-1", demand=5000)
+    other.run(12)
+    other.write()
+    out = tmp_path / "out"
+    make(spark, story, out, peer=tmp_path / "other")
+
+    html = (out / "index.html").read_text()
+    figures = json.loads((out / "figures.json").read_text())
+    assert figures["peer"]["cluster"] == "<pulsar>"
+    assert [event["limit"] for event in figures["peer"]["events"]] == [2000]
+    assert figures["overall"]["events"] == len(STORY)
+    assert figures["overall"]["jain"] == min(event["jain"] for event in figures["events"])
+    assert "Beside &lt;pulsar&gt;" in html
+    assert html.count('role="img"') == 6
 
 
 def test_a_broken_certificate_is_missed_unasked() -> None:
