@@ -1,0 +1,72 @@
+"""Secrets that a sidecar reads from files: used as they are meant, and refused with the key's name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from coordinator.config import Config, ConfigError
+from coordinator.sidecar import _seal, _webhook
+from coordinator.wire.fields import BadReport
+
+CONFIG = Config(
+    broker_id="b1",
+    gate_listen="127.0.0.1:1",
+    gate_upstream="127.0.0.1:2",
+    broker_web_url="http://127.0.0.1:3",
+    bus_service_url="pulsar://127.0.0.1:4",
+    zookeeper_servers="127.0.0.1:5",
+)
+
+
+def test_the_first_key_seals_and_all_open(tmp_path: Path) -> None:
+    """A line's end is no part of a key: files are often written with one."""
+    for name, text in (("old", "old secret of the bus\n"), ("new", "new secret of the bus")):
+        (tmp_path / name).write_text(text)
+    old, new = str(tmp_path / "old"), str(tmp_path / "new")
+
+    only_old = _seal(replace(CONFIG, bus_key_files=(old,)))
+    both = _seal(replace(CONFIG, bus_key_files=(new, old)))
+
+    both.check(only_old.close(b"report"))
+    with pytest.raises(BadReport, match="unknown key"):
+        only_old.check(both.close(b"report"))
+    _seal(replace(CONFIG, bus_key_files=(old,), bus_accept_unsealed=True)).check(b"report")
+
+
+def test_a_key_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    """The key of the configuration, the file and the reason."""
+    short = tmp_path / "short"
+    short.write_text("secret")
+
+    with pytest.raises(ConfigError, match=r"bus_key_files: .*short: a key needs at least 16 bytes"):
+        _seal(replace(CONFIG, bus_key_files=(str(short),)))
+    with pytest.raises(ConfigError, match=r"bus_key_files: .*missing cannot be read"):
+        _seal(replace(CONFIG, bus_key_files=(str(tmp_path / "missing"),)))
+
+
+def test_a_webhooks_token_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """Before anything is sent."""
+    config = replace(CONFIG, alarm_webhook_url="http://pager/hook")
+
+    with pytest.raises(ConfigError, match=r"alarm_webhook_token_file .*missing: cannot be read"):
+        _webhook(replace(config, alarm_webhook_token_file=str(tmp_path / "missing")))
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"bus_accept_unsealed": True}, "bus_accept_unsealed"),
+        ({"alarm_webhook_url": "pager"}, "alarm_webhook_url"),
+        ({"alarm_webhook_token_file": "token"}, "alarm_webhook_token_file"),
+        ({"alarm_near_limit_ratio": 1.5}, "alarm_near_limit_ratio"),
+        ({"alarm_certificate_ratio": 0.9}, "alarm_certificate_ratio"),
+        ({"alarm_after_seconds": -1.0}, "alarm_after_seconds"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(changes: dict[str, object], key: str) -> None:
+    """With the key's name first."""
+    with pytest.raises(ConfigError, match=f"^{key}"):
+        replace(CONFIG, **changes).validate()  # type: ignore[arg-type]
