@@ -106,6 +106,10 @@ def simulate(  # noqa: PLR0913, PLR0917  # one parameter per option
         str, typer.Option(help="What the groups limit, as Pulsar calls it.", metavar="RATE")
     ] = Dimension.PUBLISH_MESSAGES.value,
     groups: Annotated[int | None, typer.Option(help="Number of groups; S20 only.")] = None,
+    pip82: Annotated[
+        int | None,
+        typer.Option(help="How many brokers have no sidecar and speak only PIP-82; S23 only."),
+    ] = None,
     seeds: Annotated[int, typer.Option(help="How often, each time with other dice.")] = 10,
     jobs: Annotated[
         int | None, typer.Option(help="How many runs at a time; one per processor by default.")
@@ -130,6 +134,7 @@ def simulate(  # noqa: PLR0913, PLR0917  # one parameter per option
         delay_rounds=delay,
         dimension=_dimension(dimension),
         groups=groups,
+        pip82=pip82,
     )
     request = replace(
         _checked(scenario, chosen, brokers, seeds, jobs, plot), record=_checked_place(record)
@@ -163,6 +168,7 @@ def _checked(
     _within("--loss", chosen.loss, 0, 1)
     _within("--delay", chosen.delay_rounds, 0, _MOST_DELAY_ROUNDS)
     _within("--groups", chosen.groups, 1, _MOST_GROUPS)
+    _within("--pip82", chosen.pip82, 0, brokers or min(SCENARIOS[n].brokers for n in scenarios))
     _within("--seeds", seeds, 1, _MOST_SEEDS)
     _within("--jobs", jobs, 1, _MOST_JOBS)
     trials = [

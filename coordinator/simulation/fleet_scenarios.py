@@ -53,7 +53,9 @@ def soak(parameters: Parameters) -> Stage:
 def mixed_fleet(parameters: Parameters) -> Stage:
     """S23: a third of the brokers speaks only PIP-82, the others have sidecars; all are saturated."""
     stage = Stage(parameters, seconds=50)
-    old = stage.names[-max(1, parameters.brokers // 3) :]
+    third = max(1, parameters.brokers // 3)
+    with_sidecars = parameters.brokers - (third if parameters.pip82 is None else parameters.pip82)
+    old = stage.names[with_sidecars:]
     stage.define()
     for name in stage.names:
         if name not in old:

@@ -38,6 +38,7 @@ class Parameters:
         seed: the root of all chance.
         dimension: what every group limits.
         groups: how many there are, in a scenario of many; None leaves it to the scenario.
+        pip82: how many brokers speak only PIP-82, in a mixed fleet; None leaves it to the scenario.
     """
 
     brokers: int = 5
@@ -48,6 +49,7 @@ class Parameters:
     seed: int = 0
     dimension: Dimension = Dimension.PUBLISH_MESSAGES
     groups: int | None = None
+    pip82: int | None = None
 
 
 @dataclass(slots=True)

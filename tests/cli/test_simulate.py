@@ -152,6 +152,17 @@ def test_unknown_names_are_answered_with_the_valid_ones(
     assert all(name in wrong.stderr for name in valid)
 
 
+def test_how_many_brokers_of_a_mixed_fleet_have_no_sidecar_can_be_chosen(run: Run) -> None:
+    """Without any, all get their fair share; with one, that one speaks PIP-82 and nobody settles."""
+    words = ("simulate", "--seeds", "1", "--json", "--scenario", "S23", "--pip82")
+
+    (none,) = json.loads(run(*words, "0").stdout)
+    (one,) = json.loads(run(*words, "1").stdout)
+
+    assert (none["settle_rounds"]["max"], none["jain"]) == (0, pytest.approx(1.0))
+    assert one["settle_rounds"]["max"] is None
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -166,6 +177,7 @@ def test_unknown_names_are_answered_with_the_valid_ones(
         ("--seeds", "0"),
         ("--jobs", "0"),
         ("--groups", "0"),
+        ("--scenario", "S23", "--pip82", "6"),
         ("--plot", "run.png"),
         ("--plot", "/no/such/directory/run.html"),
     ],
