@@ -27,7 +27,8 @@ from dataclasses import replace
 from typing import assert_never
 
 from coordinator.core.agreement import Agreement
-from coordinator.core.certificate import Certificate, Certifier, Facts
+from coordinator.core.certificate import Certificate
+from coordinator.core.certifier import Certifier, Facts
 from coordinator.core.decisions import Decider
 from coordinator.core.events import (
     BrokerAvailabilityChanged,

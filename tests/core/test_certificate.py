@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from coordinator.core import explain
-from coordinator.core.certificate import MAX_DEPARTED, Basis, Certificate
+from coordinator.core.certificate import Basis, Certificate
+from coordinator.core.certifier import MAX_DEPARTED
 from coordinator.core.events import ConnectionChanged, ConnectionState, DrainRequested
 from tests.core.cluster import GROUP, SECOND_NS, Cluster
 

@@ -11,7 +11,8 @@ from functools import partial
 
 import pytest
 
-from coordinator.core.certificate import Certifier, Holder
+from coordinator.core.certificate import Holder
+from coordinator.core.certifier import Certifier
 from coordinator.core.escrow import limit_of
 from coordinator.core.model import Usage, UsageReport
 from coordinator.core.raising import Raises
