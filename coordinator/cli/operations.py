@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
+from time import sleep
 from typing import Annotated
 
 import typer
@@ -69,7 +69,7 @@ def wait_for(client: AdminClient, operation_id: int | None) -> Operation | None:
     with progress.status("accepted") as line:
         while (operation := client.operation(operation_id))["state"] in _UNDER_WAY:
             line.update(_progress(operation))
-            time.sleep(_POLL_S)
+            sleep(_POLL_S)
     if operation["state"] != "settled":
         raise CommandFailed(f"The change was made, but {_why_not(operation)}.")
     return operation

@@ -6,7 +6,7 @@ is when somebody is looking.
 
 from __future__ import annotations
 
-import time
+from time import sleep
 from typing import Annotated
 
 import typer
@@ -71,7 +71,7 @@ def _follow(
 ) -> None:
     with Live(drawn(frame, history), console=console(), auto_refresh=False) as live:
         while True:
-            time.sleep(interval)
+            sleep(interval)
             try:
                 frame = read_frame(client, group, dimension)
             except CommandFailed as failure:

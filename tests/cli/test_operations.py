@@ -34,7 +34,9 @@ def ends(world: World, monkeypatch: pytest.MonkeyPatch) -> Callable[[Stage], Non
     """Operations end so while the command sleeps."""
 
     def arrange(stage: Stage) -> None:
-        monkeypatch.setattr("time.sleep", lambda _: asyncio.run(_end_all(world, stage)))
+        monkeypatch.setattr(
+            "coordinator.cli.operations.sleep", lambda _: asyncio.run(_end_all(world, stage))
+        )
 
     return arrange
 

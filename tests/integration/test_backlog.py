@@ -150,7 +150,9 @@ def check_age(bench: Bench, topic: str, subscription: str, published_s: float) -
         # Before an acknowledgement is seen, any of those with the same oldest message may be named.
         ours = bench.ours(topic)
         off_s = ours.get("oldestBacklogMessageAgeSeconds", -9) - age_of(published_s)
-        return abs(off_s) <= 1 and ours["oldestBacklogMessageSubscriptionName"] == subscription
+        return bool(
+            abs(off_s) <= 1 and ours["oldestBacklogMessageSubscriptionName"] == subscription
+        )
 
     eventually(looked, f"the age of {topic} is {age_of(published_s):.1f} s, of {subscription}")
     ours = bench.ours(topic)
