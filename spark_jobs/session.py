@@ -12,7 +12,12 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     # Others read what is written here: microseconds with a zone, not Spark's own INT96.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Without a page nobody looks at what has been; a thousand plans fill the memory of a long session.
     "spark.ui.enabled": "false",
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.ui.retainedJobs": "100",
+    "spark.ui.retainedStages": "100",
+    "spark.ui.retainedTasks": "1000",
     "spark.sql.ansi.enabled": "true",
     # A file that lies about its content must end the job, not shorten the figures.
     "spark.sql.files.ignoreCorruptFiles": "false",
@@ -20,7 +25,7 @@ _SETTINGS = {
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For small input: most of such a job is the start of the JVM and of its compiler."""
 _LOCAL_SETTINGS = {
-    "spark.driver.memory": "1g",
+    "spark.driver.memory": "2g",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
@@ -29,7 +34,7 @@ _LOCAL_SETTINGS = {
 def session(name: str, cores: int = 2, *, quick: bool = False) -> SparkSession:
     """The running session, or a new one.
 
-    Under spark-submit its master and memory hold; alone it is local, on so many cores and 1 GiB.
+    Under spark-submit its master and memory hold; alone it is local, on so many cores and 2 GiB.
 
     Args:
         name: of the application.
