@@ -78,10 +78,9 @@ def _used(view: BacklogView | None) -> Iterator[tuple[QuotaType, float]]:
     if view is None:
         return
     quota = view.quota or NO_QUOTA
-    if quota.size_bytes:
-        yield QuotaType.SIZE, view.size_bytes / quota.size_bytes
-    if quota.age_s:
-        yield QuotaType.TIME, (view.age_s or 0.0) / quota.age_s
+    for kind in QuotaType:
+        if quota.limit_of(kind):
+            yield kind, view.used(kind)
 
 
 def _evictions(backlogs: Backlogs, cluster: str, topics: Iterable[str]) -> Metric:

@@ -209,21 +209,13 @@ class BacklogsBody(CamelModel):
         )
 
 
-def used(view: BacklogView) -> float:
-    """The larger part of a quota that is used."""
-    quota = view.quota or NO_QUOTA
-    size = view.size_bytes / quota.size_bytes if quota.size_bytes else 0.0
-    age = (view.age_s or 0.0) / quota.age_s if quota.age_s else 0.0
-    return max(size, age)
-
-
 def _fields(view: BacklogView, wanted: Enforcement | None) -> dict[str, Any]:
     skew = "ahead" if view.skewed else "behind" if view.implausible else None
     return BacklogStats.of_view(view).model_dump() | {
         "topic": view.topic,
         "backlog_size": view.size_bytes,
         "backlog_quota_policy": {kind.value: view.policy_of(kind).value for kind in QuotaType},
-        "used": used(view),
+        "used": view.used(view.fullest),
         "exceeded": None if view.exceeded is None else view.exceeded.value,
         "oldest_message_position": None if view.position is None else _position(view.position),
         "oldest_message_published_at_ms": view.publish_ms,

@@ -143,9 +143,12 @@ class Config:
         alarm_webhook_url: where alarms are sent, in the form of Alertmanager's webhooks; empty sends
             none: /quota/v1/alarms and the metrics tell them all the same.
         alarm_webhook_token_file: a file with the token that is sent as Bearer; empty sends none.
-        alarm_near_limit_ratio: a group that uses this part of a limit is near it.
+        alarm_near_limit_ratio: a group that uses this part of a limit is near it, and so is a backlog of
+            its quota.
         alarm_certificate_ratio: the local limits of a group may add up to so much of its limit; a little
             more than 1, since rounding and newcomers count.
+        alarm_backlog_age_seconds: no message may wait longer for its acknowledgement, whatever the
+            quota of its topic; 0 is no bound. Looked at every backlog_check_seconds.
         alarm_after_seconds: something must be the case for so long before anybody is told.
         alarm_clear_seconds: and be over for so long before that is told.
         shadow_law: a law that every group's own is compared with, in metrics and explain; it is never
@@ -236,6 +239,7 @@ class Config:
     alarm_webhook_token_file: str = ""
     alarm_near_limit_ratio: float = 0.8
     alarm_certificate_ratio: float = 1.05
+    alarm_backlog_age_seconds: float = 0.0
     alarm_after_seconds: float = 10.0
     alarm_clear_seconds: float = 60.0
     shadow_law: str = ""
@@ -318,6 +322,11 @@ class Config:
             raise ConfigError("alarm_webhook_token_file: means nothing without alarm_webhook_url")
         _check_range("alarm_near_limit_ratio", self.alarm_near_limit_ratio, 0.01, 1.0)
         _check_range("alarm_certificate_ratio", self.alarm_certificate_ratio, 1.0, 1_000.0)
+        _check_range("alarm_backlog_age_seconds", self.alarm_backlog_age_seconds, 0.0, 10.0**9)
+        if self.alarm_backlog_age_seconds and not self.backlog_check_seconds:
+            raise ConfigError(
+                "alarm_backlog_age_seconds: means nothing with backlog_check_seconds = 0"
+            )
         _check_range("alarm_after_seconds", self.alarm_after_seconds, 0.0, 86_400.0)
         _check_range("alarm_clear_seconds", self.alarm_clear_seconds, 0.0, 86_400.0)
 
@@ -436,6 +445,7 @@ class Config:
                 certificate_permille=round(self.alarm_certificate_ratio * 1000),
                 raise_after_ns=_nanos(self.alarm_after_seconds),
                 clear_after_ns=_nanos(self.alarm_clear_seconds),
+                backlog_age_s=self.alarm_backlog_age_seconds or None,
             ),
         )
 

@@ -252,6 +252,7 @@ def _look_at_backlogs(
 ) -> None:
     if backlogs is None:
         return
+    backlogs.watch.watch(runner.watch.backlogs_checked)
     if recorder is not None:
         recorded = recorder
         backlogs.watch.watch(

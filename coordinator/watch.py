@@ -14,6 +14,8 @@ import structlog
 
 from coordinator.core.alarm_conditions import Conditions
 from coordinator.core.alarms import Alarms, Sighting
+from coordinator.core.backlog import conditions as backlog_conditions
+from coordinator.core.backlog.monitor import BacklogView
 from coordinator.core.board import Board
 from coordinator.core.decision_history import DecisionHistory
 from coordinator.core.events import Event
@@ -49,6 +51,8 @@ class Watch:
         self.decisions = DecisionHistory()
         self.alarms = Alarms(state.settings.alarms)
         self._conditions = Conditions(state.settings.alarms)
+        #: What the last check of backlogs has seen.
+        self._backlogs: tuple[Sighting, ...] = ()
 
     def now_ns(self) -> int:
         """The time that ages count from."""
@@ -67,6 +71,11 @@ class Watch:
         now_ns = self._clock.now_ns()
         self.journal.handled(event, self._state, now_ns)
         self._conditions.handled(event, self._state, now_ns)
+
+    def backlogs_checked(self, views: tuple[BacklogView, ...]) -> None:
+        """The backlogs of the own broker were looked at."""
+        settings = self._state.settings
+        self._backlogs = backlog_conditions.sightings(views, settings.broker, settings.alarms)
 
     async def run(self) -> None:
         """Sample for ever."""
@@ -94,6 +103,7 @@ class Watch:
                 await asyncio.sleep(0)
         now_ns = self._clock.now_ns()
         sightings += self._conditions.of_sidecar(self._state, now_ns)
+        sightings += self._backlogs
         for turn in self.alarms.look(sightings, now_ns):
             self.journal.turned(turn, now_ns)
         self._pass_ended_ns = now_ns

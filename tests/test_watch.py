@@ -1,4 +1,4 @@
-"""The watch over the core: what it does when a look at the groups fails."""
+"""The watch over the core: what it sees of backlogs, and what it does when a look at the groups fails."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import asyncio
 import pytest
 
 from coordinator.adapters.memory import ManualClock
+from coordinator.core.alarms import AlarmSettings
+from coordinator.core.backlog.model import BacklogQuota
+from coordinator.core.journal import Kind
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.watch import Watch
+from tests.core.backlog.world import TOPIC, World
 
 
 async def test_a_look_that_fails_does_not_end_the_watch(
@@ -35,3 +39,27 @@ async def test_a_look_that_fails_does_not_end_the_watch(
 
     assert not running.done()
     running.cancel()
+
+
+async def test_an_exceeded_backlog_quota_fires_once_and_is_over_when_a_check_says_so() -> None:
+    """Between two checks, which are a minute apart, the last one stands."""
+    at_once = AlarmSettings(raise_after_ns=0, clear_after_ns=0)
+    state = CoordinatorState(CoreSettings(broker="b1", alarms=at_once))
+    watch = Watch(state, ManualClock())
+    world = World()
+    world.topic.acknowledged = {"billing": 0}
+    world.topic.quota = BacklogQuota(size_bytes=1024)
+    world.publish(2)
+    world.check()
+    watch.backlogs_checked((world.view(),))
+    for _ in range(3):
+        await watch.look()
+    assert [key.subject for key in watch.alarms.firing()] == [f"b1 {TOPIC}"]
+
+    world.topic.acknowledged["billing"] = 2
+    world.check()
+    watch.backlogs_checked((world.view(),))
+    for _ in range(3):
+        await watch.look()
+    assert watch.alarms.firing() == {}
+    assert [note.kind for note in watch.journal.notes()] == [Kind.ALARM, Kind.OVER]

@@ -10,7 +10,7 @@ from admin_api.backend import AdminBackend, Backlogs
 from admin_api.errors import ApiError
 from admin_api.names import NamespaceName, TenantName, decoded
 from admin_api.routes.common import PROBLEMS, Backend
-from admin_api.schemas_backlog import ActionBody, BacklogBody, BacklogDetail, BacklogsBody, used
+from admin_api.schemas_backlog import ActionBody, BacklogBody, BacklogDetail, BacklogsBody
 from coordinator.core.backlog.monitor import BacklogView
 from coordinator.core.topics import TopicName
 from coordinator.ports import NotFound, PortError, Refused
@@ -23,7 +23,7 @@ MAX_ROWS = 1_000
 OFF = "Backlogs are not looked at: set backlog_check_seconds in the sidecar's configuration"
 
 _ORDERS = {
-    "used": lambda view: (-used(view), -(view.age_s or 0.0), view.topic),
+    "used": lambda view: (-view.used(view.fullest), -(view.age_s or 0.0), view.topic),
     "age": lambda view: (-(view.age_s or 0.0), view.topic),
     "size": lambda view: (-view.size_bytes, view.topic),
     "topic": lambda view: view.topic,

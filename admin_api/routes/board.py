@@ -169,8 +169,16 @@ def _require_group(backend: AdminBackend, name: str) -> None:
         raise ApiError(404, NO_SUCH_GROUP)
 
 
-_NOT_SAID_YET = (AlarmKind.CERTIFICATE_HIGH, AlarmKind.PEER_LOST)
+_NOT_SAID_YET = (
+    AlarmKind.CERTIFICATE_HIGH,
+    AlarmKind.PEER_LOST,
+    AlarmKind.BACKLOG_EXCEEDED,
+    AlarmKind.BACKLOG_AGES,
+)
 """Alarms about what the health does not say, and that are not what a limit is for."""
+
+MAX_ATTENTION = 20
+"""Sentences that a page shows; more are counted."""
 
 
 def _attention(backend: AdminBackend) -> list[str]:
@@ -188,4 +196,9 @@ def _attention(backend: AdminBackend) -> list[str]:
         for alarm in backend.watching.alarms.firing().values()
         if alarm.sighting.kind in _NOT_SAID_YET
     ]
+    more = len(sentences) - MAX_ATTENTION
+    if more > 0:
+        sentences[MAX_ATTENTION:] = [
+            f"{more} more: pulsar-quota alarms, /quota/v1/catalogue/faults"
+        ]
     return sentences

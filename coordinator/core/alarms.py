@@ -42,6 +42,9 @@ class AlarmKind(Enum):
     PEER_LOST = "PeerLost"
     BUS_SILENT = "BusSilent"
     ZOOKEEPER_LOST = "ZooKeeperLost"
+    BACKLOG_NEAR_QUOTA = "BacklogNearQuota"
+    BACKLOG_EXCEEDED = "BacklogExceeded"
+    BACKLOG_AGES = "BacklogAges"
 
     @property
     def severity(self) -> Severity:
@@ -67,6 +70,9 @@ _SEVERITIES: Mapping[AlarmKind, Severity] = {
     AlarmKind.PEER_LOST: Severity.WARNING,
     AlarmKind.BUS_SILENT: Severity.WARNING,
     AlarmKind.ZOOKEEPER_LOST: Severity.WARNING,
+    AlarmKind.BACKLOG_NEAR_QUOTA: Severity.WARNING,
+    AlarmKind.BACKLOG_EXCEEDED: Severity.CRITICAL,
+    AlarmKind.BACKLOG_AGES: Severity.WARNING,
 }
 
 _SHARED = frozenset(
@@ -91,6 +97,12 @@ _ACTIONS: Mapping[AlarmKind, str] = {
     "topic; limits are held meanwhile.",
     AlarmKind.ZOOKEEPER_LOST: "Look at the ZooKeeper ensemble and the way to it; groups follow their "
     "partitionPolicy meanwhile.",
+    AlarmKind.BACKLOG_NEAR_QUOTA: "Look at the consumers of the subscription that is named; the quota's "
+    "policy says what happens at its end.",
+    AlarmKind.BACKLOG_EXCEEDED: "Producers are or will be held or refused, or messages evicted, as the "
+    "quota's policy says; look at the consumers of the subscription that is named.",
+    AlarmKind.BACKLOG_AGES: "Look at the consumers of the subscription that is named, or delete it if "
+    "nobody wants it any more.",
 }
 
 
@@ -99,16 +111,20 @@ class AlarmSettings:
     """When something is worth an alarm.
 
     Args:
-        near_limit_permille: a group that uses this much of a limit is near it.
+        near_limit_permille: a group that uses this much of a limit is near it, and so is a backlog
+            of its quota.
         certificate_permille: all local limits of a group may add up to so much of its limit.
         raise_after_ns: something must be the case for so long before anybody is told.
         clear_after_ns: and be over for so long.
+        backlog_age_s: no message may wait longer for its acknowledgement, whatever the quota; None is no
+            bound.
     """
 
     near_limit_permille: int = 800
     certificate_permille: int = 1_050
     raise_after_ns: int = 10 * NANOS_PER_SECOND
     clear_after_ns: int = 60 * NANOS_PER_SECOND
+    backlog_age_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)

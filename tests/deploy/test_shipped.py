@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from coordinator.config import from_mapping
+from coordinator.core.alarms import AlarmKind
 from tests.admin_api.backlog_world import BacklogWorld
 from tests.admin_api.world import World
 
@@ -57,6 +58,20 @@ def test_every_alert_has_a_test() -> None:
     }
 
     assert fired == alerts
+
+
+def test_every_alarm_of_a_sidecar_is_an_alert_of_the_same_name() -> None:
+    """Whoever gets both, by webhook and from Prometheus, can tell that they are one; in as much hurry."""
+    rules = {
+        rule.get("alert"): rule
+        for group in read_yaml("prometheus", "rules.yaml")["groups"]
+        for rule in group["rules"]
+    }
+
+    assert {f"PulsarQuota{kind.value}": kind.severity.value for kind in AlarmKind} == {
+        f"PulsarQuota{kind.value}": rules[f"PulsarQuota{kind.value}"]["labels"]["severity"]
+        for kind in AlarmKind
+    }
 
 
 async def test_every_panel_shows_metrics_that_exist() -> None:

@@ -177,6 +177,17 @@ class BacklogView:
             return None
         return time_until(limit, self.age_s, ageing)
 
+    def used(self, quota_type: QuotaType) -> float:
+        """The part of a quota that the backlog takes, more than 1 beyond it; 0 without a quota."""
+        limit = (self.quota or NO_QUOTA).limit_of(quota_type)
+        value = self.size_bytes if quota_type is QuotaType.SIZE else self.age_s or 0.0
+        return value / limit if limit else 0.0
+
+    @property
+    def fullest(self) -> QuotaType:
+        """The quota of which more is used; of equal ones the size."""
+        return max(QuotaType, key=self.used)
+
     def exceeds(self, quota_type: QuotaType) -> bool:
         """Whether a quota is exceeded, by Pulsar's rules: a size from the limit on, an age beyond it."""
         quota = self.quota or NO_QUOTA
