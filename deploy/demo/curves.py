@@ -62,10 +62,13 @@ class Curve:
         """Every moment at which the curve may bend, in seconds."""
         return tuple(sorted({time for line in self._lines for time in line.times}))
 
+    def count(self, moment_s: float) -> float:
+        """Return the messages up to this moment."""
+        return sum(line.at(moment_s) for line in self._lines)
+
     def rate(self, start_s: float, length_s: float = 1.0) -> float:
         """Return the messages per second in the window that starts here."""
-        end_s = start_s + length_s
-        return sum(line.at(end_s) - line.at(start_s) for line in self._lines) / length_s
+        return (self.count(start_s + length_s) - self.count(start_s)) / length_s
 
 
 def curves(samples: Sequence[Sample], misses: Sequence[Miss] = ()) -> dict[str, Curve]:

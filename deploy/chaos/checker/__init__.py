@@ -1,0 +1,13 @@
+"""Verifies the history of a run under mishaps, knowing nothing of how the sidecars work.
+
+Whoever checks with the code that is being checked repeats its mistakes. So nothing here is imported
+from the coordinator: rules are stated in terms of what clients, brokers and the system saw, and each
+is proven able to fail by histories with a planted fault.
+
+- `history`: what a run leaves behind.
+- `messages`: nothing acknowledged is lost, doubled by us or reordered.
+- `bounds`: the limit holds in every window, local limits within the certificate at every moment.
+- `recovery`: every mishap is over when it must be, and the end is as if there had been none.
+- `footprint`: memory, descriptors and threads stay flat.
+- `verdict`: all of them together.
+"""

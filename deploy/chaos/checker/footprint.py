@@ -1,0 +1,68 @@
+"""Memory, file descriptors and threads of a sidecar stay flat.
+
+Compared are a process's first and last quarter, by their medians. What a mishap itself takes, such as
+the memory and descriptors of a thousand connections, is not counted: samples between its beginning and
+its recovery are left out. A leak of anything per connection, report or session shows after minutes; a
+process that lived for less than two is too young to be judged.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+
+from deploy.chaos.checker.history import Finding, Footprint, History
+
+#: A process reads its code, meets its groups and fills its caches in its first seconds.
+_GROWN_UP_S = 20.0
+SHORTEST_LIFE_S = 120.0
+#: Python's allocator and the C libraries keep what they once needed: so much is no leak.
+_MORE_BYTES = 10 * 1024 * 1024
+#: Clients that come back open a few connections more than they had.
+_MORE_DESCRIPTORS = 10
+_MORE_THREADS = 4
+
+
+def check(history: History) -> Iterator[Finding]:
+    """Look at every process that lived long enough."""
+    for (sidecar, pid), samples in judged(history).items():
+        quarter = max(1, len(samples) // 4)
+        first, last = samples[:quarter], samples[-quarter:]
+        for what, before, after, more in _figures(first, last):
+            if after > before + more:
+                grew = f"from {before:,.0f} to {after:,.0f} {what}"
+                yield Finding("footprint", f"The sidecar of {sidecar} (pid {pid}) went {grew}")
+
+
+def judged(history: History) -> Mapping[tuple[str, int], Sequence[Footprint]]:
+    """The samples of every process that can be judged, those while something was wrong left out."""
+    lives: dict[tuple[str, int], list[Footprint]] = defaultdict(list)
+    for sample in history.footprints:
+        lives[sample.sidecar, sample.pid].append(sample)
+    found = {}
+    for life, samples in lives.items():
+        quiet = [
+            sample
+            for sample in samples
+            if sample.at_s > samples[0].at_s + _GROWN_UP_S and _is_quiet(history, sample.at_s)
+        ]
+        if quiet and quiet[-1].at_s - samples[0].at_s >= SHORTEST_LIFE_S:
+            found[life] = quiet
+    return found
+
+
+def _is_quiet(history: History, at_s: float) -> bool:
+    return not any(m.began_s <= at_s <= m.ended_s + m.recovery_s for m in history.mishaps)
+
+
+def _figures(
+    first: Sequence[Footprint], last: Sequence[Footprint]
+) -> Iterator[tuple[str, float, float, float]]:
+    for what, attribute, more in (
+        ("bytes of memory", "resident_bytes", _MORE_BYTES),
+        ("file descriptors", "descriptors", _MORE_DESCRIPTORS),
+        ("threads", "threads", _MORE_THREADS),
+    ):
+        before, after = (median(getattr(s, attribute) for s in part) for part in (first, last))
+        yield what, before, after, more

@@ -1,0 +1,156 @@
+"""What a run leaves behind for the checker: plain values without behaviour.
+
+All times are seconds of CLOCK_MONOTONIC, which all processes of a machine share; rates and limits are
+messages per second. What brokers counted is recorded as the demo records it (deploy.demo.recording).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from deploy.demo.recording import Miss, Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One rule that did not hold: which, and what was seen, for people."""
+
+    rule: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One message of a client.
+
+    Attributes:
+        number: counted from 0 for each producer.
+        sent_s: when it was given to the client library.
+        receipt_s: when its receipt came; None if none ever did.
+    """
+
+    number: int
+    sent_s: float
+    receipt_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One message as a consumer got it.
+
+    Attributes:
+        number: what the producer wrote into it.
+        message_id: where it is stored; a message that was stored twice has two.
+        at_s: when it was received.
+    """
+
+    number: int
+    message_id: str
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """All messages of one topic, which one producer publishes to.
+
+    Attributes:
+        name: of the topic.
+        sent: by the producer, in order of their numbers.
+        stored: read from the broker itself after the load, in the order in which they are stored.
+        delivered: to a consumer behind the gates while it happened, in the order of arrival.
+    """
+
+    name: str
+    sent: Sequence[Sent]
+    stored: Sequence[Received]
+    delivered: Sequence[Received]
+
+
+@dataclass(frozen=True, slots=True)
+class Mishap:
+    """Something that was done to the cluster, and what it excuses.
+
+    Attributes:
+        what: for people.
+        began_s: when it was done.
+        ended_s: when it was undone.
+        recovery_s: after that, how soon all must be as before.
+        cuts: connections of clients may break, and clients send again what they have no receipt for.
+        delays: what a gate has let through may be counted by its broker later.
+        stops: traffic may stand still meanwhile.
+        outside: sidecars that may lose their place in the membership and go on with what they hold,
+            as the group's ``partitionPolicy`` wants it.
+    """
+
+    what: str
+    began_s: float
+    ended_s: float
+    recovery_s: float
+    cuts: bool = False
+    delays: bool = False
+    stops: bool = False
+    outside: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """What one sidecar said of itself when it was asked.
+
+    Attributes:
+        state: its state; "" if it did not answer.
+        limit: its local limit; None if it did not say.
+        certified: the most that all local limits together can be, newcomers included; None if it
+            certified nothing.
+    """
+
+    asked_s: float
+    answered_s: float
+    state: str = ""
+    limit: int | None = None
+    certified: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a sidecar's process takes of its machine."""
+
+    sidecar: str
+    pid: int
+    at_s: float
+    resident_bytes: int
+    descriptors: int
+    threads: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """A whole run.
+
+    Attributes:
+        limit: the group's, for the cluster; less than what each topic is offered.
+        policy: the group's ``overshootPolicy``.
+        burst_s: how much of a local limit a bucket may have saved up, in seconds.
+        settled_s: from when on the load ran at the limit, before the first mishap.
+        ended_s: when the load was about to end.
+        topics: each with one producer that always has more to send.
+        samples: of the brokers' own counters.
+        misses: moments at which a broker did not serve a topic.
+        sweeps: every sidecar's word, all asked at about the same time; by sidecar.
+        mishaps: in order; none overlaps another.
+        footprints: of the sidecars' processes.
+        unsettled: changes of the group that were still not settled at the end, for people.
+    """
+
+    limit: int
+    policy: str
+    burst_s: float
+    settled_s: float
+    ended_s: float
+    topics: Sequence[Topic]
+    samples: Sequence[Sample]
+    misses: Sequence[Miss] = ()
+    sweeps: Sequence[Mapping[str, Word]]
+    mishaps: Sequence[Mishap] = ()
+    footprints: Sequence[Footprint] = ()
+    unsettled: Sequence[str] = field(default=())

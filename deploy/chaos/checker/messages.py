@@ -1,0 +1,118 @@
+"""Nothing acknowledged is lost, doubled by us or reordered; per producer, and so per key as well.
+
+Pulsar promises at least once: when a connection breaks, a client connects again and sends once more
+what it has no receipt for, in order, and a consumer is given once more what it had not acknowledged. So
+some messages come twice after a mishap that broke connections, and that is not the gate's doing. It
+would be the gate's doing
+
+- if a message with a receipt were not stored, or were stored and not delivered to a consumer that
+  stayed subscribed;
+- if a message were stored twice although no connection broke between its being sent and its receipt,
+  or delivered twice although none broke while it happened;
+- if the *first* copies were not in the order of sending, since resending starts at the oldest message
+  without a receipt and never leaves one out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from deploy.chaos.checker.history import Finding, History, Mishap, Topic
+
+_EXAMPLES = 5
+
+
+def check(history: History) -> Iterator[Finding]:
+    """Look at every topic."""
+    breaks = [mishap for mishap in history.mishaps if mishap.cuts]
+    for topic in history.topics:
+        if not any(sent.receipt_s is not None for sent in topic.sent):
+            yield Finding("messages", f"{topic.name}: nothing was acknowledged, nothing is shown")
+        yield from _lost(topic)
+        yield from _strange(topic)
+        yield from _doubled(topic, breaks)
+        yield from _reordered(topic.name, "stored", [got.number for got in topic.stored])
+        yield from _undelivered(topic)
+        yield from _redelivered(topic, breaks)
+        yield from _reordered(topic.name, "delivered", [got.number for got in topic.delivered])
+
+
+def _lost(topic: Topic) -> Iterator[Finding]:
+    stored = {got.number for got in topic.stored}
+    lost = [s.number for s in topic.sent if s.receipt_s is not None and s.number not in stored]
+    if lost:
+        yield Finding("lost", f"{topic.name}: acknowledged and not stored: {_some(lost)}")
+
+
+def _strange(topic: Topic) -> Iterator[Finding]:
+    sent = {message.number for message in topic.sent}
+    strange = sorted({got.number for got in topic.stored} - sent)
+    if strange:
+        yield Finding("strange", f"{topic.name}: stored and never sent: {_some(strange)}")
+
+
+def _doubled(topic: Topic, breaks: Sequence[Mishap]) -> Iterator[Finding]:
+    copies = Counter(got.number for got in topic.stored)
+    doubled = [
+        sent.number
+        for sent in topic.sent
+        if copies[sent.number] > 1
+        and sent.receipt_s is not None
+        and not _broke(breaks, sent.sent_s, sent.receipt_s)
+    ]
+    if doubled:
+        yield Finding(
+            "doubled",
+            f"{topic.name}: stored more than once, and no connection broke: {_some(doubled)}",
+        )
+
+
+def _reordered(topic: str, where: str, numbers: Sequence[int]) -> Iterator[Finding]:
+    highest = -1
+    seen: set[int] = set()
+    late: list[int] = []
+    for number in numbers:
+        if number not in seen and number < highest:
+            late.append(number)
+        seen.add(number)
+        highest = max(highest, number)
+    if late:
+        yield Finding("reordered", f"{topic}: {where} after a later one: {_some(late)}")
+
+
+def _undelivered(topic: Topic) -> Iterator[Finding]:
+    delivered = {got.message_id for got in topic.delivered}
+    missing = [got.number for got in topic.stored if got.message_id not in delivered]
+    if missing:
+        yield Finding("undelivered", f"{topic.name}: stored, never delivered: {_some(missing)}")
+
+
+def _redelivered(topic: Topic, breaks: Sequence[Mishap]) -> Iterator[Finding]:
+    first_s: dict[str, float] = {}
+    again = []
+    for got in topic.delivered:
+        before_s = first_s.get(got.message_id)
+        if before_s is None:
+            first_s[got.message_id] = got.at_s
+        elif not _broke(breaks, before_s, got.at_s):
+            again.append(got.number)
+    if again:
+        yield Finding(
+            "redelivered",
+            f"{topic.name}: delivered more than once, and no connection broke: {_some(again)}",
+        )
+
+
+def _broke(breaks: Sequence[Mishap], from_s: float, until_s: float) -> bool:
+    """Say whether a client may have found its connection broken in this time."""
+    return any(
+        mishap.began_s <= until_s and from_s <= mishap.ended_s + mishap.recovery_s
+        for mishap in breaks
+    )
+
+
+def _some(numbers: Sequence[int]) -> str:
+    shown = ", ".join(str(number) for number in numbers[:_EXAMPLES])
+    more = len(numbers) - _EXAMPLES
+    return f"{shown} and {more} more" if more > 0 else shown

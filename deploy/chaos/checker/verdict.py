@@ -1,0 +1,50 @@
+"""All rules together, and how much they had to look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from deploy.chaos.checker import bounds, footprint, messages, recovery
+from deploy.chaos.checker.history import Finding, History
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found, and in how much.
+
+    Attributes:
+        findings: rules that did not hold; none is what is hoped for.
+        looked_at: for people: a run that shows nothing must be seen to.
+        recovered: each mishap, and how many seconds after it all was as before; None for too long.
+    """
+
+    findings: tuple[Finding, ...]
+    looked_at: str
+    recovered: tuple[tuple[str, float | None], ...]
+
+
+def judge(history: History) -> Verdict:
+    """Hold a history against every rule."""
+    counted = bounds.Counted(history)
+    findings = (
+        *messages.check(history),
+        *bounds.check(history, counted),
+        *recovery.check(history, counted),
+        *footprint.check(history),
+    )
+    acknowledged = sum(
+        sent.receipt_s is not None for topic in history.topics for sent in topic.sent
+    )
+    recovered = tuple(
+        (mishap.what, recovery.recovered_after(history, counted, mishap))
+        for mishap in history.mishaps
+    )
+    looked_at = (
+        f"{acknowledged:,} acknowledged messages, "
+        f"{sum(len(topic.delivered) for topic in history.topics):,} deliveries, "
+        f"{len(history.samples):,} readings of the brokers' counters, "
+        f"{len(history.sweeps):,} rounds of questions to the sidecars, "
+        f"{len(footprint.judged(history)):,} processes old enough to be judged, "
+        f"{len(history.mishaps)} mishaps"
+    )
+    return Verdict(findings, looked_at, recovered)

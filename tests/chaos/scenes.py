@@ -1,0 +1,107 @@
+"""A history without fault, for tests to plant one in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from deploy.chaos.checker.history import Footprint, History, Mishap, Received, Sent, Topic, Word
+from tests.demo.scenes import PERIOD_S, Rates, samples
+
+LIMIT = 600
+BROKERS = ("broker-1", "broker-2", "broker-3")
+SHARE = LIMIT // len(BROKERS)
+UNTIL_S = 60.0
+MESSAGES = 200
+RECEIPT_AFTER_S = 0.5
+
+FAIR: Mapping[str, Rates] = {broker: [(0.0, SHARE)] for broker in BROKERS}
+
+
+def sent(count: int = MESSAGES) -> list[Sent]:
+    """Ten messages a second, each with a receipt half a second later."""
+    return [Sent(n, n / 10, n / 10 + RECEIPT_AFTER_S) for n in range(count)]
+
+
+def stored(numbers: Sequence[int]) -> list[Received]:
+    """These messages in this order, read long after they were sent."""
+    return [Received(n, f"1:{entry}", UNTIL_S + entry / 1000) for entry, n in enumerate(numbers)]
+
+
+def topic(
+    numbers: Sequence[int] | None = None,
+    delivered: Sequence[Received] | None = None,
+    messages: Sequence[Sent] | None = None,
+) -> Topic:
+    """A topic with these numbers stored, delivered as they are stored unless said otherwise."""
+    messages = sent() if messages is None else messages
+    kept = stored([message.number for message in messages] if numbers is None else numbers)
+    if delivered is None:
+        delivered = [Received(got.number, got.message_id, got.number / 10 + 0.6) for got in kept]
+    return Topic("persistent://t/n/x", messages, kept, delivered)
+
+
+def sweep(
+    at_s: float, limit: int = SHARE, certified: int | None = LIMIT, state: str = "ACTIVE"
+) -> dict[str, Word]:
+    """Every sidecar says the same."""
+    word = Word(at_s, at_s + 0.01, state, limit, certified)
+    return dict.fromkeys(BROKERS, word)
+
+
+def sweeps(until_s: float = UNTIL_S) -> list[dict[str, Word]]:
+    """A word of every sidecar, twice a second."""
+    return [sweep(step / 2) for step in range(int(until_s * 2))]
+
+
+def footprints(
+    resident: Sequence[int], descriptors: int = 40, threads: int = 20, sidecar: str = "broker-1"
+) -> list[Footprint]:
+    """One process, looked at once a second."""
+    return [
+        Footprint(sidecar, 77, float(at_s), size, descriptors, threads)
+        for at_s, size in enumerate(resident)
+    ]
+
+
+def history(
+    rates: Mapping[str, Rates] = FAIR,
+    *,
+    topics: Sequence[Topic] | None = None,
+    mishaps: Sequence[Mishap] = (),
+    words: Sequence[Mapping[str, Word]] | None = None,
+    taken: Sequence[Footprint] = (),
+    policy: str = "balanced",
+    unsettled: Sequence[str] = (),
+) -> History:
+    """A minute in which three brokers share a limit fairly and nothing happens."""
+    return History(
+        limit=LIMIT,
+        policy=policy,
+        burst_s=0.05,
+        settled_s=0.0,
+        ended_s=UNTIL_S,
+        topics=[topic()] if topics is None else topics,
+        samples=[
+            sample
+            for broker, of_broker in rates.items()
+            for sample in samples(broker, of_broker, UNTIL_S + 2 * PERIOD_S)
+        ],
+        sweeps=sweeps() if words is None else words,
+        mishaps=mishaps,
+        footprints=taken,
+        unsettled=unsettled,
+    )
+
+
+def mishap(
+    began_s: float = 20.0,
+    ended_s: float = 24.0,
+    recovery_s: float = 10.0,
+    *,
+    cuts: bool = False,
+    delays: bool = False,
+    stops: bool = False,
+    outside: Sequence[str] = (),
+) -> Mishap:
+    """Something that happened, which excuses nothing unless said otherwise."""
+    return Mishap("a mishap", began_s, ended_s, recovery_s, cuts, delays, stops, frozenset(outside))

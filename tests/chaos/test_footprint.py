@@ -1,0 +1,57 @@
+"""What is found in a process's footprint: what grows, but not what a mishap takes for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from deploy.chaos.checker import footprint
+from deploy.chaos.checker.history import Mishap
+from tests.chaos.scenes import footprints, history, mishap
+
+MIB = 1024 * 1024
+FLAT = [100 * MIB] * 240
+
+
+def found(resident: Sequence[int], *, mishaps: Sequence[Mishap] = ()) -> list[str]:
+    """What is said about one process that takes so much memory, second by second."""
+    run = history(taken=footprints(resident), mishaps=mishaps)
+    return [finding.text for finding in footprint.check(run)]
+
+
+def test_a_flat_process_is_fine_also_if_it_grew_up_first() -> None:
+    """Its first seconds are its start."""
+    assert found(FLAT) == []
+    assert found([60 * MIB] * 15 + FLAT) == []
+
+
+def test_memory_that_grows_is_found() -> None:
+    """100 kB a second."""
+    (text,) = found([100 * MIB + at_s * 100_000 for at_s in range(240)])
+    assert "bytes of memory" in text
+
+
+def test_descriptors_and_threads_that_grow_are_found() -> None:
+    """One in ten seconds."""
+    samples = footprints(FLAT)
+    more = [replace(s, descriptors=40 + n // 10) for n, s in enumerate(samples)]
+    busier = [replace(s, threads=20 + n // 10) for n, s in enumerate(samples)]
+
+    (of_descriptors,) = footprint.check(history(taken=more))
+    (of_threads,) = footprint.check(history(taken=busier))
+
+    assert "file descriptors" in of_descriptors.text
+    assert "threads" in of_threads.text
+
+
+def test_what_a_mishap_takes_is_no_leak() -> None:
+    """Ten seconds with twice the memory."""
+    taken = list(FLAT)
+    taken[80:90] = [200 * MIB] * 10
+    assert found(taken, mishaps=[mishap(80.0, 84.0, 10.0)]) == []
+
+
+def test_a_process_of_a_minute_is_not_judged() -> None:
+    """It has hardly begun."""
+    samples = footprints([100 * MIB + at_s * MIB for at_s in range(60)])
+    assert footprint.judged(history(taken=samples)) == {}
