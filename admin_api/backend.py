@@ -167,7 +167,7 @@ class Following(Protocol):
 
 
 class Telling(Protocol):
-    """What became of alarms that were sent (coordinator.alarming.Alarming)."""
+    """What became of messages to somebody outside: alarms (coordinator.alarming.Alarming) or metrics."""
 
     @property
     def delivered(self) -> int:
@@ -176,7 +176,7 @@ class Telling(Protocol):
 
     @property
     def failed(self) -> int:
-        """Attempts that failed; each was or will be repeated."""
+        """Attempts that failed."""
         ...
 
 
@@ -240,10 +240,10 @@ class Backlogs:
 class AdminBackend:
     """Everything that `create_app` is given.
 
-    Without a relay nothing is passed to the broker; without ``alarming`` alarms are sent nowhere;
-    without ``backlogs`` and ``partitions`` nothing is known of these; without ``cluster_group`` nothing
-    is specified for the cluster; without
-    ``requests_per_second`` (of one client address) there is no bound on requests.
+    Without a relay nothing is passed to the broker; without ``alarming`` alarms, and without ``otlp``
+    metrics, are sent nowhere; without ``backlogs`` and ``partitions`` nothing is known of these; without
+    ``cluster_group`` nothing is specified for the cluster; without ``requests_per_second`` (of one client
+    address) there is no bound on requests.
     """
 
     store: GroupStore
@@ -256,6 +256,7 @@ class AdminBackend:
     bus: BusMeter
     log_level: LogControl
     alarming: Telling | None = None
+    otlp: Telling | None = None
     access: Access = field(default_factory=Access)
     relay: BrokerRelay | None = None
     backlogs: Backlogs | None = None

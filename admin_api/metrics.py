@@ -25,7 +25,7 @@ from prometheus_client.core import (
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
-from admin_api.backend import AdminBackend
+from admin_api.backend import AdminBackend, Telling
 from admin_api.metrics_backlog import backlog_families
 from admin_api.metrics_families import counter, gauge, labelled_counter
 from admin_api.metrics_gate import gate_families
@@ -189,14 +189,11 @@ def _alarms(backend: AdminBackend) -> Iterator[Metric]:
         family.add_metric([kind.value], firing[kind])
     yield family
     yield gauge("alarms_overlooked", "Alarms for which there was no room.", alarms.overlooked)
-    alarming = backend.alarming
-    yield counter(
-        "alarm_messages_delivered",
-        "Messages that the alarms' receiver took; 0 without one.",
-        0 if alarming is None else alarming.delivered,
-    )
-    yield counter(
-        "alarm_messages_failed",
-        "Attempts to tell the alarms' receiver that failed.",
-        0 if alarming is None else alarming.failed,
-    )
+    yield from _told("alarm_messages", "Messages to the alarms' receiver", backend.alarming)
+    yield from _told("otlp_pushes", "Pushes of metrics to OpenTelemetry's collector", backend.otlp)
+
+
+def _told(name: str, what: str, telling: Telling | None) -> Iterator[Metric]:
+    delivered, failed = (0, 0) if telling is None else (telling.delivered, telling.failed)
+    yield counter(f"{name}_delivered", f"{what} that were taken; 0 without one.", delivered)
+    yield counter(f"{name}_failed", f"{what} that were not taken.", failed)

@@ -151,6 +151,11 @@ class Config:
             quota of its topic; 0 is no bound. Looked at every backlog_check_seconds.
         alarm_after_seconds: something must be the case for so long before anybody is told.
         alarm_clear_seconds: and be over for so long before that is told.
+        otlp_metrics_url: where metrics are pushed: an OpenTelemetry collector that takes OTLP over HTTP,
+            such as http://127.0.0.1:4318/v1/metrics; empty pushes none, and /metrics tells them all the
+            same. Needs the extra otlp of the package.
+        otlp_token_file: a file with the token that is sent as Bearer; empty sends none.
+        otlp_interval_seconds: from one push to the next.
         shadow_law: a law that every group's own is compared with, in metrics and explain; it is never
             enforced. Empty compares with none.
         broker_token_file: file with the token that the sidecar's own requests to broker_web_url bear;
@@ -242,6 +247,9 @@ class Config:
     alarm_backlog_age_seconds: float = 0.0
     alarm_after_seconds: float = 10.0
     alarm_clear_seconds: float = 60.0
+    otlp_metrics_url: str = ""
+    otlp_token_file: str = ""
+    otlp_interval_seconds: float = 60.0
     shadow_law: str = ""
     broker_token_file: str = ""
     backlog_check_seconds: float = 60.0
@@ -298,6 +306,7 @@ class Config:
         _check_range("record_retention_days", self.record_retention_days, 0.01, 3650.0)
         _check_range("record_bytes_max", self.record_bytes_max, 1024**2, 2**50)
         self._check_alarms()
+        self._check_otlp()
         if self.shadow_law and self.shadow_law not in LAWS:
             raise ConfigError(f"shadow_law {self.shadow_law!r}: use one of {', '.join(LAWS)}")
         self._check_backlog()
@@ -329,6 +338,13 @@ class Config:
             )
         _check_range("alarm_after_seconds", self.alarm_after_seconds, 0.0, 86_400.0)
         _check_range("alarm_clear_seconds", self.alarm_clear_seconds, 0.0, 86_400.0)
+
+    def _check_otlp(self) -> None:
+        if self.otlp_metrics_url:
+            _check_prefix("otlp_metrics_url", self.otlp_metrics_url, ("http://", "https://"))
+        elif self.otlp_token_file:
+            raise ConfigError("otlp_token_file: means nothing without otlp_metrics_url")
+        _check_range("otlp_interval_seconds", self.otlp_interval_seconds, 5.0, 3600.0)
 
     def _check_backlog(self) -> None:
         if self.backlog_check_seconds:

@@ -14,6 +14,7 @@ import signal
 import uuid
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ import uvloop
 
 from admin_api.app import create_app
 from admin_api.backend import AdminBackend, Backlogs
+from admin_api.metrics import gather
 from coordinator import __version__, serving
 from coordinator.adapters.broker_admin import HttpBrokerAdmin
 from coordinator.adapters.broker_backlog import HttpBacklogSource
@@ -57,6 +59,7 @@ from coordinator.topic_limits import TopicLimitCourier
 from coordinator.wire.seal import Seal
 
 if TYPE_CHECKING:
+    from coordinator.adapters.otlp import OtlpPush
     from coordinator.adapters.recorder import ParquetRecorder
 
 log = structlog.get_logger(__name__)
@@ -95,7 +98,10 @@ async def _run(config: Config, reload: Callable[[], Config], log_level: LogLevel
             config.bus_service_url, config.bus_topics, listener_name=config.bus_listener_name
         )
         broker = await stack.enter_async_context(
-            HttpBrokerAdmin(config.broker_web_url, token=_broker_token(config))
+            HttpBrokerAdmin(
+                config.broker_web_url,
+                token=_token("broker_token_file", config.broker_token_file) or None,
+            )
         )
         relay = await stack.enter_async_context(HttpBrokerRelay(config.broker_web_url))
         clock = MonotonicClock()
@@ -136,11 +142,8 @@ async def _run(config: Config, reload: Callable[[], Config], log_level: LogLevel
         _look_at_backlogs(runner, backlogs, recorder, clock)
         following = Following(state, clock, ZooKeeperOperations(session), recorder)
         runner.spawn(following.run())
-        alarming = None
-        if config.alarm_webhook_url:
-            receiver = await stack.enter_async_context(_webhook(config))
-            alarming = Alarming(state, runner.watch, receiver)
-            runner.spawn(alarming.run())
+        alarming = await _alarming(config, stack, runner, state)
+        otlp = _otlp(config)
         backend = AdminBackend(
             store=store,
             topic_limits=topic_limits,
@@ -150,6 +153,7 @@ async def _run(config: Config, reload: Callable[[], Config], log_level: LogLevel
             following=following,
             log_level=log_level,
             alarming=alarming,
+            otlp=otlp,
             gate=gate,
             bus=bus,
             access=access,
@@ -159,6 +163,8 @@ async def _run(config: Config, reload: Callable[[], Config], log_level: LogLevel
             partitions=_meter_partitions(runner, gate, clock),
             cluster_group=config.cluster_group,
         )
+        if otlp is not None:
+            runner.spawn((await stack.enter_async_context(otlp)).run(partial(gather, backend)))
         await stack.enter_async_context(serving.serving(config, create_app(backend)))
         # What is loaded by now stays. The collector looks through all of it otherwise, and the gate
         # stands still meanwhile: 200 ms at a time while a large answer is written, 12 ms without.
@@ -225,7 +231,10 @@ async def _backlogs(
     if not config.backlog_check_seconds:
         return None
     source = await stack.enter_async_context(
-        HttpBacklogSource(config.broker_web_url, token=_broker_token(config))
+        HttpBacklogSource(
+            config.broker_web_url,
+            token=_token("broker_token_file", config.broker_token_file) or None,
+        )
     )
     watch = BacklogWatch(
         source,
@@ -279,14 +288,6 @@ def _seal(config: Config) -> Seal:
         except ValueError as error:
             raise ConfigError(f"bus_key_files: {path}: {error}") from error
     return Seal(keys, accept_unsealed=config.bus_accept_unsealed)
-
-
-def _broker_token(config: Config) -> str | None:
-    path = config.broker_token_file
-    try:
-        return Path(path).read_text(encoding="utf-8").strip() if path else None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"broker_token_file: {path} cannot be read: {error}") from error
 
 
 def _reload(
@@ -356,16 +357,51 @@ def _recorder(config: Config) -> ParquetRecorder | None:
     )
 
 
+async def _alarming(
+    config: Config, stack: AsyncExitStack, runner: Runner, state: CoordinatorState
+) -> Alarming | None:
+    if not config.alarm_webhook_url:
+        return None
+    receiver = await stack.enter_async_context(_webhook(config))
+    alarming = Alarming(state, runner.watch, receiver)
+    runner.spawn(alarming.run())
+    return alarming
+
+
 def _webhook(config: Config) -> WebhookReceiver:
-    token, path = "", config.alarm_webhook_token_file
-    if path:
-        try:
-            token = Path(path).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(
-                f"alarm_webhook_token_file {path}: cannot be read: {error}"
-            ) from error
+    token = _token("alarm_webhook_token_file", config.alarm_webhook_token_file)
     return WebhookReceiver(config.alarm_webhook_url, cluster=config.record_cluster, token=token)
+
+
+def _otlp(config: Config) -> OtlpPush | None:
+    """What pushes metrics, if the configuration asks for it; its libraries are an extra."""
+    if not config.otlp_metrics_url:
+        return None
+    try:
+        from coordinator.adapters import otlp  # noqa: PLC0415
+    except ImportError as error:
+        raise ConfigError(
+            f"otlp_metrics_url: needs more libraries: pip install 'pulsar-quota[otlp]' ({error})"
+        ) from error
+    return otlp.OtlpPush(
+        config.otlp_metrics_url,
+        interval_s=config.otlp_interval_seconds,
+        resource={
+            "service.name": "pulsar-quota",
+            "service.namespace": config.record_cluster,
+            "service.instance.id": config.broker_id,
+            "service.version": __version__,
+        },
+        token=_token("otlp_token_file", config.otlp_token_file),
+    )
+
+
+def _token(key: str, path: str) -> str:
+    """The token in a file that the configuration names; empty without one."""
+    try:
+        return Path(path).read_text(encoding="utf-8").strip() if path else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{key}: {path} cannot be read: {error}") from error
 
 
 def _stop_on_signals() -> asyncio.Event:

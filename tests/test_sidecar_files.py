@@ -51,7 +51,7 @@ def test_a_webhooks_token_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     """Before anything is sent."""
     config = replace(CONFIG, alarm_webhook_url="http://pager/hook")
 
-    with pytest.raises(ConfigError, match=r"alarm_webhook_token_file .*missing: cannot be read"):
+    with pytest.raises(ConfigError, match=r"alarm_webhook_token_file: .*missing cannot be read"):
         _webhook(replace(config, alarm_webhook_token_file=str(tmp_path / "missing")))
 
 
@@ -64,6 +64,13 @@ def test_a_webhooks_token_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         ({"alarm_near_limit_ratio": 1.5}, "alarm_near_limit_ratio"),
         ({"alarm_certificate_ratio": 0.9}, "alarm_certificate_ratio"),
         ({"alarm_after_seconds": -1.0}, "alarm_after_seconds"),
+        (
+            {"alarm_backlog_age_seconds": 60.0, "backlog_check_seconds": 0.0},
+            "alarm_backlog_age_seconds",
+        ),
+        ({"otlp_metrics_url": "collector:4318"}, "otlp_metrics_url"),
+        ({"otlp_token_file": "token"}, "otlp_token_file"),
+        ({"otlp_interval_seconds": 1.0}, "otlp_interval_seconds"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(changes: dict[str, object], key: str) -> None:
