@@ -17,6 +17,10 @@ test: $(INSTALLED) requirements  ## all tests, the real cluster included
 test-fast: $(INSTALLED)  ## the tests that need no cluster
 	$(BIN)/python -m pytest -m "not cluster"
 
+.PHONY: chaos
+chaos: $(INSTALLED) requirements  ## mishaps on a real cluster under load; SEED=7 MINUTES=10 MISHAPS=n or names POLICY=strict
+	$(BIN)/python -m deploy.chaos
+
 bench: $(VENV)/.bench  ## figures as JSON lines, ours and the peers' of one run; ONLY=law for a part, ROWS=n for spark
 	@$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
 

@@ -73,9 +73,9 @@ class Programs:
         processes.wait_until_gone(process, _STOP_GRACE_S)
         self._write()
 
-    def end(self, name: str) -> None:
-        """End one program and wait for it: SIGTERM, and SIGKILL if it is deaf."""
-        processes.stop_all([self._running.pop(name)], _STOP_GRACE_S)
+    def end(self, name: str, grace_s: float = _STOP_GRACE_S) -> None:
+        """End one program and wait for it: SIGTERM, and SIGKILL if it is deaf for so long."""
+        processes.stop_all([self._running.pop(name)], grace_s)
         self._write()
 
     def stop(self) -> None:

@@ -53,6 +53,7 @@ def _up(options: argparse.Namespace) -> int:
             own_resource_groups=options.own_resource_groups,
             resource_group_interval_s=options.resource_group_interval,
             broker_settings=dict(options.set),
+            listeners=options.listener,
             broker_java_options=options.broker_java_option,
             log_level=options.log_level,
             start_timeout_s=options.timeout,
@@ -225,6 +226,13 @@ def _add_up_options(up: argparse.ArgumentParser) -> None:
         default=[],
         metavar="KEY=VALUE",
         help="a setting of broker.conf; may be repeated",
+    )
+    up.add_argument(
+        "--listener",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="one more advertised listener, at a port kept free for a proxy; may be repeated",
     )
     up.add_argument(
         "--broker-java-option",

@@ -14,7 +14,7 @@ broker's own port, the *internal* listener.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 CLUSTER_NAME = "local"
@@ -48,6 +48,7 @@ class BrokerPorts:
         gate_port: where the sidecar listens, the external advertised address.
         gate_upstream_port: where the sidecar connects to, the external listener's bind address.
         admin_port: kept free for the sidecar's own admin API.
+        listener_ports: of further advertised listeners, by name; for whoever stands before the broker.
     """
 
     broker_port: int
@@ -55,6 +56,7 @@ class BrokerPorts:
     gate_port: int
     gate_upstream_port: int
     admin_port: int
+    listener_ports: Mapping[str, int] = field(default_factory=dict, kw_only=True)
 
 
 def properties(settings: Mapping[str, object]) -> str:
@@ -150,6 +152,7 @@ def broker(
 def _broker_identity(zookeeper_connect: str, ports: BrokerPorts) -> dict[str, object]:
     internal = f"internal:pulsar://{HOST}:{ports.broker_port}"
     external = f"external:pulsar://{HOST}:{ports.gate_port}"
+    further = [f"{name}:pulsar://{HOST}:{port}" for name, port in ports.listener_ports.items()]
     return {
         "clusterName": CLUSTER_NAME,
         "metadataStoreUrl": f"zk:{zookeeper_connect}",
@@ -159,7 +162,7 @@ def _broker_identity(zookeeper_connect: str, ports: BrokerPorts) -> dict[str, ob
         "brokerServicePort": ports.broker_port,
         "webServicePort": ports.web_port,
         "advertisedAddress": HOST,
-        "advertisedListeners": f"{internal},{external}",
+        "advertisedListeners": ",".join([internal, external, *further]),
         "bindAddresses": f"external:pulsar://{HOST}:{ports.gate_upstream_port}",
         "internalListenerName": "internal",
     }

@@ -22,6 +22,9 @@ from deploy.local.ports import BLOCK_SIZE
 from deploy.local.state import Broker, ClusterState, Server, file_of
 
 _DIRECTORIES = ("conf", "data", "logs", "run")
+#: A broker's own ports; and those of three ZooKeepers and the bookie.
+_BROKER_PORTS = 5
+_OTHER_PORTS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +40,9 @@ class ClusterOptions:
         own_resource_groups: switch on the transport of Pulsar's own resource groups.
         resource_group_interval_s: seconds between their reports.
         broker_settings: broker.conf settings that win over ours.
+        listeners: names of further listeners. Each broker advertises a port of its own for each of
+            them, on which somebody else listens, such as a proxy; a client that asks lookups for
+            the listener is sent there.
         broker_java_options: options for the brokers' Java that win over ours. By default Java
             compiles in full, as a benchmark needs it. `-XX:TieredStopAtLevel=1` halves the
             processor time of a start (4.9 to 2.6 s), and adds 40 % to that of a message.
@@ -51,6 +57,7 @@ class ClusterOptions:
     own_resource_groups: bool = False
     resource_group_interval_s: int = 5
     broker_settings: Mapping[str, str] = field(default_factory=dict)
+    listeners: Sequence[str] = ()
     broker_java_options: Sequence[str] = ()
     log_level: str = "info"
     start_timeout_s: float = 180.0
@@ -65,6 +72,12 @@ class ClusterOptions:
             raise WrongUseError(f"{self.brokers} brokers: 1 to 10 are possible.")
         if self.zookeepers not in (1, 3):
             raise WrongUseError(f"{self.zookeepers} ZooKeepers: 1 or 3 are possible.")
+        ports = self.brokers * (_BROKER_PORTS + len(self.listeners))
+        if ports > BLOCK_SIZE - _OTHER_PORTS:
+            raise WrongUseError(
+                f"{self.brokers} brokers with {len(self.listeners)} further listeners need {ports} "
+                f"ports: {BLOCK_SIZE - _OTHER_PORTS} are possible."
+            )
         if self.resource_group_interval_s < 1:
             raise WrongUseError("The resource group interval is at least 1 second.")
 
@@ -146,7 +159,8 @@ def _broker(
     state_dir: Path,
     runtime: JavaRuntime,
 ) -> Broker:
-    ports = BrokerPorts(*(next(numbers) for _ in range(5)))
+    own = [next(numbers) for _ in range(_BROKER_PORTS)]
+    ports = BrokerPorts(*own, listener_ports={name: next(numbers) for name in options.listeners})
     interval_s = options.resource_group_interval_s if options.own_resource_groups else None
     conf = state_dir / "conf" / f"{name}.conf"
     conf.write_text(configuration.broker(connect, ports, interval_s, options.broker_settings))
@@ -160,6 +174,7 @@ def _broker(
         gate_port=ports.gate_port,
         gate_upstream_port=ports.gate_upstream_port,
         admin_port=ports.admin_port,
+        listener_ports=dict(ports.listener_ports),
     )
 
 

@@ -24,6 +24,8 @@ from deploy.local.state import Broker
 from deploy.local.topics import Topics
 
 BUS_NAMESPACE = "pulsar/system"
+#: What Python runs for the command `pulsar-quota`.
+PROGRAM = ("-m", "coordinator.cli")
 #: Four for each of three brokers, so that each of them owns some.
 _BUNDLES = 12
 _POLL_S = 0.05
@@ -38,13 +40,19 @@ class Sidecars:
         cluster: running.
         directory: for configuration files and logs.
         settings: configuration keys beyond the addresses, for all sidecars.
+        program: how Python starts a sidecar; the command that is installed unless another is given.
     """
 
     def __init__(
-        self, cluster: Cluster, directory: Path, settings: Mapping[str, object] | None = None
+        self,
+        cluster: Cluster,
+        directory: Path,
+        settings: Mapping[str, object] | None = None,
+        program: Sequence[str] = PROGRAM,
     ) -> None:
         """Write one configuration file for each broker; nothing is started yet."""
         self._directory = directory
+        self._program = program
         self._brokers = {broker.name: broker for broker in cluster.brokers}
         self._running: dict[str, ProcessIdentity] = {}
         self.bus_topics = bus_topics(cluster.brokers, cluster.brokers[:2])
@@ -85,7 +93,9 @@ class Sidecars:
         wanted = names or tuple(self._brokers)
         for name in wanted:
             self._running[name] = processes.start(
-                command(self.configuration_file(name)), self.log_file(name), self._directory
+                command(self.configuration_file(name), self._program),
+                self.log_file(name),
+                self._directory,
             )
         deadline = time.monotonic() + timeout_s
         for name in wanted:
@@ -116,10 +126,10 @@ class Sidecars:
         self._running.clear()
 
 
-def command(configuration_file: Path) -> tuple[str, ...]:
+def command(configuration_file: Path, program: Sequence[str] = PROGRAM) -> tuple[str, ...]:
     """How to start the sidecar with this configuration."""
     options = ("sidecar", "--config", str(configuration_file))
-    return (sys.executable, "-m", "coordinator.cli", *options)
+    return (sys.executable, *program, *options)
 
 
 def configuration(broker: Broker, cluster: Cluster, topics: Sequence[str]) -> dict[str, object]:

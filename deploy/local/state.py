@@ -11,7 +11,7 @@ import dataclasses
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,6 +74,7 @@ class Broker(Server):
     gate_port: int
     gate_upstream_port: int
     admin_port: int
+    listener_ports: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     @property
     def web_url(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from deploy.local import configuration
@@ -23,6 +24,16 @@ def test_the_external_listener_is_advertised_as_the_sidecar_and_bound_behind_it(
     )
     assert settings["bindAddresses"] == "external:pulsar://127.0.0.1:4"
     assert settings["internalListenerName"] == "internal"
+
+
+def test_a_further_listener_is_advertised_at_its_own_port_and_bound_nowhere() -> None:
+    """Somebody else listens there, and clients that ask for it are sent to them."""
+    ports = replace(PORTS, listener_ports={"bus-1": 6, "bus-2": 7})
+    settings = parsed(configuration.broker("zk:9", ports, None, {}))
+    assert settings["advertisedListeners"].endswith(
+        ",bus-1:pulsar://127.0.0.1:6,bus-2:pulsar://127.0.0.1:7"
+    )
+    assert settings["bindAddresses"] == "external:pulsar://127.0.0.1:4"
 
 
 def test_pulsars_own_resource_groups_have_a_transport_only_when_asked_for() -> None:

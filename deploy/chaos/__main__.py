@@ -1,0 +1,132 @@
+"""The command line: `python -m deploy.chaos`, which is what `make chaos` runs.
+
+SEED, MINUTES, MISHAPS and POLICY in the environment choose the run. MISHAPS is how many, or the names of
+those that shall happen in this order. Exit codes: 0 nothing was found, 1 something was, or the run
+failed, 2 wrong use or a missing program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import FrameType
+
+from coordinator.core.policies import BALANCED, POLICIES
+from deploy.chaos.checker.verdict import Verdict, judge
+from deploy.chaos.mishaps import MISHAPS
+from deploy.chaos.run import Run
+from deploy.chaos.schedule import Planned, of_names, schedule
+from deploy.chaos.stage import LISTENERS, Stage
+from deploy.demo.errors import DemoError, WrongUse
+from deploy.local.cluster import Cluster
+from deploy.local.errors import LocalClusterError, MissingProgramError, WrongUseError
+from deploy.local.layout import ClusterOptions
+
+_BROKERS = ("broker-1", "broker-2", "broker-3")
+_ZOOKEEPERS = 3
+_MINUTES = 10.0
+_MISHAPS_A_MINUTE = 4
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run once and return the exit code."""
+    options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        return _chaos(options.state_dir.absolute())
+    except (WrongUse, WrongUseError, MissingProgramError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except (DemoError, LocalClusterError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("error: interrupted; everything that was started is stopped", file=sys.stderr)
+        return 1
+
+
+def _chaos(directory: Path) -> int:
+    seed = int(_number("SEED", random.SystemRandom().randrange(1_000_000)))
+    minutes = _number("MINUTES", _MINUTES)
+    policy = os.environ.get("POLICY") or BALANCED
+    if policy not in POLICIES:
+        raise WrongUse(f"POLICY is {policy!r}: use {', '.join(POLICIES)}.")
+    planned = _planned(seed, minutes)
+    print(f"seed {seed}, policy {policy}, at most {minutes:g} minutes, {len(planned)} mishaps:")
+    for number, each in enumerate(planned, start=1):
+        print(f"  {number}. {each}")
+    (directory / "run").mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(directory / "run")
+    (directory / "run").mkdir()
+    options = ClusterOptions(
+        state_dir=directory / "cluster", zookeepers=_ZOOKEEPERS, listeners=LISTENERS
+    )
+    tell("starting three ZooKeepers, a bookie, three brokers and three sidecars")
+    with (
+        Cluster.start(options) as cluster,
+        Stage(cluster, directory / "run", policy, seed) as stage,
+    ):
+        history = Run(stage, tell).play(planned, time.monotonic() + 60 * minutes)
+    verdict = judge(history)
+    show(verdict)
+    print(f"Logs: {directory}")
+    return 1 if verdict.findings else 0
+
+
+def tell(line: str) -> None:
+    """Print a line at once."""
+    print(line, flush=True)
+
+
+def show(verdict: Verdict) -> None:
+    """Print what was found, and in how much."""
+    print(f"looked at: {verdict.looked_at}")
+    for finding in verdict.findings:
+        print(f"FOUND {finding.rule}: {finding.text}")
+    print(f"{len(verdict.findings)} findings" if verdict.findings else "nothing found")
+
+
+def _planned(seed: int, minutes: float) -> list[Planned]:
+    wanted = os.environ.get("MISHAPS") or str(max(1, round(minutes * _MISHAPS_A_MINUTE)))
+    if wanted.isdecimal():
+        return schedule(seed, int(wanted), _BROKERS)
+    names = [name.strip() for name in wanted.split(",")]
+    unknown = [name for name in names if name not in MISHAPS]
+    if unknown:
+        raise WrongUse(f"MISHAPS names {', '.join(unknown)}: use {', '.join(sorted(MISHAPS))}.")
+    return of_names(seed, names, _BROKERS)
+
+
+def _number(name: str, default: float) -> float:
+    text = os.environ.get(name) or str(default)
+    try:
+        return float(text)
+    except ValueError:
+        raise WrongUse(f"{name} is {text!r}: a number is needed.") from None
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _parser() -> argparse.ArgumentParser:
+    default = Path(tempfile.gettempdir()) / f"pulsar-quota-chaos-{os.getuid()}"
+    parser = argparse.ArgumentParser(
+        prog="python -m deploy.chaos",
+        description="Mishaps on a real cluster under load, and whether the promises hold.",
+    )
+    parser.add_argument(
+        "--state-dir", type=Path, default=default, help=f"cluster and logs; default: {default}"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""One run: mishaps one after the other on a stage under load, and the history that it leaves.
+
+Each mishap has time to be over before the next one begins: until all is as before by the checker's own
+rule, or for as long as it may take, which is then a finding. So every recovery is seen for itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from deploy.chaos.checker import bounds, recovery
+from deploy.chaos.checker.history import History, Mishap
+from deploy.chaos.schedule import Planned
+from deploy.chaos.stage import BURST_S, LIMIT, Stage
+from deploy.chaos.watching import Watcher
+from deploy.demo.counters import CounterSampler
+from deploy.demo.waiting import wait_for
+
+_START_WITHIN_S = 60.0
+_POLL_S = 0.5
+#: Between a recovery and the next mishap, so that one does not hide what is left of the other.
+_PAUSE_S = 2.0
+#: After the last mishap: what the end is judged by, and the last samples.
+_CALM_S = recovery.LAST_S + 3.0
+#: Of what was counted earlier, so that no window begins before the first sample.
+_BEFORE_S = 1.0
+
+
+class Run:
+    """One run on a stage that has load.
+
+    Args:
+        stage: entered.
+        tell: called with a line for people whenever something happens.
+    """
+
+    def __init__(self, stage: Stage, tell: Callable[[str], None]) -> None:
+        self._stage = stage
+        self._tell = tell
+        self._sampler = CounterSampler(stage.web_urls, list(stage.topic_of.values()))
+        self._watcher = Watcher(stage)
+        self._mishaps: list[Mishap] = []
+
+    def play(self, planned: Sequence[Planned], until_s: float) -> History:
+        """Let mishaps happen, none of them later than this moment; return the history.
+
+        Raises:
+            DemoError: a client died.
+            LocalClusterError: a server could not be started again.
+        """
+        with self._sampler, self._watcher:
+            settled_s = self._at_the_limit()
+            for number, each in enumerate(planned, start=1):
+                if time.monotonic() > until_s:
+                    self._tell(f"time is up, {len(planned) - number + 1} mishaps are left out")
+                    break
+                self._happen(number, each, settled_s)
+            wait_for(time.monotonic() + _CALM_S, self._stage.check)
+            ended_s = time.monotonic() - 1.0  # a sample lies behind it
+            unsettled = self._stage.unsettled()
+            self._tell("the load ends; all that was stored and delivered is read")
+            self._stage.end_publishing()
+        self._stage.end_consuming()
+        return replace(
+            self._seen(settled_s, ended_s), topics=self._stage.diaries(), unsettled=unsettled
+        )
+
+    def _happen(self, number: int, planned: Planned, settled_s: float) -> None:
+        kind = planned.kind
+        began_s = time.monotonic()
+        kind.do(self._stage, planned.target, planned.seconds)
+        mishap = Mishap(
+            what=f"{number}. {planned}",
+            began_s=began_s,
+            ended_s=time.monotonic(),
+            recovery_s=kind.recovery_s,
+            cuts=kind.cuts,
+            delays=kind.delays,
+            stops=kind.stops,
+            outside=frozenset([planned.target]) if kind.outside else frozenset(),
+        )
+        self._mishaps.append(mishap)
+        after_s = self._recovered(mishap)
+        outcome = "NOT RECOVERED" if after_s is None else f"as before after {after_s:4.1f} s"
+        self._tell(f"{began_s - settled_s:6.1f} s  {mishap.what}: {outcome}")
+        wait_for(time.monotonic() + _PAUSE_S, self._stage.check)
+
+    def _at_the_limit(self) -> float:
+        """Wait until the load runs at the limit for the first time; return that moment."""
+        start = Mishap("the start", time.monotonic(), time.monotonic(), _START_WITHIN_S)
+        self._recovered(start)
+        return time.monotonic()
+
+    def _recovered(self, mishap: Mishap) -> float | None:
+        deadline_s = mishap.ended_s + mishap.recovery_s
+        while True:
+            now_s = time.monotonic()
+            recent = self._seen(mishap.began_s, now_s)
+            after_s = recovery.recovered_after(recent, bounds.Counted(recent), mishap)
+            if after_s is not None or now_s > deadline_s + _POLL_S:
+                return after_s
+            self._stage.check()
+            time.sleep(_POLL_S)
+
+    def _seen(self, from_s: float, until_s: float) -> History:
+        """What was counted and said in this time; the messages are known at the end only."""
+        since_s = from_s - _BEFORE_S
+        return History(
+            limit=LIMIT,
+            policy=self._stage.policy,
+            burst_s=BURST_S,
+            settled_s=from_s,
+            ended_s=until_s,
+            topics=(),
+            samples=[sample for sample in self._sampler.samples if sample.sent_s >= since_s],
+            misses=[miss for miss in self._sampler.misses if miss.at_s >= since_s],
+            sweeps=[
+                sweep
+                for sweep in self._watcher.sweeps
+                if min(word.asked_s for word in sweep.values()) >= since_s
+            ],
+            mishaps=tuple(self._mishaps),
+            footprints=tuple(self._watcher.footprints),
+        )

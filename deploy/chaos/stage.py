@@ -1,0 +1,259 @@
+"""What mishaps happen to: a cluster, sidecars behind links that the bench controls, and load.
+
+Between every sidecar and every ZooKeeper stands a link, another between every sidecar and every
+broker's bus, and one between each gate and its broker. The last two need no trick: the bus goes over
+an advertised listener of its own for each sidecar (`LISTENERS`, which the cluster must have been
+started with), and a gate's upstream is a setting.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+import pulsar
+
+from deploy.chaos import clients
+from deploy.chaos.checker.history import Received, Sent, Topic
+from deploy.chaos.links import Link, Links
+from deploy.demo.programs import Programs
+from deploy.local import rest
+from deploy.local.cluster import Cluster
+from deploy.local.errors import LocalClusterError
+from deploy.local.sidecars import PROGRAM, Sidecars, configuration, write_configuration
+from deploy.local.state import Broker
+from deploy.local.topics import Topics
+
+TENANT = "chaos"
+LIMIT = 600
+#: Of every topic: more than the whole limit, so that nobody ever wants less than a fair share.
+OFFERED = 700
+SESSION_TIMEOUT_S = 4.0
+BURST_S = 0.05
+_BUNDLES = 12
+_READY_WITHIN_S = 60.0
+_READ_WITHIN_S = 120.0
+_POLL_S = 0.1
+
+#: What a cluster of three brokers must advertise for the links to the bus.
+LISTENERS = ("bus-1", "bus-2", "bus-3")
+
+
+class Stage:
+    """A cluster with sidecars, links and load.
+
+    Args:
+        cluster: running, with `LISTENERS`; no sidecars beside it.
+        directory: for configurations, records and logs.
+        policy: the group's ``overshootPolicy``.
+        seed: of what the links roll dice for.
+        program: how Python starts a sidecar.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        directory: Path,
+        policy: str,
+        seed: int,
+        program: Sequence[str] = PROGRAM,
+    ) -> None:
+        self.cluster = cluster
+        self.directory = directory
+        self.policy = policy
+        self.brokers: Mapping[str, Broker] = {b.name: b for b in cluster.brokers}
+        self.topics = Topics(cluster.brokers)
+        name = uuid.uuid4().hex[:8]
+        self.group = f"chaos-{name}"
+        self._namespace = f"{TENANT}/{name}"
+        self._root = f"/{self.group}"
+        self._links = Links(seed)
+        self._stack = ExitStack()
+        self._programs = Programs(directory)
+        self.sidecars = Sidecars(cluster, directory, program=program)
+        #: By sidecar: to every ZooKeeper, to every broker's bus, and of its gate to its broker.
+        self.to_zookeeper: dict[str, tuple[Link, ...]] = {}
+        self.to_bus: dict[str, tuple[Link, ...]] = {}
+        self.to_broker: dict[str, Link] = {}
+        #: By broker: the topic that is at home there.
+        self.topic_of: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        """Start links, sidecars and load, and limit it.
+
+        Raises:
+            LocalClusterError: something did not start.
+        """
+        try:
+            self._stack.enter_context(self._links)
+            self._stack.callback(self._programs.stop)
+            self._stack.callback(self.sidecars.stop)
+            self._open_links()
+            self.sidecars.start(timeout_s=_READY_WITHIN_S)
+            self._make_topics()
+            self._limit()
+            self._start_clients()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @property
+    def links(self) -> Links:
+        """The links, to be made worse and sound again."""
+        return self._links
+
+    @property
+    def web_urls(self) -> dict[str, str]:
+        """The admin REST of every broker."""
+        return {name: broker.web_url for name, broker in self.brokers.items()}
+
+    def record_dir(self, name: str) -> Path:
+        """Where a sidecar records."""
+        return self.directory / "recorded" / name
+
+    def come_home(self) -> None:
+        """Bring every topic back to its broker, as the cluster's own shedding would in time."""
+        for name, topic in self.topic_of.items():
+            self._insist(partial(self.topics.move, topic, self.brokers[name]))
+
+    def end_publishing(self) -> None:
+        """End the publisher, which waits for its receipts, and then the consumer."""
+        self._programs.end("publish", grace_s=_READ_WITHIN_S)
+
+    def end_consuming(self) -> None:
+        """End the consumer, once nothing more comes."""
+        self._programs.end("consume", grace_s=_READ_WITHIN_S)
+
+    def check(self) -> None:
+        """See that the clients still run.
+
+        Raises:
+            DemoError: one ended by itself.
+        """
+        self._programs.check()
+
+    def unsettled(self) -> list[str]:
+        """Changes of the group that are still under way, as any sidecar tells them."""
+        url = self.sidecars.admin_url(next(iter(self.brokers)))
+        operations = json.loads(
+            rest.request("GET", f"{url}/quota/v1/operations?group={self.group}")
+        )
+        return [
+            f"{operation['text']} is {operation['state']}"
+            for operation in operations
+            if operation["state"] in ("accepted", "converging")
+        ]
+
+    def diaries(self) -> list[Topic]:
+        """What clients and the brokers themselves have of every topic."""
+        names = list(self.topic_of.values())
+        sent: list[list[Sent]] = [[] for _ in names]
+        delivered: list[list[Received]] = [[] for _ in names]
+        for line in self._diary("publish").read_text().splitlines():
+            place, number, sent_s, receipt_s = line.split()
+            receipt = None if receipt_s == "-" else float(receipt_s)
+            sent[int(place)].append(Sent(int(number), float(sent_s), receipt))
+        for line in self._diary("consume").read_text().splitlines():
+            place, number, message_id, at_s = line.split()
+            delivered[int(place)].append(Received(int(number), message_id, float(at_s)))
+        return [
+            Topic(name, sorted(sent[n], key=lambda s: s.number), self._stored(name), delivered[n])
+            for n, name in enumerate(names)
+        ]
+
+    def _open_links(self) -> None:
+        zookeepers = self.cluster.state.zookeepers
+        for (name, broker), listener in zip(self.brokers.items(), LISTENERS, strict=True):
+            self.to_zookeeper[name] = tuple(self._links.open(server.port) for server in zookeepers)
+            self.to_bus[name] = tuple(
+                self._links.open(other.broker_port, other.listener_ports[listener])
+                for other in self.brokers.values()
+            )
+            self.to_broker[name] = self._links.open(broker.gate_upstream_port)
+            self._configure(name, broker, listener)
+
+    def _configure(self, name: str, broker: Broker, listener: str) -> None:
+        keys = configuration(broker, self.cluster, self.sidecars.bus_topics)
+        bus = ",".join(f"127.0.0.1:{link.port}" for link in self.to_bus[name])
+        keys |= {
+            "gate_upstream": f"127.0.0.1:{self.to_broker[name].port}",
+            "bus_service_url": f"pulsar://{bus}",
+            "bus_listener_name": listener,
+            "zookeeper_servers": ",".join(
+                f"127.0.0.1:{link.port}" for link in self.to_zookeeper[name]
+            ),
+            "zookeeper_root": self._root,
+            "zookeeper_session_timeout_seconds": SESSION_TIMEOUT_S,
+            "burst_seconds": BURST_S,
+            "record_dir": str(self.record_dir(name)),
+            "record_file_seconds": 2.0,
+        }
+        write_configuration(self.sidecars.configuration_file(name), keys)
+
+    def _make_topics(self) -> None:
+        self.topics.create_tenant(TENANT)
+        self.topics.create_namespace(self._namespace, _BUNDLES)
+        self.topic_of = self.topics.one_for_each_broker(self._namespace, "topic")
+
+    def _limit(self) -> None:
+        first, second, *_ = (self.sidecars.admin_url(name) for name in self.brokers)
+        body = {"publishRateInMsgs": LIMIT, "overshootPolicy": self.policy}
+        rest.request("PUT", f"{first}/admin/v2/resourcegroups/{self.group}", body)
+        path = f"/admin/v2/namespaces/{self._namespace}/resourcegroup/{self.group}"
+        self._insist(partial(rest.request, "POST", f"{second}{path}"))
+        for name in self.brokers:
+            self._insist(partial(self._see_attachment, name))
+
+    def _see_attachment(self, name: str) -> None:
+        url = f"{self.sidecars.admin_url(name)}/quota/v1/groups/{self.group}"
+        if self._namespace not in rest.request("GET", url):
+            raise LocalClusterError(f"The sidecar of {name} misses the attachment.")
+
+    def _start_clients(self) -> None:
+        topics = [word for topic in self.topic_of.values() for word in ("--topic", topic)]
+        for part in ("consume", "publish"):
+            command = [sys.executable, "-m", "deploy.chaos.clients", part, *topics]
+            command += ["--url", self.sidecars.service_url, "--rate", str(OFFERED)]
+            command += ["--out", str(self._diary(part))]
+            self._programs.start(part, command)
+
+    def _diary(self, part: str) -> Path:
+        return self.directory / f"{part}.txt"
+
+    def _stored(self, topic: str) -> list[Received]:
+        url = ",".join(f"127.0.0.1:{broker.broker_port}" for broker in self.brokers.values())
+        logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+        client = pulsar.Client(f"pulsar://{url}", listener_name="internal", logger=logger)
+        try:
+            reader = client.create_reader(topic, pulsar.MessageId.earliest)
+            found = []
+            while reader.has_message_available():
+                message = reader.read_next(timeout_millis=int(_READ_WITHIN_S * 1000))
+                name = clients.name_of(message.message_id())
+                found.append(Received(int(message.data()), name, time.monotonic()))
+            return found
+        finally:
+            client.close()
+
+    def _insist(self, do: Callable[[], object]) -> None:
+        """Try until it is done: brokers that have just come back refuse for a while."""
+        deadline_s = time.monotonic() + _READY_WITHIN_S
+        while True:
+            try:
+                do()
+                break
+            except LocalClusterError:
+                if time.monotonic() > deadline_s:
+                    raise
+                time.sleep(_POLL_S)

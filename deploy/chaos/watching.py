@@ -1,0 +1,116 @@
+"""Asking the sidecars, and looking at their processes, twice a second while a run lasts."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from deploy.chaos.checker.history import Footprint, Word
+from deploy.chaos.stage import Stage
+from deploy.local.sidecars import Sidecars
+
+_PERIOD_S = 0.5
+#: A sidecar that stands still keeps nobody waiting.
+_TIMEOUT_S = 1.0
+_DIMENSION = "publishRateInMsgs"
+_PAGE_BYTES = 4096
+_RESIDENT_FIELD = 1
+_THREADS_LINE = "Threads:"
+
+
+class Watcher:
+    """Watches the sidecars while it is entered as a context; what it saw can be read at any time."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._sidecars = stage.sidecars
+        self._group = stage.group
+        self._brokers = tuple(stage.brokers)
+        # Appended to by one thread and read by another: a list's append is atomic.
+        self.sweeps: list[Mapping[str, Word]] = []
+        self.footprints: list[Footprint] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watching", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Start watching."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop watching."""
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        with (
+            httpx.Client(timeout=_TIMEOUT_S, trust_env=False) as client,
+            ThreadPoolExecutor(len(self._brokers)) as pool,
+        ):
+            while not self._stop.wait(_PERIOD_S):
+                words = pool.map(lambda name: self._ask(client, name), self._brokers)
+                self.sweeps.append(dict(zip(self._brokers, words, strict=True)))
+                for name in self._brokers:
+                    footprint = _footprint(self._sidecars, name)
+                    if footprint is not None:
+                        self.footprints.append(footprint)
+
+    def _ask(self, client: httpx.Client, name: str) -> Word:
+        url = f"{self._sidecars.admin_url(name)}/quota/v1"
+        asked_s = time.monotonic()
+        try:
+            state = client.get(f"{url}/health").json()["state"]
+            usage = client.get(f"{url}/usage/{self._group}")
+            certificates = client.get(f"{url}/certificate/{self._group}")
+        except (httpx.TransportError, ValueError, KeyError):
+            return Word(asked_s, time.monotonic())
+        answered_s = time.monotonic()
+        if usage.is_error or certificates.is_error:  # it has not read the groups yet
+            return Word(asked_s, answered_s, state)
+        return Word(
+            asked_s,
+            answered_s,
+            state,
+            _own_limit(usage.json(), name),
+            self._certified(certificates.json()),
+        )
+
+    def _certified(self, body: Any) -> int | None:
+        for certificate in body["certificates"]:
+            if certificate["dimension"] == _DIMENSION and certificate["most"] is not None:
+                # On top, by each broker that is not seen there yet.
+                newcomers = len(self._brokers) - 1
+                return int(certificate["most"] + newcomers * certificate["newcomer"])
+        return None
+
+
+def _own_limit(usage: Any, name: str) -> int | None:
+    for row in usage["brokers"]:
+        if row["broker"] == name:
+            return int(row["limits"][_DIMENSION])
+    return None
+
+
+def _footprint(sidecars: Sidecars, name: str) -> Footprint | None:
+    """What the process takes by now; None if there is none."""
+    try:
+        pid = sidecars.pid(name)
+        of_process = Path(f"/proc/{pid}")
+        pages = int((of_process / "statm").read_text().split()[_RESIDENT_FIELD])
+        descriptors = sum(1 for _ in (of_process / "fd").iterdir())
+        status = (of_process / "status").read_text().splitlines()
+    except (KeyError, OSError):
+        return None
+    threads = next((int(line.split()[1]) for line in status if line.startswith(_THREADS_LINE)), 0)
+    return Footprint(name, pid, time.monotonic(), pages * _PAGE_BYTES, descriptors, threads)

@@ -1,0 +1,38 @@
+"""The schedule is the seed's, and a long one has met every mishap."""
+
+from __future__ import annotations
+
+from deploy.chaos.mishaps import MISHAPS
+from deploy.chaos.schedule import of_names, schedule
+from tests.chaos.scenes import BROKERS
+
+
+def test_the_same_seed_is_the_same_schedule() -> None:
+    """So that what was found can be found again."""
+    assert schedule(7, 60, BROKERS) == schedule(7, 60, BROKERS)
+    assert schedule(7, 60, BROKERS) != schedule(8, 60, BROKERS)
+
+
+def test_every_mishap_happens_before_one_happens_again() -> None:
+    """A deck is dealt to its end."""
+    names = [each.name for each in schedule(3, 2 * len(MISHAPS), BROKERS)]
+
+    assert sorted(names[: len(MISHAPS)]) == sorted(MISHAPS)
+    assert sorted(names[len(MISHAPS) :]) == sorted(MISHAPS)
+
+
+def test_mishaps_can_be_chosen_by_name() -> None:
+    """In this order; where and how long is the seed's."""
+    names = ["bus-cut", "flood", "bus-cut"]
+
+    assert [each.name for each in of_names(1, names, BROKERS)] == names
+    assert of_names(1, names, BROKERS) == of_names(1, names, BROKERS)
+
+
+def test_every_mishap_says_what_happens_where_and_for_how_long_it_may() -> None:
+    """Each row of the table makes a sentence and has a time to recover."""
+    for planned in schedule(1, len(MISHAPS), BROKERS):
+        shortest_s, longest_s = planned.kind.seconds
+        assert "{" not in str(planned)
+        assert shortest_s <= planned.seconds <= longest_s
+        assert planned.kind.recovery_s > 0
