@@ -113,7 +113,23 @@ class CamelModel(BaseModel):
     )
 
 
-class GroupPatch(CamelModel):
+class RequestBody(CamelModel):
+    """What somebody sends; a mistake in it is told field by field."""
+
+    @classmethod
+    def parse(cls, body: dict[str, object]) -> Self:
+        """Read a request's body.
+
+        Raises:
+            ApiError: 400, naming every field that cannot be accepted and what would be.
+        """
+        try:
+            return cls.model_validate(body)
+        except ValidationError as error:
+            raise ApiError(400, sentence_of(error.errors())) from error
+
+
+class GroupPatch(RequestBody):
     """What a PUT says of a group: a field that is absent or null keeps its value."""
 
     publish_rate_in_msgs: MessageRate = Field(None, description="messages/s; -1 = not limited")
@@ -137,18 +153,6 @@ class GroupPatch(CamelModel):
         None,
         description="with enforcement observe: the group whose traffic counts; empty = its own",
     )
-
-    @classmethod
-    def parse(cls, body: dict[str, object]) -> Self:
-        """Read a request's body.
-
-        Raises:
-            ApiError: 400, naming every field that cannot be accepted and what would be.
-        """
-        try:
-            return cls.model_validate(body)
-        except ValidationError as error:
-            raise ApiError(400, sentence_of(error.errors())) from error
 
     def applied_to(self, group: ResourceGroup) -> ResourceGroup:
         """The definition after this change."""

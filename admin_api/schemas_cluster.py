@@ -4,32 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from admin_api.errors import ApiError, sentence_of
-from admin_api.schemas import ByteRate, CamelModel, MessageRate, from_wire, to_wire
+from admin_api.schemas import ByteRate, CamelModel, MessageRate, RequestBody, from_wire, to_wire
 from coordinator.core.model import Dimension, Rates
 from coordinator.core.specification import WHOLE, Advice, Specification
 
 
-class SpecificationPatch(CamelModel):
+class SpecificationPatch(RequestBody):
     """What a cluster may do, production and consumption together, per second; -1 = not limited."""
 
     rate_in_msgs: MessageRate = Field(default=None, description="messages/s")
     rate_in_bytes: ByteRate = Field(default=None, description="bytes/s")
     production_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.5
-
-    @classmethod
-    def parse(cls, body: dict[str, object]) -> Self:
-        """Read a request's body.
-
-        Raises:
-            ApiError: 400, naming every field that cannot be accepted and what would be.
-        """
-        try:
-            return cls.model_validate(body)
-        except ValidationError as error:
-            raise ApiError(400, sentence_of(error.errors())) from error
 
     def specification(self) -> Specification:
         """As the core has it."""

@@ -10,15 +10,15 @@ from abc import abstractmethod
 from dataclasses import replace
 from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from admin_api.errors import ApiError, sentence_of
 from admin_api.schemas import (
     ByteRate,
     CamelModel,
     MessageRate,
     RatesBody,
+    RequestBody,
     from_wire,
     to_wire,
 )
@@ -38,20 +38,8 @@ def _only(expected: object, why: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-class TopicRate(CamelModel):
+class TopicRate(RequestBody):
     """Two rates of a topic, messages and bytes per second; -1 = not limited."""
-
-    @classmethod
-    def parse(cls, body: dict[str, object]) -> Self:
-        """Read a request's body.
-
-        Raises:
-            ApiError: 400, naming every field that cannot be accepted and what would be.
-        """
-        try:
-            return cls.model_validate(body)
-        except ValidationError as error:
-            raise ApiError(400, sentence_of(error.errors())) from error
 
     @classmethod
     @abstractmethod

@@ -3,7 +3,7 @@
 So there is no change without an entry and no entry without its change, whatever fails in between. The
 number comes from ZooKeeper's sequence, the time from the node's ctime: one clock for all sidecars.
 
-The trail is a ring: every `_TRIM_EVERY` changes the oldest entries above `AUDIT_LENGTH` are deleted. That
+The trail is a ring: every `TRIM_EVERY` changes the oldest entries above `AUDIT_LENGTH` are deleted. That
 is best effort: a failure is logged, and the next trim takes what this one left.
 """
 
@@ -16,13 +16,13 @@ import structlog
 from kazoo.client import TransactionRequest
 from kazoo.exceptions import NoNodeError
 
+from coordinator.adapters.zookeeper_numbered import TRIM_EVERY, NumberedNodes
 from coordinator.adapters.zookeeper_session import ZooKeeperSession
 from coordinator.ports import AUDIT_LENGTH, AuditEntry, NotFound, Origin, PortError
 from coordinator.wire.audit import State, decode_audit_entry, encode_audit_entry
 from coordinator.wire.documents import DocumentError
 
 _PREFIX = "entry-"
-_TRIM_EVERY = 20
 
 _log = structlog.get_logger(__name__)
 
@@ -33,6 +33,7 @@ class ZooKeeperAudit:
     def __init__(self, session: ZooKeeperSession) -> None:
         self._session = session
         self._directory = session.path("audit")
+        self._nodes = NumberedNodes(session, self._directory, _PREFIX)
 
     async def prepare(self) -> None:
         """Make sure that there is a place for entries; raises StoreUnreachable."""
@@ -47,55 +48,34 @@ class ZooKeeperAudit:
 
     async def recorded(self, results: list[Any]) -> None:
         """Take the results of a transaction whose last part was an entry; never raises PortError."""
-        if _number(results[-1]) % _TRIM_EVERY:
+        if self._nodes.number(results[-1]) % TRIM_EVERY:
             return
         try:
-            names = await self._names()
-            await asyncio.gather(*map(self._delete, names[:-AUDIT_LENGTH]))
+            await self._nodes.trim(AUDIT_LENGTH)
         except PortError as error:
             _log.warning("audit_trail_not_trimmed", reason=str(error))
 
     async def entries(self, limit: int, before: int | None) -> tuple[AuditEntry, ...]:
         """The newest entries, newest first; raises StoreUnreachable."""
-        names = (await self._names())[-AUDIT_LENGTH:]
-        wanted = [name for name in names if before is None or _number(name) < before]
+        names = (await self._nodes.names())[-AUDIT_LENGTH:]
+        wanted = [name for name in names if before is None or self._nodes.number(name) < before]
         found = await asyncio.gather(*map(self._read, reversed(wanted[-limit:])))
         return tuple(entry for entry in found if entry is not None)
 
     async def entry(self, entry_id: int) -> AuditEntry:
         """One entry; raises NotFound, StoreUnreachable."""
-        found = await self._read(f"{_PREFIX}{entry_id:010d}")
+        found = await self._read(self._nodes.name(entry_id))
         if found is None:
             raise NotFound(f"there is no audit entry {entry_id}, or it cannot be read")
         return found
 
-    async def _names(self) -> list[str]:
-        try:
-            names = await self._session.call(
-                lambda client: client.get_children_async(self._directory)
-            )
-        except NoNodeError:
-            return []
-        return sorted(name for name in names if name[len(_PREFIX) :].isdecimal())
-
     async def _read(self, name: str) -> AuditEntry | None:
-        path = f"{self._directory}/{name}"
+        path = self._nodes.path(name)
         try:
             data, stat = await self._session.call(lambda client: client.get_async(path))
-            return decode_audit_entry(_number(name), stat.ctime, data)
+            return decode_audit_entry(self._nodes.number(name), stat.ctime, data)
         except NoNodeError:
             return None
         except DocumentError as error:
             _log.error("audit_entry_unreadable", path=path, reason=str(error))
             return None
-
-    async def _delete(self, name: str) -> None:
-        path = f"{self._directory}/{name}"
-        try:
-            await self._session.call(lambda client: client.delete_async(path))
-        except NoNodeError:
-            _log.debug("audit_entry_gone_already", path=path)
-
-
-def _number(path: str) -> int:
-    return int(path.rpartition(_PREFIX)[2])

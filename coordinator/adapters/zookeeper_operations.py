@@ -2,7 +2,7 @@
 
 The number is ZooKeeper's sequence in ``open``. One transaction ends an operation: it removes the open
 node and creates the ended one, so of two sidecars that both follow it, one ends it and the other is
-told that it is gone. Every `_TRIM_EVERY` numbers the oldest ended ones above `OPERATIONS_LENGTH` are
+told that it is gone. Every `TRIM_EVERY` numbers the oldest ended ones above `OPERATIONS_LENGTH` are
 deleted; a failure of that is logged, and the next trim takes what this one left.
 """
 
@@ -15,6 +15,7 @@ import structlog
 from kazoo.client import TransactionRequest
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
+from coordinator.adapters.zookeeper_numbered import TRIM_EVERY, NumberedNodes
 from coordinator.adapters.zookeeper_session import ZooKeeperSession
 from coordinator.core.operations import Operation
 from coordinator.ports import OPERATIONS_LENGTH, NotFound, PortError, RecordedOperation
@@ -22,7 +23,6 @@ from coordinator.wire.documents import DocumentError
 from coordinator.wire.operations import decode_operation, encode_operation
 
 _PREFIX = "op-"
-_TRIM_EVERY = 20
 
 _log = structlog.get_logger(__name__)
 
@@ -34,6 +34,8 @@ class ZooKeeperOperations:
         self._session = session
         self._open = session.path("operations", "open")
         self._ended = session.path("operations", "ended")
+        self._opened_nodes = NumberedNodes(session, self._open, _PREFIX)
+        self._ended_nodes = NumberedNodes(session, self._ended, _PREFIX)
 
     async def open(self, operation: Operation) -> RecordedOperation:
         """Record a change that was accepted; raises StoreUnreachable."""
@@ -44,19 +46,19 @@ class ZooKeeperOperations:
                 f"{self._open}/{_PREFIX}", data, sequence=True, include_data=True
             )
         )
-        number = _number(path)
-        if number % _TRIM_EVERY == 0:
+        number = self._opened_nodes.number(path)
+        if number % TRIM_EVERY == 0:
             await self._trim()
         return RecordedOperation(replace(operation, id=number), stat.ctime)
 
     async def end(self, recorded: RecordedOperation) -> None:
         """Record how an open one ended; raises NotFound, StoreUnreachable."""
-        name = f"{_PREFIX}{recorded.operation.id:010d}"
+        name = self._opened_nodes.name(recorded.operation.id)
         data = encode_operation(recorded)
 
         def write(transaction: TransactionRequest) -> None:
-            transaction.delete(f"{self._open}/{name}")
-            transaction.create(f"{self._ended}/{name}", data)
+            transaction.delete(self._opened_nodes.path(name))
+            transaction.create(self._ended_nodes.path(name), data)
 
         await self._session.call(lambda client: client.ensure_path_async(self._ended))
         try:
@@ -66,29 +68,23 @@ class ZooKeeperOperations:
 
     async def opened(self) -> tuple[RecordedOperation, ...]:
         """All open ones, oldest first; raises StoreUnreachable."""
-        names = await self._names(self._open)
-        found = await asyncio.gather(*(self._read(self._open, name) for name in names))
+        names = await self._opened_nodes.names()
+        found = await asyncio.gather(*(self._read(self._opened_nodes, name) for name in names))
         return tuple(recorded for recorded in found if recorded is not None)
 
     async def ended(self, limit: int) -> tuple[RecordedOperation, ...]:
         """The newest ended ones, newest first; raises StoreUnreachable."""
-        names = (await self._names(self._ended))[-limit:]
-        found = await asyncio.gather(*(self._read(self._ended, name) for name in reversed(names)))
+        names = (await self._ended_nodes.names())[-limit:]
+        newest = reversed(names)
+        found = await asyncio.gather(*(self._read(self._ended_nodes, name) for name in newest))
         return tuple(recorded for recorded in found if recorded is not None)
 
-    async def _names(self, directory: str) -> list[str]:
-        try:
-            names = await self._session.call(lambda client: client.get_children_async(directory))
-        except NoNodeError:
-            return []
-        return sorted(name for name in names if name[len(_PREFIX) :].isdecimal())
-
-    async def _read(self, directory: str, name: str) -> RecordedOperation | None:
-        path = f"{directory}/{name}"
+    async def _read(self, nodes: NumberedNodes, name: str) -> RecordedOperation | None:
+        path = nodes.path(name)
         try:
             data, stat = await self._session.call(lambda client: client.get_async(path))
-            at_ms = stat.ctime if directory == self._open else None
-            return decode_operation(_number(name), at_ms, data)
+            at_ms = stat.ctime if nodes is self._opened_nodes else None
+            return decode_operation(nodes.number(name), at_ms, data)
         except NoNodeError:
             return None
         except DocumentError as error:
@@ -97,18 +93,6 @@ class ZooKeeperOperations:
 
     async def _trim(self) -> None:
         try:
-            names = await self._names(self._ended)
-            await asyncio.gather(*map(self._delete, names[:-OPERATIONS_LENGTH]))
+            await self._ended_nodes.trim(OPERATIONS_LENGTH)
         except PortError as error:
             _log.warning("operations_not_trimmed", reason=str(error))
-
-    async def _delete(self, name: str) -> None:
-        path = f"{self._ended}/{name}"
-        try:
-            await self._session.call(lambda client: client.delete_async(path))
-        except NoNodeError:
-            _log.debug("operation_gone_already", path=path)
-
-
-def _number(path: str) -> int:
-    return int(path.rpartition(_PREFIX)[2])

@@ -177,13 +177,11 @@ class Decider:
             return Decision(min(held, reserve), Binding.RESERVE, facts.round, facts.now_ns)
         active = facts.lifecycle is Lifecycle.ACTIVE and self._settings.broker in facts.members
         takes_part = facts.usage.takes_part(group.name, dimension.monitoring_class)
-        if not takes_part:
-            # It holds its reserve whatever the others say, and everybody counts on that, also of one
-            # that is in trouble: nobody need be asked or told.
-            held = reserve if active else min(held, reserve)
         if active and not takes_part:
+            # It holds its reserve whatever the others say, and everybody counts on that: nobody need
+            # be asked or told.
             self._raises.drop(group.name, dimension)
-            return Decision(held, Binding.RESERVE, facts.round, facts.now_ns)
+            return Decision(reserve, Binding.RESERVE, facts.round, facts.now_ns)
         answer = facts.splits.of(group, dimension)
         if active:
             return self._transfer(group, dimension, held, answer, facts)
@@ -197,6 +195,7 @@ class Decider:
             self._settings.hold_ns,
             facts.now_ns,
         )
+        # Without a part it holds no more than its reserve in trouble either.
         local = in_trouble if takes_part else min(in_trouble, reserve)
         return Decision(local, Binding.DEGRADED, facts.round, facts.now_ns, answer)
 

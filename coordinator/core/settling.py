@@ -46,7 +46,7 @@ def residual_permille(state: CoordinatorState, group: str, dimension: Dimension)
     if answer is None:
         return None
     held = _held(state, group, dimension, answer)
-    off = max((abs(limit - answer.target_of(name)) for name, limit in held.items()), default=0)
+    off = max((abs(limit - answer.targets[name]) for name, limit in held.items()), default=0)
     return off * len(held) * 1000 // max(1, answer.limit)
 
 

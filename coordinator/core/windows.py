@@ -116,14 +116,13 @@ class WindowBucket:
 
     def wait_ns(self, tokens: int, now_ns: int) -> int | None:
         """How long until a window has ``min(tokens, capacity)``; 0 is now, None is never."""
-        missing = min(tokens, self.capacity) - self.balance(now_ns)
-        if missing <= 0:
+        required = min(tokens, self.capacity)
+        if required <= self.balance(now_ns):
             return 0
         if self._rate == 0:
             return None
-        windows = 1 + max(0, -self._tokens) // self._rate
-        while min(self._rate, self._tokens + windows * self._rate) < min(tokens, self.capacity):
-            windows += 1
+        # Not even nothing passes in debt: the window has one token at the least.
+        windows = -(-(max(1, required) - self._tokens) // self._rate)
         return self._origin_ns + (self._window + windows) * WINDOW_NS - now_ns
 
     def set_rate(self, rate: int, capacity: int, now_ns: int) -> None:  # noqa: ARG002
