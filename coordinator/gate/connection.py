@@ -9,7 +9,8 @@ A client that goes away while it is not read is noticed when a sign of life cann
 socket that nobody reads does not report its end.
 
 A connection ends in one of three ways. One side closes: the other is closed once it was sent what is
-under way. A malformed frame: both are closed, and the gate is told why. A drain: see ``drain``.
+under way, for which a broker has ``LEAVING_S``. A malformed frame: both are closed, and the gate is told
+why. A drain: see ``drain``.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ KEEP_ALIVE_S = 10.0
 
 GOODBYE_S = 1.0
 """How long a drained client may take to close its side."""
+
+LEAVING_S = 30.0
+"""How long the broker may take to read what a client that is gone left behind."""
 
 WRITE_BUFFER_HIGH = 1024 * 1024
 """Above this many unwritten bytes the other side is not read; two reads of the largest size."""
@@ -57,7 +61,11 @@ class Host(Protocol):
         ...
 
     def closed(self, connection: Connection) -> None:
-        """The client is gone."""
+        """The client is gone; the broker may still have to be sent what it left behind."""
+        ...
+
+    def ended(self, connection: Connection) -> None:
+        """Nothing of the connection is left."""
         ...
 
     def malformed(self, side: str, peer: str, error: MalformedFrame) -> None:
@@ -89,6 +97,7 @@ class Connection(asyncio.Protocol):
         self._broker_read = True
         self._flush_planned = False
         self._keep_alive: asyncio.TimerHandle | None = None
+        self._leaving: asyncio.TimerHandle | None = None
         self._draining = False
         self._said_goodbye = False
         #: Set when nothing of this connection is left.
@@ -137,11 +146,13 @@ class Connection(asyncio.Protocol):
         if self._keep_alive is not None:
             self._keep_alive.cancel()
         self.session.close(self._host.now_ns())
-        if self._broker is not None:
+        self._host.closed(self)
+        if self._broker is None:
+            self._end()
+        else:
             self._write(self._broker, self.session.to_broker)
             self._broker.close()
-        self._host.closed(self)
-        self.ended.set()
+            self._leaving = self._loop.call_later(LEAVING_S, self.abort)
 
     # The broker side
 
@@ -178,7 +189,10 @@ class Connection(asyncio.Protocol):
     def broker_lost(self) -> None:
         """The broker closed the connection, or could not be reached."""
         self._broker = None
-        self.close()
+        if self._client is None:
+            self._end()
+        else:
+            self.close()
 
     # What the gate asks for
 
@@ -221,6 +235,12 @@ class Connection(asyncio.Protocol):
         for transport in (self._client, self._broker):
             if transport is not None:
                 transport.abort()
+
+    def _end(self) -> None:
+        if self._leaving is not None:
+            self._leaving.cancel()
+        self._host.ended(self)
+        self.ended.set()
 
     def _advance(self, step: Callable[[int], None]) -> None:
         try:

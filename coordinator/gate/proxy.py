@@ -107,6 +107,8 @@ class Gate:
         self._tally = Tally()
         self._malformed_closes: Counter[str] = Counter()
         self._connections: set[Connection] = set()
+        #: Those whose client is gone, while the broker reads what it left behind.
+        self._leaving: set[Connection] = set()
         self._dialling: set[asyncio.Task[None]] = set()
         self._wake: asyncio.TimerHandle | None = None
         self._wake_ns: int | None = None
@@ -146,10 +148,10 @@ class Gate:
             connection.drain()
         try:
             async with asyncio.timeout(timeout_s):
-                for connection in tuple(self._connections):
+                for connection in self._not_ended():
                     await connection.ended.wait()
         except TimeoutError:
-            _log.warning("drain ran out of time", connections=len(self._connections))
+            _log.warning("drain ran out of time", connections=len(self._not_ended()))
         await self.close()
 
     async def close(self) -> None:
@@ -159,10 +161,10 @@ class Gate:
             task.cancel()
         if self._wake is not None:
             self._wake.cancel()
-        open_now = tuple(self._connections)
-        for connection in open_now:
+        not_ended = self._not_ended()
+        for connection in not_ended:
             connection.abort()
-        for connection in open_now:
+        for connection in not_ended:
             await connection.ended.wait()
 
     def set_limits(self, group: str, limits: Rates, *, leased: bool = False) -> None:
@@ -358,6 +360,11 @@ class Gate:
     def closed(self, connection: Connection) -> None:
         """A client is gone."""
         self._connections.discard(connection)
+        self._leaving.add(connection)
+
+    def ended(self, connection: Connection) -> None:
+        """The broker's side is gone, too."""
+        self._leaving.discard(connection)
 
     def malformed(self, side: str, peer: str, error: MalformedFrame) -> None:
         """A connection is closed because one side sent what is no frame."""
@@ -382,6 +389,9 @@ class Gate:
         self._wake = self._wake_ns = None
         self._queue.serve(self.now_ns())
         self.plan_wake()
+
+    def _not_ended(self) -> tuple[Connection, ...]:
+        return (*self._connections, *self._leaving)
 
     async def _dial(self, connection: Connection) -> None:
         if not await self._upstream.dial(lambda: BrokerSide(connection)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -45,6 +46,26 @@ def test_a_header_names_the_client(
     assert upstream.header(client, gate) == header
 
 
+def gate_to(
+    port: int,
+    tls: UpstreamTls | None = None,
+    proxy_protocol: int = 0,
+    entrance: TlsFiles | None = None,
+) -> Gate:
+    """A gate, not started, to whoever listens on this port."""
+    return Gate(
+        listen_host="127.0.0.1",
+        listen_port=0,
+        upstream_host="127.0.0.1",
+        upstream_port=port,
+        listener=Story(),
+        clock=MonotonicClock(),
+        tls=None if entrance is None else TlsListener("127.0.0.1", 0, entrance),
+        upstream_tls=tls,
+        proxy_protocol=proxy_protocol,
+    )
+
+
 @asynccontextmanager
 async def gate_before(
     received: list[bytes],
@@ -64,17 +85,7 @@ async def gate_before(
         writer.close()
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context) as server:
-        gate = Gate(
-            listen_host="127.0.0.1",
-            listen_port=0,
-            upstream_host="127.0.0.1",
-            upstream_port=server.sockets[0].getsockname()[1],
-            listener=Story(),
-            clock=MonotonicClock(),
-            tls=None if entrance is None else TlsListener("127.0.0.1", 0, entrance),
-            upstream_tls=tls,
-            proxy_protocol=proxy_protocol,
-        )
+        gate = gate_to(server.sockets[0].getsockname()[1], tls, proxy_protocol, entrance)
         await gate.start()
         try:
             yield gate
@@ -146,6 +157,32 @@ async def test_the_broker_learns_whose_certificate_a_client_has_shown(
         await until(lambda: b"".join(received) == expected)
         assert shown == ["gate"]
         writer.close()
+
+
+async def test_a_gate_that_is_closed_leaves_no_connection_to_the_broker(files: TlsFiles) -> None:
+    """Not even one whose client has gone and whose broker does not answer the end of TLS."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        gate = gate_to(listening.getsockname()[1], UpstreamTls(files.certificate, "localhost"))
+        await gate.start()
+        _, client = await asyncio.open_connection("127.0.0.1", gate.port)
+        with await asyncio.to_thread(_accept, listening, serving(files)) as silent:
+            client.close()
+            await client.wait_closed()
+            await until(lambda: not gate.connection_figures())
+            assert _peer_is_there(silent)
+
+            await gate.close()
+            await until(lambda: not _peer_is_there(silent))
+
+
+def _accept(listening: socket.socket, context: ssl.SSLContext) -> ssl.SSLSocket:
+    return context.wrap_socket(listening.accept()[0], server_side=True)
+
+
+def _peer_is_there(connected: socket.socket) -> bool:
+    """Whether the other end of a connection is open, as the kernel knows (tcp_states.h)."""
+    established = 1
+    return connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == established
 
 
 async def test_the_gates_own_certificate_is_renewed_without_a_restart(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -110,6 +111,8 @@ async def answers(port: int, context: ssl.SSLContext | None, *requests: bytes) -
                 found.append(peer.kind_of(await read_frame(reader)))
     finally:
         writer.close()
+        with contextlib.suppress(OSError):  # the gate may have been faster
+            await writer.wait_closed()
     return found
 
 
