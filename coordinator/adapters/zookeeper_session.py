@@ -9,6 +9,10 @@ Rules of this module, each of them learnt from kazoo 2.11's source or by measuri
 * **Every request has a deadline** and waits for the connection within it before it is handed to kazoo.
   kazoo would queue a request while it is disconnected and run it after the caller has given up.
 * **The back-off is bounded** (1 s; kazoo's own default is an hour).
+* **A silent connection is dropped.** kazoo takes every request that it sends for a sign of life, so it
+  never notices a server that answers nothing while somebody keeps asking. What asks and hears nothing for
+  as long as kazoo itself would wait (two thirds of the session's timeout) is hung up on, and kazoo goes
+  to the next server.
 * **A dead client is replaced.** kazoo's connection thread ends for good on what it does not expect,
   such as a reply out of order, and says so only if it was connected before. A new client is needed:
   a stopped one keeps its own "close" request queued and would end its next session with it. The new
@@ -29,6 +33,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -62,6 +67,7 @@ DEFAULT_ROOT = "/pulsar-quota"
 _RETRY_DELAY_S = 0.1
 _RETRY_MAX_DELAY_S = 1.0
 _STOP_TIMEOUT_S = 5.0
+_SUPERVISION_INTERVAL_S = 0.5
 
 #: Answers that every adapter has a meaning for.
 _ANSWERS: tuple[type[Exception], ...] = (
@@ -124,6 +130,8 @@ class ZooKeeperSession:
         self._state: ConnectionState | None = None
         self._connected = asyncio.Event()
         self._supervisor: asyncio.Task[None] | None = None
+        #: When the first request after the last answer was sent; None while nothing is awaited.
+        self._asked_ns: int | None = None
 
     def session_id(self) -> int:
         """ZooKeeper's number of the session: the owner of its ephemeral nodes.
@@ -153,7 +161,7 @@ class ZooKeeperSession:
         """Begin to connect, and never give up; returns at once, with ZooKeeper up or down."""
         self._loop = asyncio.get_running_loop()
         self._client.start_async()
-        self._supervisor = asyncio.create_task(self._replace_dead_client())
+        self._supervisor = asyncio.create_task(self._supervise())
 
     async def stop(self) -> None:
         """End the session, which removes its ephemeral nodes; takes a few seconds at the most."""
@@ -240,8 +248,11 @@ class ZooKeeperSession:
 
     def _as_future(self, result: Any) -> asyncio.Future[Any]:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if self._asked_ns is None:
+            self._asked_ns = self._clock.now_ns()
 
         def settle() -> None:
+            self._asked_ns = None
             # Done already when the deadline passed; kazoo may also set a result twice.
             if future.done():
                 return
@@ -263,6 +274,7 @@ class ZooKeeperSession:
             self._report(ConnectionState.CONNECTED)
             return
         self._connected.clear()
+        self._asked_ns = None
         if state == KazooState.LOST:
             self._report(ConnectionState.LOST)
         elif self._state is not ConnectionState.LOST:
@@ -306,17 +318,34 @@ class ZooKeeperSession:
 
         connection._invoke = invoke  # noqa: SLF001
 
-    async def _replace_dead_client(self) -> None:
+    async def _supervise(self) -> None:
         while True:
-            await asyncio.sleep(_RETRY_MAX_DELAY_S)
+            await asyncio.sleep(_SUPERVISION_INTERVAL_S)
             # kazoo has no public word for "my connection thread has ended".
             if self._client._connection.connection_stopped.is_set():  # noqa: SLF001
-                _log.error("zookeeper_client_died", hosts=self._hosts)
-                await asyncio.to_thread(_stop_client, self._client)
-                if self._state is not None:  # its session was the only one that there ever was
-                    self._apply_kazoo_state(KazooState.LOST)
-                self._client = self._new_client()
-                self._client.start_async()
+                await self._replace_dead_client()
+            elif self._is_silent():
+                self._hang_up()
+
+    async def _replace_dead_client(self) -> None:
+        _log.error("zookeeper_client_died", hosts=self._hosts)
+        await asyncio.to_thread(_stop_client, self._client)
+        if self._state is not None:  # its session was the only one that there ever was
+            self._apply_kazoo_state(KazooState.LOST)
+        self._client = self._new_client()
+        self._client.start_async()
+
+    def _is_silent(self) -> bool:
+        if self._connection is None or self._asked_ns is None:
+            return False
+        silence_ns = self._clock.now_ns() - self._asked_ns
+        return silence_ns > self._connection.timeout_ns * 2 // 3
+
+    def _hang_up(self) -> None:
+        """Close the socket under kazoo's thread, which takes it for the server's doing."""
+        _log.warning("zookeeper_silent")
+        with contextlib.suppress(OSError):  # closed meanwhile
+            self._client._connection._socket.shutdown(socket.SHUT_RDWR)  # noqa: SLF001
 
 
 def _translated(error: Exception) -> Exception:

@@ -56,8 +56,10 @@ class OwnZooKeeper:
             time.sleep(_POLL_S)
 
     def freeze(self) -> None:
-        """Stop it from running; connections stay open and nobody answers."""
+        """Stop it from running; connections stay open and nobody answers once this returns."""
+        assert self._process is not None
         self._send(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)  # until every thread has stopped
 
     def thaw(self) -> None:
         """Let it run on."""

@@ -139,6 +139,29 @@ async def test_a_short_freeze_suspends_and_the_registration_lives_on(
         assert sidecar.members.last == (Member("broker-1", incarnation, ""),)
 
 
+async def test_who_keeps_asking_a_frozen_zookeeper_notices_that_it_is_silent(
+    own_zookeeper: OwnZooKeeper,
+) -> None:
+    """Each request is a sign of our life, not of the server's."""
+    async with a_sidecar(own_zookeeper.hosts) as sidecar:
+        await _is(CONNECTED, sidecar)
+        own_zookeeper.freeze()
+        async with asyncio.TaskGroup() as tasks:
+            asking = tasks.create_task(_ask_often(sidecar))
+            await _is(SUSPENDED, sidecar)
+            asking.cancel()
+        own_zookeeper.thaw()
+        await _is(CONNECTED, sidecar)
+        await sidecar.store.create_group(GOLD)
+
+
+async def _ask_often(sidecar: Sidecar) -> None:
+    while True:
+        asking = asyncio.ensure_future(sidecar.store.read_group("gold"))
+        asking.add_done_callback(lambda done: done.exception())
+        await asyncio.sleep(0.1)
+
+
 async def test_a_registration_outlives_a_silent_zookeeper_or_is_said_to_be_lost(
     own_zookeeper: OwnZooKeeper,
 ) -> None:
