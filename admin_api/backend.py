@@ -18,6 +18,7 @@ from coordinator.core.alarms import Alarms
 from coordinator.core.board import Board
 from coordinator.core.certificate import Certificate
 from coordinator.core.decision_history import DecisionHistory
+from coordinator.core.delayed import DelayedView
 from coordinator.core.events import ConnectionState
 from coordinator.core.gate_views import ConnectionFigures, GateFigures, GateLimits, HoldView
 from coordinator.core.journal import Journal
@@ -208,6 +209,10 @@ class GateMeter(Protocol):
         """What was held back, of every limit and class that held anything."""
         ...
 
+    def delayed(self) -> DelayedView | None:
+        """What was published with a time of delivery; None while nobody looks."""
+        ...
+
     def connection_figures(self) -> tuple[ConnectionFigures, ...]:
         """Every connection at this moment, the one that holds most first."""
         ...
@@ -242,8 +247,8 @@ class AdminBackend:
 
     Without a relay nothing is passed to the broker; without ``alarming`` alarms, and without ``otlp``
     metrics, are sent nowhere; without ``backlogs`` and ``partitions`` nothing is known of these; without
-    ``cluster_group`` nothing is specified for the cluster; without ``requests_per_second`` (of one client
-    address) there is no bound on requests.
+    ``cluster_group`` nothing is specified for the cluster, and without ``delayed_group`` nothing for
+    delayed messages; without ``requests_per_second`` (of one client address) there is no bound on requests.
     """
 
     store: GroupStore
@@ -262,4 +267,5 @@ class AdminBackend:
     backlogs: Backlogs | None = None
     partitions: PartitionMeter | None = None
     cluster_group: str = ""
+    delayed_group: str = ""
     requests_per_second: int | None = None

@@ -79,7 +79,12 @@ async def gather(backend: AdminBackend) -> list[Metric]:
         *_store(catalogue, backend.views.connection(), left_out=len(names[MAX_GROUPS:])),
         *_bus(backend.bus.health()),
         *_alarms(backend),
-        *gate_families(backend.gate.figures(), backend.gate.holds(), backend.gate.limits()),
+        *gate_families(
+            backend.gate.figures(),
+            backend.gate.holds(),
+            backend.gate.limits(),
+            backend.gate.delayed(),
+        ),
         *groups,
         *minutes,
         *(() if backend.backlogs is None else await backlog_families(backend.backlogs)),

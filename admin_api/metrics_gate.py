@@ -17,6 +17,7 @@ from prometheus_client.core import (
 )
 
 from admin_api.metrics_families import counter, gauge, labelled_counter
+from coordinator.core.delayed import DelayedView
 from coordinator.core.gate_views import HOLD_BUCKETS_NS, GateFigures, GateLimits, HoldView
 from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates, Unit
 
@@ -28,10 +29,15 @@ _SCOPE = ["scope", "name", "monitoring_class"]
 
 
 def gate_families(
-    figures: GateFigures, holds: Iterable[HoldView], limits: GateLimits
+    figures: GateFigures,
+    holds: Iterable[HoldView],
+    limits: GateLimits,
+    delayed: DelayedView | None,
 ) -> Iterator[Metric]:
-    """All families of the gate."""
+    """All families of the gate; without those of delayed messages while nobody looks at them."""
     yield from _figures(figures)
+    if delayed is not None:
+        yield from _delayed(delayed)
     yield from _holds(holds)
     yield from _limits(limits)
 
@@ -108,6 +114,25 @@ def _figures(figures: GateFigures) -> Iterator[Metric]:
         "gate_refused_subscribes",
         "SUBSCRIBEs refused because their consumer came too often.",
         figures.refused_subscribes,
+    )
+
+
+def _delayed(delayed: DelayedView) -> Iterator[Metric]:
+    yield counter(
+        "gate_delayed_messages",
+        "Messages with deliver_at_time set, whatever its value, admitted or held.",
+        delayed.messages,
+    )
+    yield labelled_counter(
+        "gate_delayed_without_effect",
+        "Those of them whose time of delivery has no effect.",
+        "reason",
+        {"due": delayed.due, "topic not persistent": delayed.not_persistent},
+    )
+    yield gauge(
+        "gate_delayed_hasty_subscriptions",
+        "Exclusive and Failover subscriptions of topics with delayed messages, which do not wait.",
+        sum(len(topic.hasty_subscriptions) for topic in delayed.topics),
     )
 
 

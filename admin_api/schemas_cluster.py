@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, NamedTuple, Self
 
 from pydantic import Field
 
 from admin_api.schemas import ByteRate, CamelModel, MessageRate, RequestBody, from_wire, to_wire
 from coordinator.core.model import Dimension, Rates
-from coordinator.core.specification import WHOLE, Advice, Specification
+from coordinator.core.specification import WHOLE, Advice, Specification, delayed_advice
 
 
 class SpecificationPatch(RequestBody):
@@ -17,6 +17,9 @@ class SpecificationPatch(RequestBody):
     rate_in_msgs: MessageRate = Field(default=None, description="messages/s")
     rate_in_bytes: ByteRate = Field(default=None, description="bytes/s")
     production_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.5
+    delayed_rate_in_msgs: MessageRate = Field(
+        default=None, description="delayed messages/s, beside the rest; absent = as it was"
+    )
 
     def specification(self) -> Specification:
         """As the core has it."""
@@ -25,6 +28,13 @@ class SpecificationPatch(RequestBody):
             None if self.rate_in_bytes is None else from_wire(self.rate_in_bytes),
             round(self.production_share * WHOLE),
         )
+
+
+class Delayed(NamedTuple):
+    """Delayed messages of the whole cluster, per second; no limit is None."""
+
+    limit: int | None
+    used: int
 
 
 class AdviceBody(CamelModel):
@@ -49,7 +59,10 @@ class AdviceBody(CamelModel):
 
 
 class SpecificationBody(CamelModel):
-    """The cluster's specification, what of it is used, and what is advised."""
+    """The cluster's specification, what of it is used, and what is advised.
+
+    A message is delayed when its deliver_at_time is set, whatever its value.
+    """
 
     group: str = Field(description="the resource group whose limits it is")
     rate_in_msgs: int = Field(description="production and consumption together; -1 = not limited")
@@ -58,9 +71,21 @@ class SpecificationBody(CamelModel):
     limits: dict[str, int] = Field(description="of the group; -1 = not limited")
     used: dict[str, int] = Field(description="by all brokers, per second")
     advice: list[AdviceBody]
+    delayed_rate_in_msgs: int | None = Field(
+        description="delayed messages/s; -1 = not limited; null = they are not counted apart"
+    )
+    delayed_used: int = Field(description="delayed messages by all brokers, per second")
+    delayed_advice: str
 
     @classmethod
-    def of(cls, group: str, limits: Rates, used: Rates, found: tuple[Advice, ...]) -> Self:
+    def of(
+        cls,
+        group: str,
+        limits: Rates,
+        used: Rates,
+        found: tuple[Advice, ...],
+        delayed: Delayed | None,
+    ) -> Self:
         """The whole."""
         specification = Specification.of(limits)
         return cls(
@@ -71,4 +96,7 @@ class SpecificationBody(CamelModel):
             limits={dimension.value: to_wire(limits.of(dimension)) for dimension in Dimension},
             used={dimension.value: used.of(dimension) or 0 for dimension in Dimension},
             advice=[AdviceBody.of(each) for each in found],
+            delayed_rate_in_msgs=None if delayed is None else to_wire(delayed.limit),
+            delayed_used=0 if delayed is None else delayed.used,
+            delayed_advice="" if delayed is None else delayed_advice(delayed.limit, delayed.used),
         )

@@ -310,6 +310,9 @@ class ExplanationBody(CamelModel):
     would_change: list[str] = Field(
         description="what would give a broker that is cut another limit, computed by the law"
     )
+    delayed: list[str] = Field(
+        description="of the group of delayed messages: what counts, and what of it has no effect"
+    )
     shadow: ShadowBody | None = Field(
         description="what the sidecar's shadow_law would make of it; null = none, or of the past"
     )
@@ -320,6 +323,7 @@ class ExplanationBody(CamelModel):
         view: Explanation,
         would_change: Sequence[str] = (),
         shadow: ShadowBody | None = None,
+        delayed: Sequence[str] = (),
     ) -> Self:
         """Write one explanation."""
         return cls(
@@ -338,6 +342,7 @@ class ExplanationBody(CamelModel):
             sentence=view.sentence,
             minute=None if view.minute is None else MinuteBody.of(view.minute),
             would_change=list(would_change),
+            delayed=list(delayed),
             shadow=shadow,
         )
 

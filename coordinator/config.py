@@ -108,6 +108,9 @@ class Config:
             looked at every 50 ms, and when it is exceeded nothing passes until the second is over.
         cluster_group: the resource group that all traffic counts against, beside its own groups; empty is
             none. /quota/v1/cluster/specification sets its limits. It must be the same for all sidecars.
+        delayed_group: the resource group that delayed messages, those with deliver_at_time set, count
+            against beside their other groups; nothing else does. Empty is none, and nobody looks for
+            them. It must be the same for all sidecars.
         held_bytes_max: per client connection, bytes of held messages; at the bound the connection is
             not read any more until half of it is free.
         publish_buffer_bytes_max: the same for all connections together; a sidecar's memory must not grow
@@ -218,6 +221,7 @@ class Config:
     limit_mode: str = "bucket"
     topic_limit_mode: str = "bucket"
     cluster_group: str = ""
+    delayed_group: str = ""
     held_bytes_max: int = 8 * 1024 * 1024
     publish_buffer_bytes_max: int = 512 * 1024 * 1024
     pending_publish_requests_max: int = 0
@@ -369,10 +373,12 @@ class Config:
     def _check_own_limits(self) -> None:
         _check_choice("limit_mode", self.limit_mode, ("bucket", "window"))
         _check_choice("topic_limit_mode", self.topic_limit_mode, ("bucket", "window", "soft"))
-        if self.cluster_group and not _GROUP.fullmatch(self.cluster_group):
-            raise ConfigError(
-                f"cluster_group {self.cluster_group!r}: use letters, digits and -=:._"
-            )
+        for key in ("cluster_group", "delayed_group"):
+            group = getattr(self, key)
+            if group and not _GROUP.fullmatch(group):
+                raise ConfigError(f"{key} {group!r}: use letters, digits and -=:._")
+        if self.delayed_group and self.delayed_group == self.cluster_group:
+            raise ConfigError("delayed_group: is cluster_group, too; name another group")
         for name in (*_BROKER_RATES.values(), *_PARTITION_RATES.values()):
             _check_range(name, getattr(self, name), _UNLIMITED, _MAX_RATE)
         rate = self.subscribe_rate_per_consumer

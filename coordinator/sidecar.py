@@ -162,6 +162,7 @@ async def _run(config: Config, reload: Callable[[], Config], log_level: LogLevel
             backlogs=backlogs,
             partitions=_meter_partitions(runner, gate, clock),
             cluster_group=config.cluster_group,
+            delayed_group=config.delayed_group,
         )
         if otlp is not None:
             runner.spawn((await stack.enter_async_context(otlp)).run(partial(gather, backend)))
@@ -198,6 +199,7 @@ def _gate(config: Config, runner: Runner, clock: MonotonicClock) -> Gate:
             upstream_tls=_upstream_tls(config, upstream_host),
             modes=Modes(LimitMode(config.limit_mode), LimitMode(config.topic_limit_mode)),
             cluster_group=config.cluster_group,
+            delayed_group=config.delayed_group,
             proxy_protocol=config.gate_upstream_proxy_protocol,
         )
     except TlsError as error:

@@ -76,6 +76,7 @@ def test_a_missing_key_is_named(key: str) -> None:
         ("limit_mode", "soft", "limit_mode 'soft': use one of bucket, window"),
         ("topic_limit_mode", "hard", "topic_limit_mode 'hard': use one of bucket, window, soft"),
         ("cluster_group", "a/b", "cluster_group 'a/b': use letters"),
+        ("delayed_group", "a/b", "delayed_group 'a/b': use letters"),
         ("backlog_check_seconds", 0.5, "backlog_check_seconds is 0.5: use 1.0 to"),
         ("backlog_age", "exact", "backlog_age 'exact': use one of precise, estimated"),
         ("backlog_calls_per_second", 0, "backlog_calls_per_second is 0: use 1 to"),
@@ -180,6 +181,14 @@ def test_every_key_is_explained() -> None:
     assert Config.__doc__ is not None
     for key in Config.__dataclass_fields__:
         assert f"        {key}: " in Config.__doc__
+
+
+def test_delayed_messages_have_another_group_than_all_messages() -> None:
+    """Otherwise the one would count the others."""
+    groups = {"cluster_group": "all", "delayed_group": "late"}
+    assert from_mapping({**GOOD, **groups}).delayed_group == "late"
+    with pytest.raises(ConfigError, match="delayed_group: is cluster_group, too"):
+        from_mapping({**GOOD, **groups, "cluster_group": "late"})
 
 
 def test_tls_at_the_gate_needs_an_address_and_a_pair() -> None:

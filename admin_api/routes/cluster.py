@@ -1,7 +1,8 @@
 """The specification of the cluster: what all traffic together may be, and what is used of it.
 
 It is the limits of the resource group that the configuration names as ``cluster_group``, in the words of
-a managed service: a rate for production and consumption together, and the share of production.
+a managed service: a rate for production and consumption together, and the share of production. Beside it
+stands the rate of delayed messages, the limit of the group named as ``delayed_group``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from admin_api.errors import ApiError
 from admin_api.routes.callers import SuperUser
 from admin_api.routes.common import PROBLEMS, Backend, name_operation
 from admin_api.schemas import GroupPatch, to_wire
-from admin_api.schemas_cluster import SpecificationBody, SpecificationPatch
+from admin_api.schemas_cluster import Delayed, SpecificationBody, SpecificationPatch
 from coordinator.core.explain import UnknownGroup
 from coordinator.core.model import Dimension, Rates
 from coordinator.core.specification import advice
@@ -25,6 +26,10 @@ from coordinator.ports import NotFound
 router = APIRouter(prefix="/quota/v1/cluster", tags=["cluster"], responses=PROBLEMS)
 
 OFF = "There is no group for the whole cluster: set cluster_group in the sidecars' configuration"
+NOT_APART = (
+    "delayedRateInMsgs: delayed messages are not counted apart: set delayed_group in the sidecars' "
+    "configuration"
+)
 
 _BODY = {
     "requestBody": {
@@ -44,7 +49,8 @@ async def get_specification(response: Response, backend: Backend) -> Specificati
         raise ApiError(404, f"Nothing is specified yet: PUT it, or the group {name}") from error
     response.headers["ETag"] = etag_of(found.version)
     limits, used = found.group.limits, _used(backend, name)
-    return SpecificationBody.of(name, limits, used, advice(limits, used))
+    delayed = await _delayed(backend)
+    return SpecificationBody.of(name, limits, used, advice(limits, used), delayed)
 
 
 @router.put("/specification", status_code=204, response_class=Response, openapi_extra=_BODY)
@@ -53,7 +59,10 @@ async def put_specification(
 ) -> None:
     """Specify what the cluster may do; what is absent is not limited."""
     name = _group(backend)
-    wanted = SpecificationPatch.parse(await read_object(request)).specification().limits()
+    body = SpecificationPatch.parse(await read_object(request))
+    wanted, delayed_rate = body.specification().limits(), body.delayed_rate_in_msgs
+    if delayed_rate is not None and not backend.delayed_group:
+        raise ApiError(400, NOT_APART)
     fields: dict[str, object] = {
         dimension.value: to_wire(wanted.of(dimension)) for dimension in Dimension
     }
@@ -61,6 +70,21 @@ async def put_specification(
     written, operation = await definitions.put_group(backend, name, patch, condition, caller)
     response.headers["ETag"] = etag_of(written.version)
     name_operation(response, operation)
+    if delayed_rate is not None:
+        patch = GroupPatch.parse({Dimension.PUBLISH_MESSAGES.value: delayed_rate})
+        await definitions.put_group(backend, backend.delayed_group, patch, Condition(), caller)
+
+
+async def _delayed(backend: AdminBackend) -> Delayed | None:
+    name = backend.delayed_group
+    if not name:
+        return None
+    used = _used(backend, name).publish_messages or 0
+    try:
+        found = await backend.store.read_group(name)
+    except NotFound:
+        return Delayed(None, used)
+    return Delayed(found.group.limits.publish_messages, used)
 
 
 def _group(backend: AdminBackend) -> str:

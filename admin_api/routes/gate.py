@@ -6,13 +6,19 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from admin_api.errors import ApiError
 from admin_api.routes.common import PROBLEMS, Backend
+from admin_api.schemas_delayed import DelayedBody
 from admin_api.schemas_partitions import PartitionBody
 from admin_api.schemas_topics import ConnectionBody, GateLimitsBody
 from coordinator.core.specification import ADVISED
 from coordinator.core.topics import TopicName
 
 router = APIRouter(prefix="/quota/v1/gate", tags=["gate"], responses=PROBLEMS)
+
+NOT_APART = (
+    "Delayed messages are not counted apart: set delayed_group in the sidecar's configuration"
+)
 
 MAX_ADVISED = 20
 """Topics of an answer that the broker is asked about, for their number of partitions."""
@@ -44,6 +50,18 @@ async def list_partitions(
             partitions = await backend.broker.partitions_of(name.split_partition()[0])
         rows.append(PartitionBody.of(view, partitions))
     return rows
+
+
+@router.get("/delayed")
+async def get_delayed(
+    backend: Backend,
+    limit: Annotated[int, Query(ge=1, le=MAX_ROWS, description="topics in the answer")] = 100,
+) -> DelayedBody:
+    """Delayed messages since the start, and whose time of delivery has no effect."""
+    view = backend.gate.delayed()
+    if view is None:
+        raise ApiError(404, NOT_APART)
+    return DelayedBody.of(backend.delayed_group, view, limit)
 
 
 @router.get("/connections")

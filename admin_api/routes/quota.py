@@ -130,7 +130,8 @@ async def explain(
             return ExplanationBody.of(_explained_then(backend, name, dimension, broker, age_millis))
         view = await _decided(backend.views, name, dimension, broker)
         would_change = backend.views.would_change(name, dimension, broker)
-        return ExplanationBody.of(view, would_change, _shadow_of(backend.views, view))
+        shadow = _shadow_of(backend.views, view)
+        return ExplanationBody.of(view, would_change, shadow, _of_delayed(backend, view))
     except UnknownGroup as error:
         raise ApiError(404, NO_SUCH_GROUP) from error
     except UnknownBroker as error:
@@ -218,6 +219,13 @@ def _shadow_of(views: Views, view: Explanation) -> ShadowBody | None:
     law = views.shadow_law()
     found = None if law is None else views.shadow(view.group, view.dimension, law)
     return None if found is None else ShadowBody.of(found, view.broker)
+
+
+def _of_delayed(backend: AdminBackend, view: Explanation) -> tuple[str, ...]:
+    """What this sidecar's own gate knows of the messages that the group counts, if they are delayed."""
+    is_own = view.broker == backend.views.health().broker
+    counted = backend.gate.delayed() if is_own and view.group == backend.delayed_group else None
+    return () if counted is None else counted.sentences
 
 
 def _explained_then(

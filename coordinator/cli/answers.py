@@ -219,6 +219,7 @@ class Explanation(TypedDict):
     wants: list[Want]
     sentence: str
     wouldChange: list[str]
+    delayed: list[str]
     shadow: Shadow | None
 
 

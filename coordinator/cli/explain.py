@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Annotated
 
@@ -76,10 +77,8 @@ def explain(
     for certificate in certified:
         if certificate["dimension"] == dimension:
             out.print(f"  {certificate['sentence']}")
-    if explanation["wouldChange"]:
-        out.print(f"  Would change it: {'; '.join(explanation['wouldChange'])}.")
-    if explanation["shadow"] is not None:
-        out.print(f"  {explanation['shadow']['sentence']}")
+    for sentence in _further(explanation):
+        out.print(f"  {sentence}")
     if explanation["wants"]:
         out.print(_wants_table(explanation))
 
@@ -135,6 +134,15 @@ def _headline(explanation: Explanation) -> str:
         f"{explanation['group']} · {what} · {explanation['broker']}    {limited}"
         f"    (decided {age:.1f} s ago, round {explanation['round']})"
     )
+
+
+def _further(explanation: Explanation) -> Iterator[str]:
+    """What would change it, what counts if that is not everything, what another law would say."""
+    if explanation["wouldChange"]:
+        yield f"Would change it: {'; '.join(explanation['wouldChange'])}."
+    yield from explanation["delayed"]
+    if explanation["shadow"] is not None:
+        yield explanation["shadow"]["sentence"]
 
 
 def _level(explanation: Explanation) -> str:

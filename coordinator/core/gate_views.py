@@ -95,7 +95,7 @@ class HoldView:
     """What one limit has held back since the start, of one class.
 
     Args:
-        scope: whose limit it is: "resource group", "topic limit" or "broker limit".
+        scope: whose limit it is: a reason of gate/throttle.py, such as "resource group" or "topic limit".
         name: of the group or the topic; "broker".
         monitoring_class: publishes, or permits of consumers.
         counts: how many were held, by hold time: one per `HOLD_BUCKETS_NS`, and the longer ones.

@@ -5,6 +5,8 @@ consumption, by how many times each message is consumed: the *allocation ratio*.
 group that all traffic counts against (configuration key ``cluster_group``), and its four limits. What is
 produced and consumed together never exceeds the specification, so the parts are rounded to add up to it.
 
+Delayed messages have a rate of their own beside it (delayed.py).
+
 Who uses more than `ADVISED` of one of the limits is advised to raise the specification, before anybody
 waits: to what would leave the same use at `ADVISED`.
 """
@@ -106,6 +108,17 @@ def advice(limits: Rates, used: Rates) -> tuple[Advice, ...]:
         enough = -(-now * total * 10 // (8 * limit)) if limit else total
         found.append(Advice(dimension, now, limit, enough))
     return tuple(found)
+
+
+def delayed_advice(limit: int | None, used: int) -> str:
+    """What to do about the limit of delayed messages, per second; empty below `ADVISED` of it."""
+    if limit is None or used <= ADVISED * limit:
+        return ""
+    part = 100 * used // limit if limit else 100
+    return (
+        f"Delayed messages use {part} % of their {limit:,} messages/s: with {-(-used * 10 // 8):,} "
+        f"messages/s they would use {ADVISED:.0%}."
+    )
 
 
 def partitions_for(used: int, limit: int) -> int:

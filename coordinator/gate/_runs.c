@@ -22,6 +22,7 @@ enum { VARINT = 0, FIXED64 = 1, LENGTH_DELIMITED = 2, FIXED32 = 5 };
 
 #define NUM_MESSAGES 3          /* of SEND */
 #define NUM_MESSAGES_IN_BATCH 11 /* of MessageMetadata */
+#define DELIVER_AT_TIME 19      /* of the same */
 #define SIZES 8                 /* totalSize and commandSize */
 #define COMMAND_HEAD 4          /* 08 type tag length */
 #define SHORT_LENGTH 0x7f       /* the longest that one byte can say */
@@ -141,8 +142,18 @@ static int find_metadata(const uint8_t *at, const uint8_t *end, Span *metadata)
     return 1;
 }
 
+/* Whether a message says nothing about when to deliver it; all of its metadata must be there for that. */
+static int is_prompt(const uint8_t *at, const uint8_t *end)
+{
+    const uint64_t unset = UINT64_MAX; /* more than read_varint() ever reads */
+    uint64_t when = unset;
+    Span metadata;
+    return find_metadata(at, end, &metadata) && find_number(metadata, DELIVER_AT_TIME, &when) && when == unset;
+}
+
 /* Reads the frame at a position if it is a usual one of this kind. */
-static int read_frame(const uint8_t *at, const uint8_t *end, int kind, uint32_t frame_max, Frame *frame)
+static int read_frame(const uint8_t *at, const uint8_t *end, int kind, int prompt_only, uint32_t frame_max,
+                      Frame *frame)
 {
     if (end - at < SIZES + COMMAND_HEAD) return 0;
     uint32_t total = big_endian(at), command = big_endian(at + 4);
@@ -156,13 +167,14 @@ static int read_frame(const uint8_t *at, const uint8_t *end, int kind, uint32_t 
     frame->payload = (size_t)total - 4 - command;
     frame->messages = 1;
     Span fields = {head + COMMAND_HEAD, head + command};
+    const uint8_t *arrived = frame->size < (size_t)(end - at) ? at + frame->size : end;
     if (kind == SEND) {
         if (!read_send(fields, frame)) return 0;
+        if (prompt_only && !is_prompt(fields.end, arrived)) return 0;
     } else if (kind == SEND_RECEIPT) {
         return !frame->payload && read_owner(&fields, frame);
     } else {
         Span metadata;
-        const uint8_t *arrived = frame->size < (size_t)(end - at) ? at + frame->size : end;
         if (kind != MESSAGE || !read_delivery(fields, frame)) return 0;
         if (!find_metadata(fields.end, arrived, &metadata)) return 0;
         if (!find_number(metadata, NUM_MESSAGES_IN_BATCH, &frame->messages)) return 0;
@@ -203,12 +215,8 @@ static PyObject *new_run(const uint64_t numbers[8])
     return run;
 }
 
-PyDoc_STRVAR(scan_doc,
-"scan(data, pos, frame_max) -> Run, or None where no frame of a usual kind and layout begins");
-
-static PyObject *scan(PyObject *module, PyObject *const *args, Py_ssize_t count)
+static PyObject *find_run(PyObject *const *args, Py_ssize_t count, int prompt_only)
 {
-    (void)module;
     if (count != 3 || !PyBytes_Check(args[0])) {
         PyErr_SetString(PyExc_TypeError, "scan takes bytes, a position and the size of the largest frame");
         return NULL;
@@ -223,7 +231,8 @@ static PyObject *scan(PyObject *module, PyObject *const *args, Py_ssize_t count)
     const int kind = data[pos + SIZES + 1];
     uint64_t owner = 0, frames = 0, messages = 0, size = 0, most = 0, largest = 0;
     Frame frame;
-    while (pos < arrived && read_frame(data + pos, data + arrived, kind, (uint32_t)frame_max, &frame)) {
+    while (pos < arrived &&
+           read_frame(data + pos, data + arrived, kind, prompt_only, (uint32_t)frame_max, &frame)) {
         if (frames && frame.owner != owner) break;
         owner = frame.owner;
         frames++;
@@ -237,8 +246,27 @@ static PyObject *scan(PyObject *module, PyObject *const *args, Py_ssize_t count)
     return new_run((uint64_t[]){kind, owner, frames, messages, size, most, largest, (uint64_t)pos});
 }
 
+PyDoc_STRVAR(scan_doc,
+"scan(data, pos, frame_max) -> Run, or None where no frame of a usual kind and layout begins");
+
+static PyObject *scan(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    (void)module;
+    return find_run(args, count, 0);
+}
+
+PyDoc_STRVAR(scan_prompt_doc,
+"scan_prompt(data, pos, frame_max) -> Run, as scan, but SENDs with a time of delivery are no part of one");
+
+static PyObject *scan_prompt(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    (void)module;
+    return find_run(args, count, 1);
+}
+
 static PyMethodDef methods[] = {
     {"scan", (PyCFunction)(void (*)(void))scan, METH_FASTCALL, scan_doc},
+    {"scan_prompt", (PyCFunction)(void (*)(void))scan_prompt, METH_FASTCALL, scan_prompt_doc},
     {NULL, NULL, 0, NULL},
 };
 

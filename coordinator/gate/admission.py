@@ -77,8 +77,8 @@ class Waiter(Protocol):
     waits_for: Limiter | None
 
     @property
-    def limiters(self) -> Sequence[Limiter]:
-        """Who must admit what is held."""
+    def needed(self) -> Sequence[Limiter]:
+        """Who must admit the first thing held."""
         ...
 
     def next_cost(self) -> tuple[int, int]:
@@ -186,7 +186,7 @@ class AdmissionQueue:
         more = True
         while more:
             messages, size = waiter.next_cost()
-            for limiter in waiter.limiters:
+            for limiter in waiter.needed:
                 if limiter.contended or not limiter.admits(messages, size, now_ns):
                     self._line_up(waiter, limiter, next(self._numbers), now_ns)
                     return
@@ -223,12 +223,15 @@ class AdmissionQueue:
                 continue
             self._charge(waiter, messages, size)
             limiter.counter.hold_times.add(now_ns - waiter.held_since_ns)
-            if self._release(waiter, messages, size):
+            has_more = self._release(waiter, messages, size)
+            if has_more and limiter in waiter.needed:
                 waiter.turn = self._turn(waiter, limiter, next(self._numbers))
                 order.requeue_first()
-            else:
-                order.remove(waiter)
-                waiter.waits_for = None
+                continue
+            order.remove(waiter)
+            waiter.waits_for = None
+            if has_more:
+                self.wait(waiter, now_ns)
         self._plan(limiter, now_ns)
 
     def next_wake_ns(self) -> int | None:
@@ -243,7 +246,7 @@ class AdmissionQueue:
 
     def _blocker(self, waiter: Waiter, messages: int, size: int, now_ns: int) -> Limiter | None:
         """The limiter that a producer has to wait for: it lacks tokens, or somebody is before it."""
-        for limiter in waiter.limiters:
+        for limiter in waiter.needed:
             if not limiter.admits(messages, size, now_ns):
                 return limiter
             if limiter is not waiter.waits_for and limiter.contended:
@@ -254,7 +257,7 @@ class AdmissionQueue:
 
     @staticmethod
     def _release(waiter: Waiter, messages: int, size: int) -> bool:
-        for limiter in waiter.limiters:
+        for limiter in waiter.needed:
             limiter.consume(messages, size)
         return waiter.release()
 
@@ -266,7 +269,7 @@ class AdmissionQueue:
     def _charge(waiter: Waiter, messages: int, size: int) -> None:
         """Move the next turn of a producer whose turn it is ahead, by the clock of each limiter."""
         served = waiter.served_until_ns
-        for limiter in waiter.limiters:
+        for limiter in waiter.needed:
             start_ns = max(limiter.service_ns, served.get(limiter, 0))
             limiter.service_ns = start_ns
             served[limiter] = start_ns + limiter.span_ns(messages, size)

@@ -32,7 +32,11 @@ from coordinator.gate.frames import (
 _INT32_MAX = 0x7FFFFFFF
 _BROKER_ENTRY_MAGIC = b"\x0e\x02"
 _CHECKSUM_MAGIC = b"\x0e\x01"
+_PUBLISH_TIME = 3
 _NUM_MESSAGES_IN_BATCH = 11 << 3
+_DELIVER_AT_TIME = 19
+_DELIVER_AT_TAG = b"\x98\x01"
+"""Field 19 as a varint: the two bytes that metadata with a time of delivery has somewhere."""
 _ACK_SET = 4
 _size = struct.Struct(">I").unpack_from
 
@@ -248,7 +252,7 @@ def read_message(data: bytes, start: int, end: int) -> tuple[int, int | None]:
 
 
 def metadata_bounds(data: bytes, pos: int, frame_end: int) -> tuple[int, int]:
-    """Where the metadata of a MESSAGE lies whose payload begins at ``pos``.
+    """Where the metadata of a SEND or MESSAGE lies whose payload begins at ``pos``.
 
     While its size has not arrived, start is 0 and end the position up to which bytes are missing.
 
@@ -304,6 +308,33 @@ def read_messages_in_batch(data: bytes, pos: int, end: int) -> int:
     if messages > _INT32_MAX:
         raise MalformedFrame(FrameFault.OUT_OF_RANGE, f"num_messages_in_batch {messages}")
     return messages or 1
+
+
+def read_delivery(data: bytes, pos: int, end: int) -> tuple[int, int] | None:
+    """Read deliver_at_time and publish_time (ms) of the MessageMetadata between two positions.
+
+    None where no time of delivery is set. A batch has one for all of it or none: the metadata of its
+    single messages has no such field.
+
+    Raises:
+        MalformedFrame: the metadata is broken.
+    """
+    if data.find(_DELIVER_AT_TAG, pos, end) < 0:
+        return None
+    deliver_at = publish_time = None
+    for number, value in each_field(data, pos, end):
+        if number == _DELIVER_AT_TIME:
+            deliver_at = value
+        elif number == _PUBLISH_TIME:
+            publish_time = value
+    if not isinstance(deliver_at, int):
+        return None
+    return _signed(deliver_at), publish_time if isinstance(publish_time, int) else 0
+
+
+def _signed(value: int) -> int:
+    """An int64 as protobuf writes it: a negative one as its two's complement."""
+    return value - (1 << 64) if value >> 63 else value
 
 
 def _number(fields: Fields, number: int) -> int:

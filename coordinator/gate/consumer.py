@@ -47,6 +47,7 @@ class Consumer(Participant[DispatchLimiter]):
 
     Args:
         topic: what it consumes.
+        subscription: by which subscription.
         shared: whether its subscription is Shared or Key_Shared.
         exempt: whether it replicates to another cluster, and so counts against no group.
         grant: sends the broker a FLOW with so many permits.
@@ -54,13 +55,15 @@ class Consumer(Participant[DispatchLimiter]):
 
     __slots__ = (
         "_entry_bytes", "_entry_messages", "_expected", "_grant", "_persistent", "_promised",
-        "_reach", "_shared", "_slice", "consumer_id", "held_since_ns", "limited", "permits", "withheld",
+        "_reach", "_slice", "consumer_id", "held_since_ns", "limited", "permits", "shared",
+        "subscription", "withheld",
     )  # fmt: skip
 
     def __init__(
         self,
         consumer_id: int,
         topic: str,
+        subscription: str,
         *,
         shared: bool,
         exempt: bool,
@@ -69,7 +72,8 @@ class Consumer(Participant[DispatchLimiter]):
         super().__init__(topic, exempt=exempt)
         self.consumer_id = consumer_id
         self._grant = grant
-        self._shared = shared
+        self.subscription = subscription
+        self.shared = shared
         self._persistent = not topic.startswith("non-persistent:")
         #: Whether permits may be withheld: there is a limit, or was one when they came.
         self.limited = False
@@ -204,7 +208,7 @@ class Consumer(Participant[DispatchLimiter]):
 
     def _entries_for(self, permits: int) -> int:
         """Entries that so many permits let out."""
-        if not self._shared:
+        if not self.shared:
             return max(0, permits)
         return 0 if permits <= 0 else 1 + (permits - 1) // max(1, self._entry_messages)
 
@@ -214,7 +218,7 @@ class Consumer(Participant[DispatchLimiter]):
         For one consumer at a time the broker reads an entry per permit, whatever that holds; among
         several it counts the messages that it sends.
         """
-        return 1 + (entries - 1) * self._entry_messages if self._shared else entries
+        return 1 + (entries - 1) * self._entry_messages if self.shared else entries
 
     def _pass_on(self, permits: int) -> None:
         self.withheld -= permits

@@ -17,6 +17,7 @@ from coordinator.core.model import Attachments, Dimension, MonitoringClass, Rate
 from coordinator.core.topics import TopicName
 from coordinator.core.windows import LimitMode
 from coordinator.gate.counters import GateListener, TrafficCounter
+from coordinator.gate.delayed import DelayedMessages
 from coordinator.gate.dispatch import DispatchLimiter
 from coordinator.gate.lease import Lease
 from coordinator.gate.limiter import PublishLimiter
@@ -239,6 +240,8 @@ class GroupTable:
         burst_ns: how much a bucket can save up, as time at its rate.
         modes: how limits are enforced.
         cluster_group: the group that everything counts against, if there is one.
+        delayed_group: the group whose limit is on delayed messages only, whatever topic they are for, if
+            there is one.
     """
 
     def __init__(
@@ -248,6 +251,7 @@ class GroupTable:
         burst_ns: int = BURST_NS,
         modes: Modes = DEFAULT_MODES,
         cluster_group: str = "",
+        delayed_group: str = "",
     ) -> None:
         self._listener = listener
         self._burst_ns = burst_ns
@@ -260,6 +264,9 @@ class GroupTable:
         #: Limits beside those of resource groups; their traffic is not reported.
         self._modes = modes
         self._cluster_group = cluster_group
+        self._delayed_group = delayed_group
+        #: What was published with a time of delivery; None is that nobody looks.
+        self.delayed = DelayedMessages() if delayed_group else None
         self.scopes = Scopes(burst_ns, modes)
         self.subscribe_rate = SubscribeRate()
 
@@ -267,8 +274,12 @@ class GroupTable:
         """The group of this name."""
         found = self._groups.get(name)
         if found is None:
+            is_delayed = name == self._delayed_group
+            reason = (
+                ThrottleReason.DELAYED_MESSAGES if is_delayed else ThrottleReason.RESOURCE_GROUP
+            )
             found = self._groups[name] = Group(
-                name, self._listener, self._burst_ns, mode=self._modes.groups
+                name, self._listener, self._burst_ns, reason, self._modes.groups
             )
         return found
 
@@ -294,14 +305,17 @@ class GroupTable:
         self._lease.until_ns = until_ns
         return tuple(map(self.group, sorted(self._leased))) if was_over else ()
 
-    def resolve(self, topic: str, now_ns: int) -> tuple[Group, ...]:
-        """What a topic counts against: its groups, narrowest first, then its own limit, the broker's."""
+    def resolve(self, topic: str, now_ns: int, *, publishing: bool = False) -> tuple[Group, ...]:
+        """What a topic counts against: its groups, narrowest first, then its own limit, the broker's.
+
+        Publishing does against one more, but for delayed messages only; see ``Producer``.
+        """
         name = TopicName.parse(topic)
         if name is None or name.is_system:
             return ()
-        names = self.attachments.groups_of(name.tenant, name.namespace)
-        if self._cluster_group and self._cluster_group not in names:
-            names = (*names, self._cluster_group)
+        attached = self.attachments.groups_of(name.tenant, name.namespace)
+        everywhere = (self._cluster_group, self._delayed_group if publishing else "")
+        names = dict.fromkeys((*attached, *filter(None, everywhere)))
         return (*map(self.group, names), *self.scopes.of(name, now_ns))
 
     def holds(self) -> Iterator[HoldView]:

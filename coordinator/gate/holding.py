@@ -22,7 +22,7 @@ from coordinator.gate.commands import read_sequence
 from coordinator.gate.consumer import Consumer, Entries
 from coordinator.gate.groups import GroupTable
 from coordinator.gate.own_frames import QUOTA_EXCEEDED, flow_frame, send_error_frame
-from coordinator.gate.producer import Producer
+from coordinator.gate.producer import Cost, Producer
 from coordinator.gate.roster import Roster
 from coordinator.gate.stream import Verdict
 from coordinator.gate.tally import Tally
@@ -80,11 +80,11 @@ class Holding:
         return pending_max is None or self.roster.unanswered + frames <= pending_max
 
     def hold(
-        self, producer: Producer, data: bytes, start: int, frame_end: int, cost: tuple[int, int]
+        self, producer: Producer, data: bytes, start: int, frame_end: int, cost: Cost | None
     ) -> Verdict | int:
         """Keep a frame back, if there is room for it; a command that is no SEND costs nothing."""
         refusal = producer.refusal
-        if refusal and cost[0]:
+        if refusal and cost is not None:
             self._refuse(producer, data, start, refusal)
             return Verdict.DISCARD
         if frame_end > len(data):
@@ -95,7 +95,7 @@ class Holding:
         if not self._buffer.has_room(frame_size):
             self._buffer.when_relieved(self._released)
             return self.stop(ThrottleReason.PUBLISH_BUFFER)
-        producer.hold(data[start:frame_end], *cost, self.now_ns)
+        producer.hold(data[start:frame_end], cost, self.now_ns)
         self._count_held(frame_size)
         if producer.waits_for is None:
             self._queue.wait(producer, self.now_ns)
@@ -141,7 +141,7 @@ class Holding:
             consumer.attach(groups)
             consumer.ask(self._queue, self.now_ns)
         for producer in self.roster.producers.values():
-            groups = self._groups.resolve(producer.topic, self.now_ns)
+            groups = self._groups.resolve(producer.topic, self.now_ns, publishing=True)
             if not producer.counts_for(groups):
                 self._queue.withdraw(producer, self.now_ns)
                 producer.attach(groups)
@@ -185,7 +185,7 @@ class Holding:
         """Answer everything that is held: nothing behind it may be answered before."""
         refusal = producer.refusal
         for held in producer.held:
-            if held.messages:
+            if held.cost is not None:
                 self._refuse(producer, held.frame, 0, refusal)
         self.drop_held(producer)
 

@@ -30,12 +30,17 @@ class Participant(ABC, Generic[OwnLimiter]):
     def __init__(self, topic: str, *, exempt: bool) -> None:
         self.topic = topic
         self.exempt = exempt
-        #: Who must admit what it sends, or is sent: one per group of the topic.
+        #: Who counts what it sends, or is sent: one per group of the topic.
         self.limiters: tuple[OwnLimiter, ...] = ()
         #: The admission queue keeps these; see ``Waiter``.
         self.turn: Turn = (0, 0)
         self.served_until_ns: dict[Limiter, int] = {}
         self.waits_for: Limiter | None = None
+
+    @property
+    def needed(self) -> tuple[OwnLimiter, ...]:
+        """Who must admit the first thing that is held of it."""
+        return self.limiters
 
     def counts_for(self, groups: tuple[Group, ...]) -> bool:
         """Whether these are the groups that it counts for now."""

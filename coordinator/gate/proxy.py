@@ -15,6 +15,7 @@ from typing import Final
 import structlog
 
 from coordinator.core.backlog.guard import Block
+from coordinator.core.delayed import DelayedView
 from coordinator.core.gate_views import ConnectionFigures, GateFigures, GateLimits, HoldView
 from coordinator.core.model import Attachments, Rates, Traffic
 from coordinator.core.topics import TopicName
@@ -55,6 +56,7 @@ class Gate:
         burst_ns: how much a limit can save up, as time.
         modes: how limits are enforced.
         cluster_group: the resource group that everything counts against; empty is none.
+        delayed_group: the one that delayed messages count against; empty is none.
         replicator_prefix: the broker's ``replicatorPrefix``.
         tls: listens with TLS as well, if given; see ``TlsListener``.
         upstream_tls: how to speak TLS to the broker; None is plain.
@@ -79,6 +81,7 @@ class Gate:
         burst_ns: int = BURST_NS,
         modes: Modes = DEFAULT_MODES,
         cluster_group: str = "",
+        delayed_group: str = "",
         replicator_prefix: str = REPLICATOR_PREFIX,
         tls: TlsListener | None = None,
         upstream_tls: UpstreamTls | None = None,
@@ -101,7 +104,11 @@ class Gate:
             vouches=upstream_tls is not None and upstream_tls.certificate is not None,
         )
         self._groups = GroupTable(
-            listener, burst_ns=burst_ns, modes=modes, cluster_group=cluster_group
+            listener,
+            burst_ns=burst_ns,
+            modes=modes,
+            cluster_group=cluster_group,
+            delayed_group=delayed_group,
         )
         self._queue = AdmissionQueue()
         self._tally = Tally()
@@ -312,6 +319,16 @@ class Gate:
     def holds(self) -> Iterator[HoldView]:
         """What was held and for how long, of every group, topic and class that had to wait."""
         return self._groups.holds()
+
+    def delayed(self) -> DelayedView | None:
+        """What was published with a time of delivery since the start; None while nobody looks."""
+        if self._groups.delayed is None:
+            return None
+        hasty: dict[str, set[str]] = {}
+        for connection in self._connections:
+            for topic, subscription in connection.session.hasty_subscriptions:
+                hasty.setdefault(topic, set()).add(subscription)
+        return self._groups.delayed.view(hasty)
 
     def connection_figures(self) -> tuple[ConnectionFigures, ...]:
         """Every connection at this moment, the one that holds most first."""

@@ -27,7 +27,7 @@ from coordinator.gate.groups import GroupTable
 from coordinator.gate.holding import Holding
 from coordinator.gate.introduction import Client, Introduction, NotWelcome
 from coordinator.gate.own_frames import NO_REQUEST, NOT_ALLOWED, QUOTA_EXCEEDED, error_frame
-from coordinator.gate.producer import Producer
+from coordinator.gate.producer import Cost, Producer
 from coordinator.gate.runs import RunHandler
 from coordinator.gate.stream import Decision, Handler, Verdict
 from coordinator.gate.tally import Tally
@@ -81,7 +81,7 @@ class ClientRequests:
         """By command type."""
         return {
             CONNECT: self._on_connect,
-            SEND: self._on_send,
+            SEND: self._on_send if self._groups.delayed is None else self._on_send_or_delayed,
             PRODUCER: self._on_producer,
             CLOSE_PRODUCER: self._on_close_producer,
             SUBSCRIBE: self._on_subscribe,
@@ -102,7 +102,37 @@ class ClientRequests:
             self._answer(error_frame(NO_REQUEST, refusal.error, str(refusal)))
             raise MalformedFrame(refusal.fault, refusal.detail) from None
 
-    def _on_send(self, data: bytes, start: int, command_end: int, frame_end: int) -> Decision:
+    def _on_send_or_delayed(
+        self, data: bytes, start: int, command_end: int, frame_end: int
+    ) -> Decision:
+        """A SEND where delayed messages count apart: its metadata says which it is."""
+        metadata, metadata_end = commands.metadata_bounds(data, command_end, frame_end)
+        if metadata_end > len(data):
+            return metadata_end
+        delivery = commands.read_delivery(data, metadata, metadata_end)
+        decision = self._on_send(
+            data, start, command_end, frame_end, is_delayed=delivery is not None
+        )
+        if delivery is not None and decision in (Verdict.PASSES, Verdict.TAKEN):
+            producer_id, messages = commands.read_send(data, start + 8, command_end)
+            self._delayed_came(producer_id, messages, delivery)
+        return decision
+
+    def _delayed_came(self, producer_id: int, messages: int, delivery: tuple[int, int]) -> None:
+        producer, delayed = self._producers.get(producer_id), self._groups.delayed
+        if producer is not None and not producer.exempt and delayed is not None:
+            deliver_at, published = delivery
+            delayed.came(producer.topic, messages, is_due=deliver_at <= published)
+
+    def _on_send(
+        self,
+        data: bytes,
+        start: int,
+        command_end: int,
+        frame_end: int,
+        *,
+        is_delayed: bool = False,
+    ) -> Decision:
         producer_id, messages = commands.read_send(data, start + 8, command_end)
         if self.draining:
             return Verdict.DISCARD
@@ -113,10 +143,10 @@ class ClientRequests:
         if producer is None:
             return _PASSES  # the broker ignores what it has just closed, and objects to the rest
         size = frame_end - command_end
-        if producer.held or not self._queue.admit(
-            producer.limiters, messages, size, holding.now_ns
-        ):
-            return holding.hold(producer, data, start, frame_end, (messages, size))
+        limiters = producer.limiters if is_delayed else producer.prompt_limiters
+        if producer.held or not self._queue.admit(limiters, messages, size, holding.now_ns):
+            cost = Cost(messages, size, is_delayed)
+            return holding.hold(producer, data, start, frame_end, cost)
         self._passed(producer, 1, messages, size)
         return _PASSES
 
@@ -128,7 +158,9 @@ class ClientRequests:
         frames, messages, size = run.frames, run.messages, run.size
         if not self._holding.has_room_for_requests(frames):
             return False
-        if not self._queue.admit_run(producer.limiters, messages, size, self._holding.now_ns):
+        if not self._queue.admit_run(
+            producer.prompt_limiters, messages, size, self._holding.now_ns
+        ):
             return False
         self._passed(producer, frames, messages, size)
         return True
@@ -167,7 +199,7 @@ class ClientRequests:
             return _PASSES
         decision: Decision = _PASSES
         if producer.held:
-            decision = self._holding.hold(producer, data, start, frame_end, (0, 0))
+            decision = self._holding.hold(producer, data, start, frame_end, None)
         self._roster.closing(producer, request_id)
         return decision
 

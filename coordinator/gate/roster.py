@@ -64,7 +64,7 @@ class Roster:
         producer = Producer(
             command.producer_id, command.topic, exempt=exempt, forward=self._forward
         )
-        producer.attach(self._groups.resolve(command.topic, now_ns))
+        producer.attach(self._groups.resolve(command.topic, now_ns, publishing=True))
         self.producers[command.producer_id] = producer
         self._requests[command.request_id] = _Request(producer, False, True)
 
@@ -74,6 +74,7 @@ class Roster:
         consumer = Consumer(
             command.consumer_id,
             command.topic,
+            command.subscription,
             shared=command.kind in _SHARED,
             exempt=exempt,
             grant=self._grant,

@@ -95,6 +95,7 @@ class Session:
             self._requests.handlers() | {AUTH_RESPONSE: self._on_auth_response},
             SEND,
             self._requests.run_handlers(),
+            prompt_runs=groups.delayed is not None,
         )
         answers = BrokerAnswers(self._roster, self._holding.end, self._holding.shape)
         self._from_broker = FrameStream(
@@ -156,6 +157,12 @@ class Session:
     def published_topics(self) -> frozenset[str]:
         """The topics that producers are connected to, as they name them."""
         return frozenset(producer.topic for producer in self._roster.producers.values())
+
+    @property
+    def hasty_subscriptions(self) -> frozenset[tuple[str, str]]:
+        """Topic and subscription of consumers that get delayed messages at once (core/delayed.py)."""
+        consumers = self._roster.consumers.values()
+        return frozenset((each.topic, each.subscription) for each in consumers if not each.shared)
 
     @property
     def producers(self) -> int:

@@ -38,7 +38,7 @@ from coordinator.gate.frames import (
     read_type,
     sizes_fault,
 )
-from coordinator.gate.runs import CAN_FIND_RUNS, RunHandler, find_run
+from coordinator.gate.runs import CAN_FIND_RUNS, RunHandler, find_prompt_run, find_run
 
 Buffer = bytes | memoryview
 
@@ -76,11 +76,12 @@ class FrameStream:
         payload_type: the only type that may carry a payload here without being looked at twice. Any
             other frame with a payload has its BaseCommand read to the end for its true type, because
             protobuf lets the type stand in odd places and the last one wins.
+        prompt_runs: whether frames with delayed messages are decided one by one.
     """
 
     __slots__ = (
-        "_discarding", "_handlers", "_head", "_inserts", "_needed", "_payload_type", "_remaining",
-        "_run_handlers", "_scanning", "_unread", "frame_max", "out", "stopped",
+        "_discarding", "_handlers", "_head", "_inserts", "_needed", "_payload_type", "_prompt_runs",
+        "_remaining", "_run_handlers", "_scanning", "_unread", "frame_max", "out", "stopped",
     )  # fmt: skip
 
     def __init__(
@@ -88,10 +89,13 @@ class FrameStream:
         handlers: Mapping[int, Handler],
         payload_type: int,
         run_handlers: Mapping[int, RunHandler] | None = None,
+        *,
+        prompt_runs: bool = False,
     ) -> None:
         self._handlers = handlers
         self._run_handlers = run_handlers or {}
         self._payload_type = payload_type
+        self._prompt_runs = prompt_runs
         #: The beginning of a frame that cannot be decided yet; empty between frames.
         self._head = bytearray()
         #: How long ``_head`` must get before it is worth another look; more than it is.
@@ -206,8 +210,9 @@ class FrameStream:
     def _pass_runs(self, data: bytes, pos: int) -> tuple[int, int]:
         """Where the runs end that pass from here, and from where on it is worth to look for another."""
         size, frame_max, handlers = len(data), self.frame_max, self._run_handlers
+        find = find_prompt_run if self._prompt_runs else find_run
         while pos < size:
-            run = find_run(data, pos, frame_max)
+            run = find(data, pos, frame_max)
             if run is None:
                 return pos, pos + 1
             handler = handlers.get(run.kind)

@@ -22,6 +22,7 @@ class ThrottleReason(Enum):
     BROKER_LIMIT = "broker limit"
     TOPIC_LIMIT = "topic limit"
     RESOURCE_GROUP = "resource group"
+    DELAYED_MESSAGES = "delayed messages"
     BACKLOG_QUOTA = "backlog quota"
     PARTITION_LIMIT = "partition limit"
     PENDING_REQUESTS = "pending publish requests"

@@ -15,6 +15,7 @@ from coordinator.adapters.memory_operations import MemoryOperations
 from coordinator.adapters.memory_store import MemoryStore
 from coordinator.adapters.memory_topic_limits import MemoryTopicLimits
 from coordinator.core.certificate import Basis, Certificate, Holder
+from coordinator.core.delayed import DelayedView
 from coordinator.core.events import ConnectionState, Event, GroupsChanged
 from coordinator.core.explain import UnknownBroker, UnknownGroup
 from coordinator.core.gate_views import ConnectionFigures, GateFigures, GateLimits, HoldView
@@ -209,6 +210,7 @@ class FixedGate:
     held: tuple[HoldView, ...] = ()
     own_limits: GateLimits = field(default_factory=lambda: GateLimits(Rates(), None, 30, ()))
     connected: tuple[ConnectionFigures, ...] = (CONNECTION,)
+    counted_apart: DelayedView | None = None
 
     def figures(self) -> GateFigures:
         """Always the same."""
@@ -221,6 +223,10 @@ class FixedGate:
     def holds(self) -> tuple[HoldView, ...]:
         """What the test says."""
         return self.held
+
+    def delayed(self) -> DelayedView | None:
+        """What the test says."""
+        return self.counted_apart
 
     def connection_figures(self) -> tuple[ConnectionFigures, ...]:
         """What the test says."""

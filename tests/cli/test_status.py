@@ -14,6 +14,7 @@ from coordinator.cli.frames import History, fair_share, read_frame, spark_line, 
 from coordinator.cli.session import Session
 from coordinator.core.agreement import Matter
 from coordinator.core.certificate import Certificate
+from coordinator.core.delayed import DelayedTopic, DelayedView
 from coordinator.core.events import MembersChanged
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension, Member
@@ -117,6 +118,18 @@ def test_explain_says_what_the_candidate_law_would_do(run: Run, world: World) ->
     found = json.loads(run("shadow", "orders", "--law", "steal", "--json").stdout)
     assert (found["law"], found["candidate"]) == ("max-min", "steal")
     assert run("shadow", "orders", "--law", "grd").exit_code == 2
+
+
+def test_explain_says_which_delayed_messages_are_so_in_vain(run: Run, world: World) -> None:
+    """A line for what counts, and one for each topic where it has no effect."""
+    topic = DelayedTopic("persistent://shop/orders/later", 12, 5)
+    world.gate.counted_apart = DelayedView(12, 5, (topic,))
+    world.app.state.backend = replace(world.backend, delayed_group="orders")
+
+    shown = run("explain", "orders", columns=200).stdout
+
+    assert "Messages with deliver_at_time count here, whatever its value: 12 at this gate" in shown
+    assert "5 of 12 delayed messages to persistent://shop/orders/later were due when they" in shown
 
 
 def test_explain_lists_what_was_decided(run: Run, world: World) -> None:

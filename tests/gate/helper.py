@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -19,9 +20,18 @@ from coordinator.gate import runs, stream
 SOURCE = Path(runs.__file__).with_name("_runs.c")
 
 
+Scan = Callable[[bytes, int, int], Any]
+
+
 @cache
-def built() -> Callable[[bytes, int, int], Any]:
-    """The helper's function, from the very source that stands beside the code under test."""
+def built(name: str = "scan") -> Scan:
+    """A function of the helper, from the very source that stands beside the code under test."""
+    scan: Scan = getattr(_module(), name)
+    return scan
+
+
+@cache
+def _module() -> ModuleType:
     with tempfile.TemporaryDirectory() as directory:
         target = Path(directory, "_runs.so")
         compiler = shlex.split(sysconfig.get_config_var("CC"))
@@ -34,13 +44,13 @@ def built() -> Callable[[bytes, int, int], Any]:
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-    scan: Callable[[bytes, int, int], Any] = module.scan
-    return scan
+    return module
 
 
 @contextmanager
 def deciding(by_runs: bool) -> Iterator[None]:
     """Inside, streams decide runs at once, or every frame on its own."""
     find_run = built() if by_runs else runs._find_none
-    with patch.multiple(stream, find_run=find_run, CAN_FIND_RUNS=by_runs):
+    prompt = built("scan_prompt") if by_runs else runs._find_none
+    with patch.multiple(stream, find_run=find_run, find_prompt_run=prompt, CAN_FIND_RUNS=by_runs):
         yield

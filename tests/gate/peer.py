@@ -48,12 +48,20 @@ def producer(
     return command(5, (1, topic), (2, producer_id), (3, request_id), *named)
 
 
-def payload_of(content: bytes, messages: int = 1, *, checksum: bool = True) -> bytes:
+PUBLISHED_MS = 1_790_000_000_000
+"""When every message here was published."""
+
+
+def payload_of(
+    content: bytes, messages: int = 1, *, checksum: bool = True, deliver_at_ms: int | None = None
+) -> bytes:
     """Metadata and content; the checksum has the right size, its value matters to nobody here."""
-    fields: list[Field] = [(1, "standalone-0-1"), (2, 17), (3, 1_790_000_000_000)]
+    fields: list[Field] = [(1, "standalone-0-1"), (2, 17), (3, PUBLISHED_MS)]
     fields.append((4, message((1, "key"), (2, "value"))))
     if messages != 1:
         fields.append((11, messages))
+    if deliver_at_ms is not None:
+        fields.append((19, deliver_at_ms % 2**64))
     metadata = message(*fields)
     body = struct.pack(">I", len(metadata)) + metadata + content
     return b"\x0e\x01" + struct.pack(">I", zlib.crc32(body)) + body if checksum else body
@@ -66,11 +74,13 @@ def send(
     content: bytes = b"x" * 100,
     *,
     checksum: bool = True,
+    deliver_at_ms: int | None = None,
 ) -> bytes:
     """SEND."""
     counted: tuple[Field, ...] = () if messages == 1 else ((3, messages),)
     head = message((1, 6), (6, message((1, producer_id), (2, sequence_id), *counted)))
-    return frame(head, payload_of(content, messages, checksum=checksum))
+    payload = payload_of(content, messages, checksum=checksum, deliver_at_ms=deliver_at_ms)
+    return frame(head, payload)
 
 
 def receipt(producer_id: int = 1, sequence_id: int = 0) -> bytes:

@@ -294,7 +294,7 @@ class Waits:
     def __init__(self, turn: int) -> None:
         self.turn = (turn, 0)
         self.served_until_ns: dict[Limiter, int] = {}
-        self.limiters: tuple[Limiter, ...] = ()
+        self.needed: tuple[Limiter, ...] = ()
         self.waits_for: Limiter | None = None
         self.held_since_ns = 0
 

@@ -1,0 +1,113 @@
+"""Delayed messages of a real client, counted and held at a rate of their own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pulsar
+import pytest
+
+from deploy.local.cluster import Cluster
+from deploy.local.sidecars import Sidecars
+from deploy.local.topics import Topics
+from tests.integration.world import TENANT, World, eventually
+
+pytestmark = pytest.mark.cluster
+
+GROUP = "delayed-messages"
+RATE = 50
+Connect = Callable[[str], pulsar.Client]
+
+
+@pytest.fixture(scope="module")
+def counting(
+    cluster: Cluster, sidecars: Sidecars, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
+    """The session's sidecars make room for some that count delayed messages apart, and come back."""
+    sidecars.stop()
+    settings = {"delayed_group": GROUP}
+    try:
+        with Sidecars(cluster, tmp_path_factory.mktemp("delayed"), settings) as own:
+            own.start()
+            topics, namespace = Topics(cluster.brokers), f"{TENANT}/delayed"
+            topics.create_tenant(TENANT)
+            topics.create_namespace(namespace, bundles=12)
+            by_broker = topics.one_for_each_broker(namespace, "t")
+            with httpx.Client(trust_env=False, timeout=10.0) as http:
+                yield World(cluster, own, topics, namespace, by_broker, http)
+    finally:
+        sidecars.start()
+
+
+def counted(world: World, broker: str, topic: str) -> dict[str, Any]:
+    """What the owner's gate says of a topic."""
+    found = world.get("/quota/v1/gate/delayed", at=broker)["topics"]
+    return next((dict(each) for each in found if each["topic"] == topic), {})
+
+
+def test_delayed_messages_pass_at_their_own_rate_and_others_do_not_wait_for_them(
+    counting: World, connect: Connect
+) -> None:
+    """One limit for the cluster; a batching producer sends delayed messages one by one."""
+    world = counting
+    broker, topic = next(iter(world.topic_of.items()))
+    world.put(f"/admin/v2/resourcegroups/{GROUP}", {"publishRateInMsgs": RATE}, at="broker-1")
+    client = connect(world.sidecars.service_url)
+    late, prompt = client.create_producer(topic), client.create_producer(topic)
+    eventually(
+        lambda: (
+            world.get(f"/quota/v1/usage/{GROUP}", at=broker)["limits"]["publishRateInMsgs"] == RATE
+        ),
+        "the limit",
+    )
+    receipts: list[float] = []
+
+    def received(result: pulsar.Result, _: object) -> None:
+        if result == pulsar.Result.Ok:
+            receipts.append(time.monotonic())
+
+    for _ in range(4 * RATE):
+        late.send_async(b"late", received, deliver_after=timedelta(seconds=1))
+    for _ in range(20 * RATE):
+        prompt.send_async(b"prompt", None)
+    prompt.flush()
+    before = len(receipts)
+    late.flush()
+
+    assert before < 3 * RATE, "a thousand others passed while most of these waited"
+    steady = [at for at in receipts if at > receipts[0] + 1]
+    assert len(receipts) == 4 * RATE
+    assert len(steady) / (steady[-1] - steady[0]) == pytest.approx(RATE, rel=0.15)
+    assert counted(world, broker, topic)["messages"] == 4 * RATE
+    assert counted(world, broker, topic)["warnings"] == []
+    told = world.get(f"/quota/v1/explain/{GROUP}", at=broker)["delayed"]
+    assert "count here, whatever its value" in told[0]
+
+
+def test_what_has_no_effect_at_the_broker_is_warned_of(counting: World, connect: Connect) -> None:
+    """A Shared subscription waits, an Exclusive one does not, and nobody waits for what is due."""
+    world = counting
+    broker, topic = list(world.topic_of.items())[1]
+    world.put(f"/admin/v2/resourcegroups/{GROUP}", {"publishRateInMsgs": 10 * RATE}, at="broker-1")
+    client = connect(world.sidecars.service_url)
+    patient = client.subscribe(topic, "patient", consumer_type=pulsar.ConsumerType.Shared)
+    hasty = client.subscribe(topic, "hasty", consumer_type=pulsar.ConsumerType.Exclusive)
+    producer = client.create_producer(topic)
+    began = time.monotonic()
+    producer.send(b"later", deliver_after=timedelta(seconds=8))
+    producer.send(b"due", deliver_at=1)
+    assert {hasty.receive(20_000).data() for _ in range(2)} == {b"later", b"due"}
+    assert time.monotonic() - began < 7, "the Exclusive subscription did not wait"
+    assert patient.receive(20_000).data() == b"due"
+    assert time.monotonic() - began < 7, "nor did the Shared one for what was due"
+    assert patient.receive(20_000).data() == b"later"
+    assert time.monotonic() - began > 6, "but it did for the other message"
+
+    found = counted(world, broker, topic)
+    assert (found["messages"], found["due"], found["hastySubscriptions"]) == (2, 1, ["hasty"])
+    assert "1 of 2 delayed messages" in found["warnings"][0]
+    assert "hasty" in found["warnings"][1]
