@@ -9,6 +9,7 @@ import { showGroup } from "./group.js";
 import { showMembers } from "./members.js";
 import { showOperations } from "./operations.js";
 import { showOverview } from "./overview.js";
+import { showTopics } from "./topics.js";
 
 const REFRESH_MS = 2_000;
 const STALE_MS = 10_000;
@@ -21,6 +22,7 @@ const attention = document.getElementById("attention");
 const PAGES = [
   [/^#\/groups\/(.+)$/, "overview", (name) => showGroup(page, decodeURIComponent(name))],
   [/^#\/members$/, "members", () => showMembers(page)],
+  [/^#\/topics$/, "topics", () => showTopics(page)],
   [/^#\/backlogs$/, "backlogs", () => showBacklogs(page)],
   [/^#\/operations$/, "operations", () => showOperations(page)],
   [/^#\/events$/, "events", () => showEvents(page)],

@@ -176,7 +176,7 @@ async def test_nothing_is_wider_than_the_screen(
 ) -> None:
     """Neither on a phone nor beside it, in either scheme."""
     async with orders() as world:
-        for path in ("", "#/groups/orders", "#/members", "#/operations", "#/events"):
+        for path in ("", "#/groups/orders", "#/members", "#/topics", "#/operations", "#/events"):
             async with opened(browser, world, path, width=width, scheme=scheme) as (page, _):
                 await expect(page.locator("main .card").first).to_be_visible()
                 wide = await page.evaluate("document.documentElement.scrollWidth")

@@ -31,6 +31,7 @@ from coordinator.adapters.memory_ledgers import MemoryLedgers
 from coordinator.adapters.memory_operations import MemoryOperations
 from coordinator.adapters.memory_store import MemoryStore
 from coordinator.adapters.memory_topic_limits import MemoryTopicLimits
+from coordinator.core.delayed import DelayedView
 from coordinator.core.model import (
     Dimension,
     GroupUsage,
@@ -45,6 +46,7 @@ from coordinator.core.model import (
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.following import Following
+from coordinator.partition_meter import PartitionMeter
 from coordinator.runner import Runner
 from coordinator.wire import reports
 from tests.admin_api.world import FixedGate, FixedLogLevel
@@ -72,6 +74,9 @@ class DashboardWorld:
         self.store = MemoryStore()
         #: What is known of backlogs; None is a sidecar that does not look.
         self.backlogs: Backlogs | None = None
+        #: What partitions use, and which delayed messages there were; None is not counted.
+        self.partitions: PartitionMeter | None = None
+        self.delayed: DelayedView | None = None
         self.ensemble = MemoryEnsemble()
         self.topic = MemoryTopic()
         self.gate = RecordingGate()
@@ -189,11 +194,13 @@ class DashboardWorld:
             views=self.runner,
             watching=self.runner.watch,
             following=following,
-            gate=FixedGate(),
+            gate=FixedGate(counted_apart=self.delayed),
             bus=self.bus,
             log_level=FixedLogLevel(),
             access=access or Access(),
             backlogs=self.backlogs,
+            partitions=self.partitions,
+            delayed_group="late" if self.delayed else "",
         )
         config = uvicorn.Config(
             create_app(backend), log_config=None, lifespan="off", timeout_graceful_shutdown=1
