@@ -248,7 +248,8 @@ class AdminBackend:
     Without a relay nothing is passed to the broker; without ``alarming`` alarms, and without ``otlp``
     metrics, are sent nowhere; without ``backlogs`` and ``partitions`` nothing is known of these; without
     ``cluster_group`` nothing is specified for the cluster, and without ``delayed_group`` nothing for
-    delayed messages; without ``requests_per_second`` (of one client address) there is no bound on requests.
+    delayed messages; without ``requests_per_second`` (of one client address) there is no bound on
+    requests.
     """
 
     store: GroupStore
