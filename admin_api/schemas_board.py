@@ -68,6 +68,7 @@ class GroupRowBody(CamelModel):
     sample_age_millis: int
     foremost: str | None = Field(description="the limited dimension of which most is used")
     dimensions: list[DimensionBody]
+    observed: bool = Field(description="its limits are tried out and hold nothing back")
     throttled: list[str] = Field(description="the first throttled brokers by name")
     throttled_count: int
     recent: list[int] = Field(description="admitted of the foremost dimension, oldest first")
@@ -82,6 +83,7 @@ class GroupRowBody(CamelModel):
             sample_age_millis=age_millis(now_ns, row.sampled_ns),
             foremost=None if row.foremost is None else row.foremost.value,
             dimensions=[DimensionBody.of(*item) for item in row.dimensions.items()],
+            observed=row.observed,
             throttled=list(row.throttled[:NAMED_BROKERS]),
             throttled_count=len(row.throttled),
             recent=list(recent),

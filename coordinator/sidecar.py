@@ -14,6 +14,7 @@ import signal
 import uuid
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -307,7 +308,7 @@ def _reload(
     if backlogs is not None:
         backlogs.enforcement.interval_s = config.backlog_enforcement_seconds
         backlogs.enforcement.set_namespaces(config.backlog_enforcement)
-    log.info("configuration read again", broker_limits=config.broker_limits)
+    log.info("configuration read again", broker_limits=asdict(config.broker_limits))
 
 
 def _gate_tls(config: Config) -> TlsListener | None:

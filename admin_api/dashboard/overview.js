@@ -117,7 +117,7 @@ export function showOverview(page) {
       nothing,
       answer.groups
         ? "No group is like that."
-        : "There are no resource groups yet. Create one: pulsar-quota groups create orders --publish-messages 3000",
+        : "There are no resource groups yet. Create one: pulsar-quota groups create orders -mp 3000",
     );
   }
 
@@ -190,7 +190,7 @@ function createRow(first) {
     tag.className = `tag ${shown.standing}`;
     setText(tag, shown.standing);
     const moving = shown.standing === "converging" || shown.standing === "degraded";
-    setText(since, moving ? `for ${span(shown.standingAgeMillis)}` : "");
+    setText(since, shown.observed ? "tried out: holds nothing back" : moving ? `for ${span(shown.standingAgeMillis)}` : "");
     fill(recent, spark(shown.recent, binding?.limit));
   };
   return row;

@@ -177,7 +177,7 @@ _NOT_SAID_YET = (
 )
 """Alarms about what the health does not say, and that are not what a limit is for."""
 
-MAX_ATTENTION = 20
+MAX_ATTENTION = 5
 """Sentences that a page shows; more are counted."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from urllib.parse import urlsplit
 
 from coordinator.cli.findings import Finding, note, ok, wrong
@@ -22,6 +23,7 @@ def examine_host(config: Config, answering_broker: str | None, probes: Probes) -
         probes: how things are tried out.
     """
     yield ok("configuration", f"is complete and consistent, for {config.broker_id}")
+    yield from _files(config, probes)
     yield from _zookeeper(config, probes)
     yield _bus(config, probes)
     yield _web(config, probes)
@@ -32,6 +34,27 @@ def examine_host(config: Config, answering_broker: str | None, probes: Probes) -
         ("admin_listen", config.admin_listen),
     ):
         yield _listen(key, address, probes, is_ours=is_ours)
+
+
+def _files(config: Config, probes: Probes) -> Iterator[Finding]:
+    """Keys, certificates and tokens; who asks may be another user than the sidecar's."""
+    named = [
+        (key, path)
+        for key in (item.name for item in fields(config))
+        if key.endswith(("_file", "_files"))
+        for path in _paths(getattr(config, key))
+    ]
+    faults = [(key, path, probes.read(path)) for key, path in named]
+    for key, path, fault in faults:
+        if fault is not None:
+            fix = f"Let the sidecar's user read it, or correct {key}."
+            yield wrong("file", f"{key} {path}: {fault}", fix)
+    if named and not any(fault for *_, fault in faults):
+        yield ok("files", f"all {len(named)} that are named can be read")
+
+
+def _paths(value: str | tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(filter(None, (value,) if isinstance(value, str) else value))
 
 
 def _zookeeper(config: Config, probes: Probes) -> Iterator[Finding]:

@@ -6,11 +6,19 @@ broker's own answer, not just a connection), because a port that is open says li
 
 from __future__ import annotations
 
+import logging
 import socket
+from pathlib import Path
 
 import httpx
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError
+
+_SILENT = logging.getLogger(f"{__name__}.silent")
+"""For what a library says of its attempts: the doctor says what came of them."""
+
+_SILENT.addHandler(logging.NullHandler())
+_SILENT.propagate = False
 
 
 class Probes:
@@ -47,7 +55,7 @@ class Probes:
 
     def zookeeper_session(self, servers: str) -> str | None:
         """Open a session with an ensemble."""
-        client = KazooClient(hosts=servers, timeout=self._timeout_s)
+        client = KazooClient(hosts=servers, timeout=self._timeout_s, logger=_SILENT)
         try:
             client.start(timeout=self._timeout_s)
         except KazooTimeoutError:
@@ -57,6 +65,14 @@ class Probes:
             return None
         finally:
             client.close()
+
+    def read(self, path: str) -> str | None:
+        """Read a file."""
+        try:
+            Path(path).read_bytes()
+        except OSError as error:
+            return _why(error)
+        return None
 
     def get_status(self, url: str) -> int | str:
         """The HTTP status of a GET, or why there is none."""

@@ -60,7 +60,7 @@ class Conditions:
 
     def of_group(self, state: CoordinatorState, row: GroupRow, now_ns: int) -> Iterator[Sighting]:
         """What is the case with a group that was just looked at."""
-        if state.lifecycle not in (Lifecycle.ACTIVE, Lifecycle.DEGRADED):
+        if row.observed or state.lifecycle not in (Lifecycle.ACTIVE, Lifecycle.DEGRADED):
             return
         foremost = row.foremost
         if foremost is not None and row.used_permille >= self._settings.near_limit_permille:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import Dimension
+from coordinator.core.observing import is_observed
 from coordinator.core.series import Series, SeriesView
 from coordinator.core.settling import SETTLED_PERMILLE, Standing, residual_permille
 from coordinator.core.state import CoordinatorState
@@ -54,6 +55,7 @@ class GroupRow:
         since_ns: since when.
         sampled_ns: when this was seen.
         dimensions: the limited ones.
+        observed: whether its limits hold nothing back.
     """
 
     group: str
@@ -61,6 +63,7 @@ class GroupRow:
     since_ns: int
     sampled_ns: int
     dimensions: Mapping[Dimension, DimensionRow]
+    observed: bool = False
 
     @property
     def foremost(self) -> Dimension | None:
@@ -75,7 +78,9 @@ class GroupRow:
 
     @property
     def throttled(self) -> tuple[str, ...]:
-        """The brokers at which somebody waited, whatever for."""
+        """The brokers at which somebody waited for it; of an observed group none, whoever waits there."""
+        if self.observed:
+            return ()
         found = {broker for row in self.dimensions.values() for broker in row.throttled}
         return tuple(sorted(found))
 
@@ -134,7 +139,7 @@ class Board:
         standing = _standing(state, dimensions)
         before = self._rows.get(name)
         since_ns = before.since_ns if before and before.standing is standing else now_ns
-        row = GroupRow(name, standing, since_ns, now_ns, dimensions)
+        row = GroupRow(name, standing, since_ns, now_ns, dimensions, is_observed(group))
         self._rows[name] = row
         return row
 

@@ -41,7 +41,8 @@ part, makes the sum of the limits larger by so much; that is what the certificat
 has to give.
 
 Weights are believed: under ``weights: topics`` a broker that claims more topics than it has gets their
-part. Not compared here is what a broker reports with its own statistics.
+part. What is used of a limit that is tried out is not judged, because that one holds nothing back. Not
+compared here is what a broker reports with its own statistics.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ from itertools import islice
 from coordinator.core.agreement import Agreement
 from coordinator.core.allocation import Split
 from coordinator.core.model import Dimension, ResourceGroup, UsageReport
+from coordinator.core.observing import is_observed
 from coordinator.core.policies import STRICT
 from coordinator.core.settings import CoreSettings
 from coordinator.core.usage_map import UsageMap
@@ -240,8 +242,9 @@ class Suspects:
             limit = row.usage.limit_of(dimension.unit)
             if broker not in others or limit is None or not self._is_fresh(broker, heard):
                 continue
-            may = max(limit, row.usage.ceiling_of(dimension.unit) or 0)
-            yield (broker, Suspicion.USED), row.rate_of(dimension) > 2 * may + slack
+            if not is_observed(group):
+                may = max(limit, row.usage.ceiling_of(dimension.unit) or 0)
+                yield (broker, Suspicion.USED), row.rate_of(dimension) > 2 * may + slack
             if (
                 group.overshoot_policy != STRICT
                 and not late - {broker}

@@ -255,6 +255,26 @@ def test_running_sidecar_holds_its_ports(taken_address: str, free_address: str) 
     assert elsewhere["gate_listen"] is Level.WRONG
 
 
+def test_files_that_cannot_be_read_are_named(
+    taken_address: str, free_address: str, tmp_path: Path
+) -> None:
+    """With their keys; without any, nothing is said of files."""
+    (tmp_path / "key").write_text("a secret of the bus")
+    config = config_of(taken_address, free_address)
+    missing = replace(
+        config,
+        auth_secret_key_file=str(tmp_path / "gone"),
+        bus_key_files=(str(tmp_path / "key"), str(tmp_path / "none")),
+    )
+    readable = replace(config, bus_key_files=(str(tmp_path / "key"),))
+
+    found = [each for each in examine_host(missing, None, WellProbes()) if each.subject == "file"]
+    assert [each.text.split()[0] for each in found] == ["auth_secret_key_file", "bus_key_files"]
+    assert all("no such file" in each.text and each.fix for each in found)
+    assert levels(list(examine_host(readable, None, WellProbes())))["files"] is Level.OK
+    assert "files" not in levels(list(examine_host(config, None, WellProbes())))
+
+
 def test_bus_url_of_several_brokers(taken_address: str, free_address: str) -> None:
     """One that answers is enough, as it is for the client."""
     config = config_of(taken_address, free_address)

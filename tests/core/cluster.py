@@ -67,6 +67,7 @@ class Cluster:
     law: str = "max-min"
     weights: str = "equal"
     partition_policy: str = "hold"
+    enforcement: str = "enforce"
     small_report_entries: int = 16
     complete_report_rounds: int = 300
     #: The configuration version of the definition.
@@ -117,6 +118,7 @@ class Cluster:
             weights=self.weights,
             overshoot_policy=self.policy,
             partition_policy=self.partition_policy,
+            enforcement=self.enforcement,
             configuration_version=self.version,
         )
 
@@ -199,6 +201,8 @@ class Cluster:
         for broker in list(self.states):
             demand, size = self.demand.get(broker, 0), self.sizes.get(broker, 1)
             limit, by_bytes = self.limit_of(broker), self._messages_of_bytes(broker, size)
+            if self.enforcement == "observe":
+                limit = by_bytes = demand
             admitted[broker] = min(demand, limit, by_bytes)
             throttled = demand > admitted[broker]
             carried = self._carried_ns.get(broker, 0) + min(demand, limit, by_bytes) * STEP_NS

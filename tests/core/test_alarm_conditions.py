@@ -89,6 +89,16 @@ def test_throttling_names_the_brokers() -> None:
     )
 
 
+def test_limits_that_are_tried_out_are_no_case_for_anybody() -> None:
+    """Nobody waits for them."""
+    cluster = Watched()
+    cluster.enforcement = "observe"
+    started(cluster, b1=5_000, b2=5_000)
+
+    assert cluster.seen() == {}
+    assert cluster.board.rows[GROUP].used_permille > 3_000
+
+
 def test_a_certificate_above_the_bound_says_what_the_limits_may_add_up_to() -> None:
     """A bound below the limit itself is always exceeded; the default is not."""
     low = AlarmSettings(certificate_permille=500)

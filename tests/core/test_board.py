@@ -188,3 +188,18 @@ def test_a_preview_of_a_lifted_limit_is_unlimited() -> None:
     assert found.limit_then is None
     assert all(each.then is None for each in found.brokers)
     assert isinstance(found.brokers[0], BrokerPreview)
+
+
+def test_nobody_waits_for_a_limit_that_is_tried_out() -> None:
+    """Who waits there waits for another one; the row says that it holds nothing back."""
+    cluster = busy_cluster()
+    cluster.enforcement = "observe"
+    shown = Board()
+    assert (first := shown.sample(cluster.states["b1"], GROUP, cluster.now_ns)) is not None
+    assert first.throttled == ("b1", "b2")
+    for broker in cluster.states:
+        cluster.tell_group(broker)
+
+    row = shown.sample(cluster.states["b1"], GROUP, cluster.now_ns)
+    assert row is not None
+    assert (row.observed, row.throttled) == (True, ())

@@ -66,6 +66,17 @@ def test_who_tells_the_truth_is_not_named(cluster: Cluster) -> None:
     assert not any(names(cluster, broker) for broker in cluster.states)
 
 
+def test_nobody_is_named_for_passing_more_than_a_limit_that_is_tried_out() -> None:
+    """An observed limit holds nothing back, so whoever is honest says to use more."""
+    cluster = Cluster(limit=LIMIT, enforcement="observe")
+    for broker in ("b1", "b2"):
+        cluster.start(broker, demand=5 * LIMIT)
+    cluster.run(2.0 * NAMED_AT)
+
+    assert cluster.admitted[-1] == {"b1": 5 * LIMIT, "b2": 5 * LIMIT}
+    assert not names(cluster, "b1")
+
+
 @pytest.mark.parametrize("policy", ["balanced", "eager", "strict"])
 def test_who_exaggerates_its_use_is_named_and_gets_no_more_than_its_part(policy: str) -> None:
     """Ten times its usage and demand: the others keep a third each, and know who lies and where."""
