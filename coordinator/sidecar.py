@@ -90,6 +90,7 @@ async def _run(config: Config, reload: Callable[[], Config], log_level: LogLevel
             config.zookeeper_servers,
             root=config.zookeeper_root,
             session_timeout_s=config.zookeeper_session_timeout_seconds,
+            credentials=_credentials(config),
         )
         store = ZooKeeperStore(session)
         ledgers = ZooKeeperLedgers(session)
@@ -101,7 +102,7 @@ async def _run(config: Config, reload: Callable[[], Config], log_level: LogLevel
         broker = await stack.enter_async_context(
             HttpBrokerAdmin(
                 config.broker_web_url,
-                token=_token("broker_token_file", config.broker_token_file) or None,
+                token=_secret("broker_token_file", config.broker_token_file) or None,
             )
         )
         relay = await stack.enter_async_context(HttpBrokerRelay(config.broker_web_url))
@@ -236,7 +237,7 @@ async def _backlogs(
     source = await stack.enter_async_context(
         HttpBacklogSource(
             config.broker_web_url,
-            token=_token("broker_token_file", config.broker_token_file) or None,
+            token=_secret("broker_token_file", config.broker_token_file) or None,
         )
     )
     watch = BacklogWatch(
@@ -372,7 +373,7 @@ async def _alarming(
 
 
 def _webhook(config: Config) -> WebhookReceiver:
-    token = _token("alarm_webhook_token_file", config.alarm_webhook_token_file)
+    token = _secret("alarm_webhook_token_file", config.alarm_webhook_token_file)
     return WebhookReceiver(config.alarm_webhook_url, cluster=config.record_cluster, token=token)
 
 
@@ -395,12 +396,21 @@ def _otlp(config: Config) -> OtlpPush | None:
             "service.instance.id": config.broker_id,
             "service.version": __version__,
         },
-        token=_token("otlp_token_file", config.otlp_token_file),
+        token=_secret("otlp_token_file", config.otlp_token_file),
     )
 
 
-def _token(key: str, path: str) -> str:
-    """The token in a file that the configuration names; empty without one."""
+def _credentials(config: Config) -> str:
+    key = "zookeeper_credentials_file"
+    found = _secret(key, config.zookeeper_credentials_file)
+    user, _, password = found.partition(":")
+    if found and not (user and password):
+        raise ConfigError(f"{key}: {config.zookeeper_credentials_file} must hold user:password")
+    return found
+
+
+def _secret(key: str, path: str) -> str:
+    """What stands in a file that the configuration names; empty without one."""
     try:
         return Path(path).read_text(encoding="utf-8").strip() if path else ""
     except (OSError, UnicodeDecodeError) as error:

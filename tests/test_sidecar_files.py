@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.config import Config, ConfigError
-from coordinator.sidecar import _seal, _webhook
+from coordinator.sidecar import _credentials, _seal, _webhook
 from coordinator.wire.fields import BadReport
 
 CONFIG = Config(
@@ -53,6 +53,20 @@ def test_a_webhooks_token_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigError, match=r"alarm_webhook_token_file: .*missing cannot be read"):
         _webhook(replace(config, alarm_webhook_token_file=str(tmp_path / "missing")))
+
+
+@pytest.mark.parametrize("text", ["quota", "quota:", ":secret"])
+def test_credentials_are_a_user_and_a_password(tmp_path: Path, text: str) -> None:
+    """Anything else would be another user's, and lock this sidecar out of its own nodes."""
+    path = tmp_path / "credentials"
+    path.write_text("quota:a:secret\n")
+    config = replace(CONFIG, zookeeper_credentials_file=str(path))
+    assert _credentials(config) == "quota:a:secret"
+    assert _credentials(CONFIG) == ""
+
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=r"zookeeper_credentials_file: .* user:password"):
+        _credentials(config)
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ from kazoo.exceptions import (
 from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
+from kazoo.security import CREATOR_ALL_ACL
 
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.core.events import ConnectionState
@@ -100,6 +101,8 @@ class ZooKeeperSession:
         session_timeout_s: how long after the last heartbeat ZooKeeper drops this sidecar; servers
             clamp it to 2..20 of their ticks.
         request_timeout_s: the deadline of one request, waiting for the connection included.
+        credentials: ``user:password`` of ZooKeeper's digest scheme. What is created then is for whoever
+            has the same ones, and for nobody else; empty shows none, and everybody may change it.
         clock: the one that the core is told the time of.
 
     Raises:
@@ -113,6 +116,7 @@ class ZooKeeperSession:
         root: str = DEFAULT_ROOT,
         session_timeout_s: float = 4.0,
         request_timeout_s: float = 3.0,
+        credentials: str = "",
         clock: Clock | None = None,
     ) -> None:
         if not root.startswith("/") or root.endswith("/") or "//" in root:
@@ -121,6 +125,7 @@ class ZooKeeperSession:
         self._session_timeout_s = session_timeout_s
         self._request_timeout_s = request_timeout_s
         self._hosts = hosts
+        self._credentials = credentials
         self._clock = clock or MonotonicClock()
         #: Of the connection there is, or was last; set by kazoo's threads, before they say CONNECTED.
         self._connection: Confirmation | None = None
@@ -294,6 +299,9 @@ class ZooKeeperSession:
         client = KazooClient(
             hosts=self._hosts,
             timeout=self._session_timeout_s,
+            # Shown anew at every connection, before anything that waits for one.
+            auth_data=[("digest", self._credentials)] if self._credentials else None,
+            default_acl=CREATOR_ALL_ACL if self._credentials else None,
             connection_retry=KazooRetry(max_tries=-1, **delays),
             command_retry=KazooRetry(max_tries=-1, deadline=self._request_timeout_s, **delays),
         )

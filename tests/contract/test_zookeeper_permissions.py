@@ -1,0 +1,107 @@
+"""What a sidecar with credentials keeps in ZooKeeper is for sidecars with the same ones alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
+from kazoo.security import OPEN_ACL_UNSAFE
+
+from coordinator.adapters.zookeeper_membership import ZooKeeperMembership
+from coordinator.adapters.zookeeper_session import ZooKeeperSession
+from coordinator.adapters.zookeeper_store import ZooKeeperStore
+from coordinator.core.model import Rates, ResourceGroup
+from coordinator.ports import PortError
+from tests.contract.own_zookeeper import OwnZooKeeper
+
+pytestmark = pytest.mark.cluster
+
+OURS = "quota:a password with : and spaces"
+ORDERS = ResourceGroup("orders", Rates(publish_messages=3_000))
+
+
+@asynccontextmanager
+async def store_of(hosts: str, credentials: str) -> AsyncIterator[ZooKeeperStore]:
+    """The store as a sidecar with these credentials opens it, which is a member, too."""
+    session = ZooKeeperSession(hosts, credentials=credentials)
+    store, membership = ZooKeeperStore(session), ZooKeeperMembership(session, version="1")
+    await session.start()
+    await store.start()
+    await membership.start()
+    try:
+        yield store
+    finally:
+        await membership.stop()
+        await store.stop()
+        await session.stop()
+
+
+def everything(client: KazooClient, path: str) -> list[str]:
+    """A node and all below it."""
+    children = client.get_children(path)
+    return [path, *(each for name in children for each in everything(client, f"{path}/{name}"))]
+
+
+def refusals(hosts: str) -> list[str]:
+    """Try, without credentials, to read, change and delete all nodes; what was refused."""
+    owner, stranger = KazooClient(hosts, auth_data=[("digest", OURS)]), KazooClient(hosts)
+    refused = []
+    for client in (owner, stranger):
+        client.start()
+    try:
+        for path in everything(owner, "/pulsar-quota"):
+            for attempt in (
+                partial(stranger.get, path),
+                partial(stranger.set, path, b"mine"),
+                partial(stranger.create, f"{path}/mine"),
+                partial(stranger.delete, f"{path}/mine"),
+                partial(stranger.set_acls, path, OPEN_ACL_UNSAFE),
+            ):
+                with pytest.raises(NoAuthError):
+                    attempt()
+            refused.append(path)
+    finally:
+        for client in (owner, stranger):
+            client.stop()
+            client.close()
+    return refused
+
+
+async def test_nobody_else_reads_changes_or_deletes_what_sidecars_keep(
+    own_zookeeper: OwnZooKeeper,
+) -> None:
+    """Neither groups nor members, at any level; those with the same credentials can."""
+    async with store_of(own_zookeeper.hosts, OURS) as store:
+        await store.create_group(ORDERS)
+        await store.attach_namespace("shop", "orders", "orders")
+        refused = await asyncio.to_thread(refusals, own_zookeeper.hosts)
+        assert "/pulsar-quota/groups/orders" in refused
+
+        async with store_of(own_zookeeper.hosts, OURS) as other:
+            found = await other.read_group("orders")
+            await other.update_group(
+                ResourceGroup("orders", Rates(publish_messages=6_000)), found.version
+            )
+        assert (await store.read_group("orders")).group.limits.publish_messages == 6_000
+
+
+@pytest.mark.parametrize("credentials", ["", "quota:another password"])
+async def test_a_sidecar_without_the_credentials_is_told_so(
+    own_zookeeper: OwnZooKeeper, credentials: str
+) -> None:
+    """ZooKeeper's answer is an error of the port, and changes nothing."""
+    async with store_of(own_zookeeper.hosts, OURS) as store:
+        await store.create_group(ORDERS)
+        stranger = ZooKeeperSession(own_zookeeper.hosts, credentials=credentials)
+        await stranger.start()
+        try:
+            with pytest.raises(PortError, match="NoAuth"):
+                await ZooKeeperStore(stranger).delete_group("orders")
+        finally:
+            await stranger.stop()
+        assert (await store.read_group("orders")).group.limits == ORDERS.limits
