@@ -16,8 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs import collected as collecting
@@ -27,7 +25,7 @@ from spark_jobs.collected import Collected, Peer
 from spark_jobs.figures import DEFINITIONS, event_figures
 from spark_jobs.intake import Intake, RefusedInput, examine, read
 from spark_jobs.page import page
-from spark_jobs.session import session
+from spark_jobs.session import computing, session
 from spark_jobs.summary import headline, overall, text
 from spark_jobs.tables import SCHEMAS
 from spark_jobs.targets import BadCondition, Condition, missed, parse
@@ -119,12 +117,7 @@ def collect(made: Frames) -> Collected:
 
 def warnings_of(intake: Intake, collected: Collected) -> list[str]:
     """Why the figures might mislead."""
-    found = []
-    if intake.skipped:
-        first = intake.skipped[0]
-        found.append(
-            f"{len(intake.skipped)} files were skipped, the first is {first.path}: {first.reason}"
-        )
+    found = [*intake.warnings]
     if intake.missing:
         found.append(
             f"no file of table {', '.join(intake.missing)}: figures made of it are missing"
@@ -154,20 +147,18 @@ def broken_certificates(collected: Collected) -> list[str]:
 
 def make(
     spark: SparkSession,
-    directory: Path,
+    intake: Intake,
     out: Path,
     *,
-    cluster: str | None = None,
     conditions: Sequence[Condition] = (),
-    peer: Path | None = None,
+    peer: Intake | None = None,
 ) -> Outcome:
-    """Make the report of a directory of recorded files.
+    """Make the report of recorded files.
 
     Args:
         spark: the session.
-        directory: what the sidecars recorded.
+        intake: what the sidecars recorded.
         out: where the report goes.
-        cluster: whose files; None when there is only one.
         conditions: that every event must keep.
         peer: what was recorded of another limiter under the same load, to be shown beside.
 
@@ -175,18 +166,12 @@ def make(
         RefusedInput: no report can be made of it.
         OSError: the output cannot be written.
     """
-    intake = examine(directory, cluster)
-    beside = None if peer is None else examine(peer)
     out.mkdir(parents=True, exist_ok=True)
-    try:
+    with computing(spark, f"{intake.directory}: Spark could not compute the figures"):
         made = frames({name: read(spark, intake, name) for name in SCHEMAS})
         collected = collect(made)
         _write_parquet(made, out / "parquet")
-        other = None if beside is None else _peer(spark, beside)
-    except (PySparkException, Py4JJavaError) as error:
-        raise RefusedInput(f"{directory}: {_reason(error)}") from error
-    finally:
-        spark.catalog.clearCache()
+        other = None if peer is None else _peer(spark, peer)
     warnings = warnings_of(intake, collected)
     lacking = [*broken_certificates(collected), *missed(conditions, collected.events)]
     figures = {
@@ -245,9 +230,10 @@ def produce(
         OSError: the output cannot be written.
     """
     conditions = parse(fail_on)
-    rows = sum(examine(directory, cluster).rows.values())  # refuses before a session is started
-    spark = session("pulsar-quota report", cores, quick=rows < QUICK_ROWS)
-    return make(spark, directory, out, cluster=cluster, conditions=conditions, peer=peer)
+    intake = examine(directory, cluster)  # refuses before a session is started
+    beside = None if peer is None else examine(peer)
+    spark = session("pulsar-quota report", cores, quick=sum(intake.rows.values()) < QUICK_ROWS)
+    return make(spark, intake, out, conditions=conditions, peer=beside)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -272,13 +258,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     sys.stdout.write(f"{outcome.text}\n{outcome.page}\n")
     return outcome.exit_code
-
-
-def _reason(error: Exception) -> str:
-    """What Spark says, in one line; a file that cannot be read is named in it."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    telling = [line for line in lines if "FAILED_READ_FILE" in line]
-    return f"Spark could not compute the figures: {[*telling, *lines][0]}"
 
 
 def _write_parquet(made: Frames, directory: Path) -> None:

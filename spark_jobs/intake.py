@@ -61,6 +61,7 @@ class Intake:
     """The files to read, and what was found besides.
 
     Args:
+        directory: where they are.
         cluster: whose recording it is.
         paths: files by table.
         rows: rows by table.
@@ -70,6 +71,7 @@ class Intake:
         replaced: files whose rows are read from the file that they were merged into.
     """
 
+    directory: Path
     cluster: str
     paths: Mapping[str, tuple[str, ...]]
     rows: Mapping[str, int]
@@ -82,6 +84,11 @@ class Intake:
     def missing(self) -> tuple[str, ...]:
         """Tables without a single file that every recording has."""
         return tuple(table for table in SCHEMAS if table not in RARE and not self.paths.get(table))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What was left out, in words."""
+        return (_told(self.skipped),) if self.skipped else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +134,7 @@ def examine(
         for footer in (*footers, *shared)
         if footer.trouble
     ]
-    intake = _intake(chosen, kept, skipped)
+    intake = _intake(directory, chosen, kept, skipped)
     intake = replace(
         intake,
         duplicates=len(of_cluster) - len(unique),
@@ -161,7 +168,9 @@ def nothing(spark: SparkSession, columns: str) -> DataFrame:
     return spark.range(0).select(*nulls)
 
 
-def _intake(cluster: str, files: Iterable[_Footer], skipped: list[Skipped]) -> Intake:
+def _intake(
+    directory: Path, cluster: str, files: Iterable[_Footer], skipped: list[Skipped]
+) -> Intake:
     rows: Counter[str] = Counter()
     paths: dict[str, list[str]] = {}
     for footer in sorted(files, key=lambda footer: footer.path):
@@ -169,6 +178,7 @@ def _intake(cluster: str, files: Iterable[_Footer], skipped: list[Skipped]) -> I
             rows[footer.table] += footer.rows
             paths.setdefault(footer.table, []).append(str(footer.path.absolute()))
     return Intake(
+        directory=directory,
         cluster=cluster,
         paths={table: tuple(found) for table, found in paths.items()},
         rows=dict(rows),
@@ -216,8 +226,12 @@ def _choose_cluster(directory: Path, good: list[_Footer], cluster: str | None) -
 def _first_reason(skipped: list[Skipped]) -> str:
     if not skipped:
         return "; is it what record_dir names?"
+    return f"; {_told(skipped)}"
+
+
+def _told(skipped: Sequence[Skipped]) -> str:
     first = skipped[0]
-    return f"; {len(skipped)} files were skipped, the first is {first.path}: {first.reason}"
+    return f"{len(skipped)} files were skipped, the first is {first.path}: {first.reason}"
 
 
 def _read_footer(path: Path, directory: Path) -> _Footer:

@@ -24,15 +24,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from spark_jobs.intake import RefusedInput, examine, nothing
-from spark_jobs.session import session
+from spark_jobs.session import computing, session
 from spark_jobs.summary import moment, unit_of
 from spark_jobs.tables import SCHEMAS
 from spark_jobs.timeline import broker_seconds, group_seconds, limits_over_time
@@ -150,15 +148,12 @@ def produce(
     intake = examine(directory, cluster)
     spark = session("pulsar-quota live", cores, quick=True)
     live = Live(directory, out, intake.cluster, late_s, every_s)
-    try:
+    with computing(spark, f"{directory}: the stream failed"):
         query = live.start(spark, told, once=once)
         signal.signal(signal.SIGTERM, lambda *_: query.stop())
         with contextlib.suppress(KeyboardInterrupt):
             query.awaitTermination()
         query.stop()
-    except (PySparkException, StreamingQueryException, Py4JJavaError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise RefusedInput(f"{directory}: the stream failed: {reason}") from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,11 +1,17 @@
-"""The Spark session of every job: local unless spark-submit says otherwise."""
+"""The Spark session of every job, local unless spark-submit says otherwise, and what it fails at."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+
+from spark_jobs.intake import RefusedInput
 
 _SETTINGS = {
     # Rows carry UTC; a figure must not depend on where it is computed.
@@ -60,3 +66,24 @@ def session(name: str, cores: int = 2, *, quick: bool = False) -> SparkSession:
     made = builder.getOrCreate()
     made.sparkContext.setLogLevel("ERROR")
     return made
+
+
+@contextmanager
+def computing(spark: SparkSession, failure: str) -> Iterator[None]:
+    """What Spark cannot do with its input refuses that; nothing stays cached.
+
+    Args:
+        spark: the session.
+        failure: what it is that failed then.
+
+    Raises:
+        RefusedInput: with what Spark says, in one line; a file that cannot be read is named in it.
+    """
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        lines = [line.strip() for line in str(error).splitlines()]
+        telling = [line for line in lines if "FAILED_READ_FILE" in line]
+        raise RefusedInput(f"{failure}: {[*telling, *lines][0]}") from error
+    finally:
+        spark.catalog.clearCache()

@@ -22,15 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from coordinator.core.model import Dimension
 from coordinator.simulation.replay import Change, Figures, recorded, replay
 from spark_jobs.changes import BadChange, parse
 from spark_jobs.intake import Intake, RefusedInput, examine, read
-from spark_jobs.session import session
+from spark_jobs.session import computing, session
 from spark_jobs.stories import KEY, definitions, demand, story_of
 
 SECONDS = 3_600
@@ -80,21 +78,19 @@ def answers(
 
 def ask(
     spark: SparkSession,
-    directory: Path,
+    intake: Intake,
     changes: Mapping[str, Change],
     *,
-    cluster: str | None = None,
     round_seconds: float | None = None,
     seconds: int = SECONDS,
     out: Path | None = None,
 ) -> Outcome:
-    """Ask what if, of a directory of recorded files.
+    """Ask what if, of recorded files.
 
     Args:
         spark: the session.
-        directory: what the sidecars recorded.
+        intake: what the sidecars recorded.
         changes: by group.
-        cluster: whose files; None when there is only one.
         round_seconds: another report interval for every sidecar.
         seconds: how many of each group, its last ones.
         out: where all rows go as Parquet, when anywhere.
@@ -103,8 +99,7 @@ def ask(
         RefusedInput: nothing can be said of it.
         OSError: the output cannot be written.
     """
-    intake = examine(directory, cluster)
-    try:
+    with computing(spark, f"{intake.directory}: Spark could not play it again"):
         found = answers(
             spark, intake, changes, round_seconds=round_seconds, seconds=seconds
         ).persist()
@@ -112,16 +107,11 @@ def ask(
             found.write.mode("overwrite").parquet(str(out))
         ordered = found.orderBy("resource_group", "dimension", "broker", "variant")
         rows = tuple(row.asDict() for row in ordered.limit(ROWS_MAX).collect())
-    except (PySparkException, Py4JJavaError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise RefusedInput(f"{directory}: Spark could not play it again: {reason}") from error
-    finally:
-        spark.catalog.clearCache()
     missing = sorted(set(changes) - {row["resource_group"] for row in rows})
     if missing or not rows:
         names = ", ".join(missing) or "any group"
-        raise RefusedInput(f"{directory}: nothing was recorded that limits {names}")
-    return Outcome(rows, tuple(_warnings(intake, rows)))
+        raise RefusedInput(f"{intake.directory}: nothing was recorded that limits {names}")
+    return Outcome(rows, (*intake.warnings, *_warnings(rows)))
 
 
 def text(outcome: Outcome) -> str:
@@ -157,12 +147,9 @@ def produce(
     changes = parse(settings)
     if not changes and interval is None:
         raise BadChange("nothing is to be changed: name a setting or an interval")
-    examine(directory, cluster)  # refuses before a session is started
+    intake = examine(directory, cluster)  # refuses before a session is started
     spark = session("pulsar-quota what-if", cores, quick=True)
-    return ask(
-        spark, directory, changes,
-        cluster=cluster, round_seconds=interval, seconds=seconds, out=out,
-    )  # fmt: skip
+    return ask(spark, intake, changes, round_seconds=interval, seconds=seconds, out=out)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -238,10 +225,7 @@ def _rows(
         yield (*head, broker, admitted, *(None,) * 5)
 
 
-def _warnings(intake: Intake, rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    if intake.skipped:
-        first = intake.skipped[0]
-        yield f"{len(intake.skipped)} files were skipped, the first is {first.path}: {first.reason}"
+def _warnings(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if len(rows) == ROWS_MAX:
         yield f"only the first {ROWS_MAX:,} rows are shown"
     totals = {

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.failures import CommandFailed, WrongUse
+from coordinator.cli.spark import spark_job
 
 
 def live(
@@ -21,15 +21,7 @@ def live(
     cores: Annotated[int, typer.Option(help="Cores to use.", min=1)] = 2,
 ) -> None:
     """Follow what is recorded, second by second; stopped or killed, it goes on where it was."""
-    # Only this command needs Spark, which is an extra and takes seconds to load.
-    try:
-        from spark_jobs.intake import RefusedInput  # noqa: PLC0415
+    with spark_job(out):
         from spark_jobs.live_convergence import produce  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise CommandFailed(
-            f"Spark is not installed ({error.name} is missing): pip install 'pulsar-quota[spark]'"
-        ) from error
-    try:
+
         produce(directory, out, typer.echo, cluster=cluster, late_s=late, once=once, cores=cores)
-    except RefusedInput as error:
-        raise WrongUse(str(error)) from error

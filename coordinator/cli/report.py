@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.output import print_json
 from coordinator.cli.session import session_of
+from coordinator.cli.spark import spark_job
 
 
 def report(
@@ -38,21 +38,10 @@ def report(
     cores: Annotated[int, typer.Option(help="Cores to use.", min=1)] = 2,
 ) -> None:
     """Say from recorded traffic whether limits held, how fair and how soon."""
-    # Only this command needs Spark, which is an extra and takes seconds to load.
-    try:
+    with spark_job(out):
         from spark_jobs.convergence_report import produce  # noqa: PLC0415
-        from spark_jobs.intake import RefusedInput  # noqa: PLC0415
-        from spark_jobs.targets import BadCondition  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise CommandFailed(
-            f"Spark is not installed ({error.name} is missing): pip install 'pulsar-quota[spark]'"
-        ) from error
-    try:
+
         made = produce(directory, out, cluster=cluster, fail_on=fail_on, cores=cores, peer=peer)
-    except (BadCondition, RefusedInput) as error:
-        raise WrongUse(str(error)) from error
-    except OSError as error:
-        raise CommandFailed(f"{out}: cannot be written: {error}") from error
     if session_of(context).as_json:
         print_json(
             {

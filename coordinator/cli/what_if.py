@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.session import session_of
+from coordinator.cli.spark import spark_job
 
 
 def what_if(
@@ -37,16 +37,9 @@ def what_if(
     cores: Annotated[int, typer.Option(help="Cores to use.", min=1)] = 2,
 ) -> None:
     """Say from recorded traffic what a change would have done."""
-    # Only this command needs Spark, which is an extra and takes seconds to load.
-    try:
-        from spark_jobs.changes import BadChange  # noqa: PLC0415
-        from spark_jobs.intake import RefusedInput  # noqa: PLC0415
+    with spark_job(out):
         from spark_jobs.what_if import as_json, produce, text  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise CommandFailed(
-            f"Spark is not installed ({error.name} is missing): pip install 'pulsar-quota[spark]'"
-        ) from error
-    try:
+
         outcome = produce(
             directory,
             settings or [],
@@ -56,9 +49,5 @@ def what_if(
             cores=cores,
             out=out,
         )
-    except (BadChange, RefusedInput) as error:
-        raise WrongUse(str(error)) from error
-    except OSError as error:
-        raise CommandFailed(f"{out}: cannot be written: {error}") from error
     typer.echo(as_json(outcome) if session_of(context).as_json else text(outcome))
     raise typer.Exit(outcome.exit_code)

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from coordinator.core.backlog.model import BacklogQuota
-from spark_jobs.backlog_trends import hours, produce_with, text, trends
-from spark_jobs.intake import RefusedInput
+from spark_jobs.backlog_trends import JOB, TABLE, follow, hours, trends
+from spark_jobs.intake import RefusedInput, examine
 from spark_jobs.tables import SCHEMAS
 from tests.core.backlog.world import TOPIC, World
 from tests.recorder.world import Recording
@@ -38,7 +38,7 @@ def record(place: Path, checks: int = 6) -> World:
 def test_an_hour_has_a_row_for_size_and_one_for_age(spark: SparkSession, tmp_path: Path) -> None:
     """Mean, peak, growth, the used part of the quota, and the checks that saw it exceeded."""
     record(tmp_path / "recorded", checks=5)
-    outcome = produce_with(spark, tmp_path / "recorded", tmp_path / "out")
+    outcome = follow(spark, examine(tmp_path / "recorded", required=(TABLE,)), tmp_path / "out")
     rows = {
         row["quota_type"]: row.asDict()
         for row in spark.read.parquet(str(tmp_path / "out" / "hours")).collect()
@@ -51,21 +51,23 @@ def test_an_hour_has_a_row_for_size_and_one_for_age(spark: SparkSession, tmp_pat
     assert (age["peak"], age["growth"]) == (3_000, pytest.approx(3_600))
     assert age["exceeded"] == 0
     assert outcome.exit_code == 0
-    assert TOPIC in text(outcome)
+    assert TOPIC in JOB.text(outcome)
 
 
 def test_running_it_again_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
     """Days are written whole."""
     record(tmp_path / "recorded")
-    first = produce_with(spark, tmp_path / "recorded", tmp_path / "out")
-    assert produce_with(spark, tmp_path / "recorded", tmp_path / "out") == first
+    first = follow(spark, examine(tmp_path / "recorded", required=(TABLE,)), tmp_path / "out")
+    assert (
+        follow(spark, examine(tmp_path / "recorded", required=(TABLE,)), tmp_path / "out") == first
+    )
 
 
-def test_what_was_recorded_of_no_backlog_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_was_recorded_of_no_backlog_is_refused(tmp_path: Path) -> None:
     """With the table's name."""
     (tmp_path / "recorded").mkdir()
-    with pytest.raises(RefusedInput):
-        produce_with(spark, tmp_path / "recorded", tmp_path / "out")
+    with pytest.raises(RefusedInput, match=TABLE):
+        JOB.produce(tmp_path / "recorded", tmp_path / "out")
 
 
 def recorded(spark: SparkSession, sizes: list[int]) -> Any:

@@ -50,7 +50,7 @@ def report(
     """The report of the story, with the project's own targets as conditions."""
     out = tmp_path_factory.mktemp("report")
     conditions = parse("settle_s<=3,jain>=0.999,peak_1s<=0.05,reclaim_s<=5")
-    return make(spark, story, out, conditions=conditions), out
+    return make(spark, examine(story), out, conditions=conditions), out
 
 
 @pytest.fixture(scope="module")
@@ -190,6 +190,7 @@ def test_clock_skew_is_bounded_by_reports_in_both_directions(
 def test_what_may_mislead_is_warned_of() -> None:
     """Every reason for which a report that was made still ends with 1."""
     intake = Intake(
+        directory=Path("recorded"),
         cluster="test",
         paths={"admitted": ("a",), "configuration": ("c",), "lifecycle": ("l",), "limits": ("m",)},
         rows={},
@@ -225,7 +226,7 @@ def test_another_limiter_is_shown_beside(spark: SparkSession, story: Path, tmp_p
     other.run(12)
     other.write()
     out = tmp_path / "out"
-    make(spark, story, out, peer=tmp_path / "other")
+    make(spark, examine(story), out, peer=examine(tmp_path / "other"))
 
     html = (out / "index.html").read_text()
     figures = json.loads((out / "figures.json").read_text())

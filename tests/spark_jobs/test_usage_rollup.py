@@ -10,8 +10,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
-from spark_jobs.intake import RefusedInput
-from spark_jobs.usage_rollup import forecast, roll_up, text
+from spark_jobs.days import forecast
+from spark_jobs.intake import RefusedInput, examine
+from spark_jobs.usage_rollup import GROUP, JOB, roll_up
 from tests.spark_jobs.plain import read
 
 MESSAGES = "publishRateInMsgs"
@@ -27,7 +28,7 @@ def test_an_hour_adds_up_what_all_brokers_admitted(
     spark: SparkSession, story: Path, tmp_path: Path
 ) -> None:
     """Held against the recorded rows, added up in a loop."""
-    roll_up(spark, story, tmp_path)
+    roll_up(spark, examine(story), tmp_path)
 
     rows = [row for row in read(story, "admitted") if row["dimension"] == MESSAGES]
     found = written(spark, tmp_path)
@@ -41,9 +42,9 @@ def test_an_hour_adds_up_what_all_brokers_admitted(
 
 def test_running_it_again_changes_nothing(spark: SparkSession, story: Path, tmp_path: Path) -> None:
     """What is billed must not depend on how often a job ran."""
-    roll_up(spark, story, tmp_path)
+    roll_up(spark, examine(story), tmp_path)
     once = written(spark, tmp_path)
-    roll_up(spark, story, tmp_path)
+    roll_up(spark, examine(story), tmp_path)
 
     assert written(spark, tmp_path) == once
 
@@ -56,15 +57,15 @@ def test_what_came_late_is_in_the_next_run_and_what_was_deleted_stays(
     shutil.copytree(story, part)
     late = sorted(part.glob("table=admitted/date=*/broker-2.*.parquet"))
     aside = [path.rename(tmp_path / path.name) for path in late]
-    roll_up(spark, part, tmp_path)
+    roll_up(spark, examine(part), tmp_path)
     early = sum(int(str(hour["admitted"])) for hour in written(spark, tmp_path))
     for path, home in zip(aside, late, strict=True):
         path.rename(home)
-    roll_up(spark, part, tmp_path)
+    roll_up(spark, examine(part), tmp_path)
     whole = written(spark, tmp_path)
     for path in part.glob("table=admitted/date=*/broker-1.*.parquet"):
         path.unlink()
-    roll_up(spark, part, tmp_path)
+    roll_up(spark, examine(part), tmp_path)
 
     assert sum(int(str(hour["admitted"])) for hour in whole) > early
     assert written(spark, tmp_path) == whole
@@ -81,7 +82,7 @@ def used(spark: SparkSession, shares: list[float]) -> DataFrame:
 
 def test_a_steady_rise_is_drawn_on_to_80_percent(spark: SparkSession) -> None:
     """One percent a day from 50 % is at 80 % thirty days after the first hour."""
-    (row,) = forecast(used(spark, [0.5 + hour / 2_400 for hour in range(240)])).collect()
+    (row,) = forecast(used(spark, [0.5 + hour / 2_400 for hour in range(240)]), GROUP).collect()
 
     assert row["per_day"] == pytest.approx(0.01)
     assert row["explained"] == pytest.approx(1.0)
@@ -99,18 +100,18 @@ def test_nothing_is_foretold_that_the_hours_do_not_show(
     spark: SparkSession, shares: list[float]
 ) -> None:
     """A guess would be taken for a date."""
-    (row,) = forecast(used(spark, shares)).collect()
+    (row,) = forecast(used(spark, shares), GROUP).collect()
 
     assert row["reached"] is None
 
 
 def test_the_answer_names_the_group(spark: SparkSession, story: Path, tmp_path: Path) -> None:
     """A line per limited dimension."""
-    assert "orders" in text(roll_up(spark, story, tmp_path))
+    assert "orders" in JOB.text(roll_up(spark, examine(story), tmp_path))
 
 
-def test_an_empty_folder_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     """Nothing is written for it."""
     with pytest.raises(RefusedInput):
-        roll_up(spark, tmp_path, tmp_path / "out")
+        JOB.produce(tmp_path, tmp_path / "out")
     assert not (tmp_path / "out").exists()
