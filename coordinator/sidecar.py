@@ -53,6 +53,7 @@ from coordinator.gate.proxy import Gate
 from coordinator.gate.tls import Certificate, TlsError, TlsFiles, TlsListener
 from coordinator.gate.upstream import UpstreamTls
 from coordinator.logs import LogLevel, configure_logs
+from coordinator.namespace_meter import NamespaceMeter
 from coordinator.partition_meter import PartitionMeter
 from coordinator.ports import PortError, Recorder
 from coordinator.runner import Runner
@@ -107,10 +108,7 @@ async def _run(config: Config, reload: Callable[[], Config], log_level: LogLevel
         )
         relay = await stack.enter_async_context(HttpBrokerRelay(config.broker_web_url))
         clock = MonotonicClock()
-        recorder = _recorder(config)
-        if recorder is not None:
-            stack.callback(recorder.close)
-            recorder.start()
+        recorder = _start_recorder(config, stack)
         state = CoordinatorState(config.core_settings())
         runner = Runner(
             state,
@@ -135,6 +133,7 @@ async def _run(config: Config, reload: Callable[[], Config], log_level: LogLevel
         stack.push_async_callback(runner.close)
         stack.push_async_callback(gate.close)
         runner.start(gate, ledgers, recorder)
+        _record_namespaces(runner, gate, recorder, clock)
         for part in (session, store, ledgers, topic_limits, membership, bus):
             stack.push_async_callback(part.stop)
             await part.start()
@@ -328,6 +327,21 @@ def _gate_tls(config: Config) -> TlsListener | None:
     except TlsError as error:
         raise ConfigError(f"gate_tls_*_file: cannot be used: {error}") from error
     return TlsListener(host, port, files)
+
+
+def _start_recorder(config: Config, stack: AsyncExitStack) -> ParquetRecorder | None:
+    recorder = _recorder(config)
+    if recorder is not None:
+        stack.callback(recorder.close)
+        recorder.start()
+    return recorder
+
+
+def _record_namespaces(
+    runner: Runner, gate: Gate, recorder: Recorder | None, clock: MonotonicClock
+) -> None:
+    if recorder is not None:
+        runner.spawn(NamespaceMeter(gate, recorder, clock).run())
 
 
 def _recorder(config: Config) -> ParquetRecorder | None:

@@ -58,13 +58,17 @@ SCHEMAS: Mapping[str, str] = {
         checked timestamp, namespace string, topic string, subscription string, internal boolean,
         size_bytes bigint, age_us bigint, entries bigint, size_limit bigint, age_limit_s bigint,
         exceeded string""",
+    "namespaces": f"""{_COMMON},
+        minute timestamp, observed_us bigint, tenant string, namespace string,
+        resource_groups array<string>, monitoring_class string, messages bigint, bytes bigint,
+        held_us bigint, throttled_seconds bigint""",
 }
 """Every table's columns, as Spark's DDL."""
 
 REQUIRED = ("admitted", "configuration")
 """Without these there is no figure at all; without another one some figures are missing."""
 
-RARE = ("operations", "certificates", "backlogs")
+RARE = ("operations", "certificates", "backlogs", "namespaces")
 """Nothing need have happened that would be written there."""
 
 DIMENSION_COLUMNS: Mapping[str, str] = {

@@ -1,8 +1,9 @@
-"""Usage by group and hour, for billing and capacity planning, and when a group reaches 80 % of its limit.
+"""Usage by hour, for billing and capacity planning, and when a group reaches 80 % of its limit.
 
-Run as ``pulsar-quota rollup DIR --out DIR`` or with spark-submit. The rows go to
-``hours/date=YYYY-MM-DD``, the forecast to ``forecast``; days.py says how often days are written, what a
-forecast is worth, and how the job ends.
+Run as ``pulsar-quota rollup DIR --out DIR`` or with spark-submit. Usage by group and dimension goes to
+``hours/date=YYYY-MM-DD``, usage by tenant, namespace and group to ``namespaces/date=YYYY-MM-DD``, the
+forecast to ``forecast``; days.py says how often days are written, what a forecast is worth, and how the
+job ends.
 """
 
 from __future__ import annotations
@@ -72,6 +73,42 @@ def hours(admitted: DataFrame, configuration: DataFrame) -> DataFrame:
     )
 
 
+def namespace_hours(namespaces: DataFrame) -> DataFrame:
+    """One row per tenant, namespace, group, class and hour in which something passed or waited.
+
+    A namespace counts for each of its groups (its own, its tenant's, the cluster's), so tenants are added
+    up over one group each; the group is null where it had none.
+
+    Columns: date; messages and bytes admitted; held_s (seconds in which a broker's clients waited, added
+    up over brokers); throttled_s (seconds in which some broker's clients waited more than a tenth of it);
+    broker_minutes (in which that was so, of each broker, added up).
+    """
+    whose = ["tenant", "namespace", "resource_group", "monitoring_class"]
+    of_minutes = (
+        namespaces.withColumn("resource_group", F.explode_outer("resource_groups"))
+        .groupBy(*whose, "minute")
+        .agg(
+            F.sum("messages").alias("messages"),
+            F.sum("bytes").alias("bytes"),
+            F.sum("held_us").alias("held_us"),
+            # A second in which clients waited at two brokers is one.
+            F.bit_count(F.bit_or("throttled_seconds")).alias("throttled_s"),
+            F.count("*").alias("broker_minutes"),
+        )
+    )
+    return (
+        of_minutes.groupBy(*whose, F.date_trunc("hour", "minute").alias("hour"))
+        .agg(
+            F.sum("messages").alias("messages"),
+            F.sum("bytes").alias("bytes"),
+            (F.sum("held_us") / 1e6).alias("held_s"),
+            F.sum("throttled_s").alias("throttled_s"),
+            F.sum("broker_minutes").alias("broker_minutes"),
+        )
+        .withColumn("date", F.to_date("hour"))
+    )
+
+
 def roll_up(spark: SparkSession, intake: Intake, out: Path) -> Outcome:
     """Write the hours of every recorded day, and the forecast from all hours that were ever written.
 
@@ -82,6 +119,8 @@ def roll_up(spark: SparkSession, intake: Intake, out: Path) -> Outcome:
     with computing(spark, f"{intake.directory}: Spark could not roll it up"):
         found = hours(read(spark, intake, "admitted"), read(spark, intake, "configuration"))
         written = write_days(spark, found, out / "hours", "broker_seconds")
+        by_namespace = namespace_hours(read(spark, intake, "namespaces"))
+        write_days(spark, by_namespace, out / "namespaces", "broker_minutes")
         return foretold(intake, written, forecast(written, GROUP), out / "forecast")
 
 

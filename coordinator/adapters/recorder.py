@@ -24,6 +24,7 @@ import structlog
 
 from coordinator.adapters.recorder_certificates import Certificates
 from coordinator.adapters.recorder_files import RecordedFiles, date_of
+from coordinator.adapters.recorder_minutes import Minutes
 from coordinator.adapters.recorder_rows import (
     Row,
     backlog_row,
@@ -31,6 +32,7 @@ from coordinator.adapters.recorder_rows import (
     decision_row,
     group_rows,
     member_rows,
+    namespace_rows,
     operation_row,
     report_rows,
     second_rows,
@@ -41,7 +43,13 @@ from coordinator.core.backlog.monitor import BacklogView
 from coordinator.core.decisions import Decision
 from coordinator.core.events import Event, TrafficCounted
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.core.model import Dimension, Member, ResourceGroup, UsageReport
+from coordinator.core.model import (
+    Dimension,
+    Member,
+    NamespaceTraffic,
+    ResourceGroup,
+    UsageReport,
+)
 from coordinator.core.operations import Operation
 from coordinator.core.state import CoordinatorState
 from coordinator.ports import RecorderHealth
@@ -115,6 +123,8 @@ class ParquetRecorder:
         self._seconds = Seconds()
         self._certificates = Certificates()
         self._counted_ns: int | None = None
+        self._minutes = Minutes()
+        self._namespaces_ns: int | None = None
         self._incarnation: int | None = None
         self._lifecycle: Lifecycle | None = None
         self._members: dict[str, Member] = {}
@@ -165,6 +175,17 @@ class ParquetRecorder:
         behind = [view for view in views if view.subscription is not None]
         largest = sorted(behind, key=lambda view: -view.size_bytes)[:TOPICS_MAX]
         self._add(Table.BACKLOGS, [backlog_row(view, at_ms) for view in largest], now_ns)
+
+    def namespaces_counted(self, counted: Sequence[NamespaceTraffic], now_ns: int) -> None:
+        """What passed of each namespace since the last time: record the minutes that are over."""
+        before_ns, self._namespaces_ns = self._namespaces_ns, now_ns
+        if before_ns is None:
+            return  # the first count covers a time that nobody watched
+        over = self._minutes.count(counted, self._wall_ns(), now_ns - before_ns)
+        if self._lifecycle is Lifecycle.STOPPED:
+            over += self._minutes.rest()
+        for minute in over:
+            self._add(Table.NAMESPACES, namespace_rows(minute), now_ns)
 
     def handled(self, event: Event, state: CoordinatorState, now_ns: int) -> None:
         """The core handled an event: record what changed, and the seconds that are over."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from coordinator.adapters.recorder_minutes import Minute
 from coordinator.adapters.recorder_seconds import Second
 from coordinator.core.backlog.model import NO_QUOTA
 from coordinator.core.backlog.monitor import BacklogView
@@ -117,6 +118,24 @@ def second_rows(second: Second, limits: Mapping[str, Rates]) -> Iterator[Row]:
                 rates.of(dimension),
                 count.participants,
                 count.topics,
+            )
+
+
+def namespace_rows(minute: Minute) -> Iterator[Row]:
+    """One row per namespace, groups and class of which something passed or waited in a minute."""
+    for key, count in minute.counts.items():
+        if count.messages or count.bytes or count.held_ns:
+            yield (
+                minute.start_ns // _NANOS_PER_MICRO,
+                minute.observed_ns // _NANOS_PER_MICRO,
+                key.tenant,
+                key.namespace,
+                list(key.groups),
+                key.monitoring_class.value,
+                count.messages,
+                count.bytes,
+                count.held_ns // _NANOS_PER_MICRO,
+                count.throttled,
             )
 
 

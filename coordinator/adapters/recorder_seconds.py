@@ -19,6 +19,46 @@ SPREAD_MAX_NS = 10 * NANOS_PER_SECOND
 """The longest time that a count is spread over."""
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What lies in one second of a time that a count covers.
+
+    Args:
+        second_ns: the second's start, wall clock.
+        from_ns: where in the counted time it begins.
+        to_ns: where in the counted time it ends.
+        whole_ns: the counted time.
+    """
+
+    second_ns: int
+    from_ns: int
+    to_ns: int
+    whole_ns: int
+
+    @property
+    def length_ns(self) -> int:
+        """How long it is."""
+        return self.to_ns - self.from_ns
+
+    def of(self, value: int) -> int:
+        """This part of what was counted."""
+        # The difference of two roundings of a running sum: the parts add up to the value.
+        return value * self.to_ns // self.whole_ns - value * self.from_ns // self.whole_ns
+
+
+def parts(end_ns: int, elapsed_ns: int) -> Iterator[Part]:
+    """The seconds that a count of ``elapsed_ns`` before ``end_ns`` touches; none for no time at all."""
+    whole_ns = min(elapsed_ns, SPREAD_MAX_NS)
+    start_ns = end_ns - whole_ns
+    done_ns = 0
+    while done_ns < whole_ns:
+        moment_ns = start_ns + done_ns
+        second_ns = moment_ns - moment_ns % NANOS_PER_SECOND
+        until_ns = min(end_ns, second_ns + NANOS_PER_SECOND) - start_ns
+        yield Part(second_ns, done_ns, until_ns, whole_ns)
+        done_ns = until_ns
+
+
 @dataclass(slots=True)
 class Count:
     """What was counted of one group and class in one second."""
@@ -53,17 +93,13 @@ class Seconds:
 
     def count(self, traffic: tuple[Traffic, ...], end_ns: int, elapsed_ns: int) -> Iterator[Second]:
         """Add what was counted in ``elapsed_ns`` before ``end_ns``, wall clock; give what is over."""
-        spread_ns = min(elapsed_ns, SPREAD_MAX_NS)
         self._note_participants(traffic)
-        parts = list(_parts(end_ns - spread_ns, end_ns))
-        done_ns = 0
-        for start_ns, length_ns in parts:
-            second = self._open.setdefault(start_ns, Second(start_ns))
-            second.observed_ns += length_ns
+        for part in parts(end_ns, elapsed_ns):
+            second = self._open.setdefault(part.second_ns, Second(part.second_ns))
+            second.observed_ns += part.length_ns
             self._list_participants(second)
             for item in traffic:
-                _add(second, item, done_ns, done_ns + length_ns, spread_ns)
-            done_ns += length_ns
+                _add(second, item, part)
         return self._over(before_ns=end_ns - end_ns % NANOS_PER_SECOND)
 
     def rest(self) -> Iterator[Second]:
@@ -92,23 +128,9 @@ class Seconds:
                     del self._taking_part[key]
 
 
-def _parts(start_ns: int, end_ns: int) -> Iterator[tuple[int, int]]:
-    """The seconds that a time touches, with the length of each part; none for an empty time."""
-    while start_ns < end_ns:
-        second_ns = start_ns - start_ns % NANOS_PER_SECOND
-        until_ns = min(end_ns, second_ns + NANOS_PER_SECOND)
-        yield second_ns, until_ns - start_ns
-        start_ns = until_ns
-
-
-def _add(second: Second, traffic: Traffic, from_ns: int, to_ns: int, whole_ns: int) -> None:
+def _add(second: Second, traffic: Traffic, part: Part) -> None:
     count = second.counts[traffic.group, traffic.monitoring_class]
-
-    def part(value: int) -> int:
-        # The difference of two roundings of a running sum: the parts add up to the value.
-        return value * to_ns // whole_ns - value * from_ns // whole_ns
-
-    count.messages += part(traffic.messages)
-    count.bytes += part(traffic.bytes)
-    count.messages_held_ns += part(traffic.messages_held_ns)
-    count.bytes_held_ns += part(traffic.bytes_held_ns)
+    count.messages += part.of(traffic.messages)
+    count.bytes += part.of(traffic.bytes)
+    count.messages_held_ns += part.of(traffic.messages_held_ns)
+    count.bytes_held_ns += part.of(traffic.bytes_held_ns)

@@ -17,7 +17,7 @@ from enum import Enum
 import pyarrow as pa
 
 SCHEMA_VERSION = 1
-"""Grows with every change of a schema or of a column's meaning."""
+"""Grows with every change of a schema or of a column's meaning; another table changes neither."""
 
 VERSION_KEY = b"pulsar-quota.schema-version"
 TABLE_KEY = b"pulsar-quota.table"
@@ -41,6 +41,7 @@ class Table(Enum):
     OPERATIONS = "operations"
     CERTIFICATES = "certificates"
     BACKLOGS = "backlogs"
+    NAMESPACES = "namespaces"
 
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -185,6 +186,22 @@ SCHEMAS: Mapping[Table, pa.Schema] = {
         size_limit=pa.int64(),
         age_limit_s=pa.int64(),
         exceeded=pa.string(),
+    ),
+    # One row per minute, namespace and class with traffic or somebody who waited; another one where the
+    # namespace was attached to other groups meanwhile. `minute` is its start by the wall clock and
+    # `observed_us` how much of it this sidecar saw. Clients waited, for whatever limit, for `held_us`,
+    # and for more than a tenth of each second n whose bit n is set in `throttled_seconds`.
+    Table.NAMESPACES: _schema(
+        minute=_TIMESTAMP,
+        observed_us=pa.int64(),
+        tenant=pa.string(),
+        namespace=pa.string(),
+        resource_groups=pa.list_(pa.string()),
+        monitoring_class=pa.string(),
+        messages=pa.int64(),
+        bytes=pa.int64(),
+        held_us=pa.int64(),
+        throttled_seconds=pa.int64(),
     ),
 }
 

@@ -248,6 +248,32 @@ class Traffic:
     topics: int = 0
 
 
+class NamespaceKey(NamedTuple):
+    """A namespace in one class, with the groups that it counts against, narrowest first."""
+
+    tenant: str
+    namespace: str
+    groups: tuple[str, ...]
+    monitoring_class: MonitoringClass
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceTraffic:
+    """What the gate counted for one namespace and class since it was last asked.
+
+    Args:
+        key: whose.
+        messages: messages admitted.
+        bytes: bytes admitted, as `Traffic` counts them.
+        held_ns: how long at least one of its producers or consumers waited, for whatever limit.
+    """
+
+    key: NamespaceKey
+    messages: int = 0
+    bytes: int = 0
+    held_ns: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What one broker says of one group and class in a report.

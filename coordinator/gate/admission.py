@@ -70,15 +70,20 @@ class Limiter(Protocol):
 class Waiter(Protocol):
     """A producer with held messages, or a consumer with withheld permits, as the queue sees it."""
 
-    #: Kept by the queue: the turn (of equal ones the earlier number goes first), how far it was served by
-    #: the clock of each limiter, and the limiter waited for (None: does not wait).
+    #: Kept by the queue: the turn (of equal ones the earlier number goes first), and how far it was
+    #: served by the clock of each limiter.
     turn: Turn
     served_until_ns: dict[Limiter, int]
+    #: The limiter waited for (None: does not wait).
     waits_for: Limiter | None
 
     @property
     def needed(self) -> Sequence[Limiter]:
         """Who must admit the first thing held."""
+        ...
+
+    def wait_for(self, limiter: Limiter | None, now_ns: int) -> None:
+        """Wait for this limiter from now on, or for none."""
         ...
 
     def next_cost(self) -> tuple[int, int]:
@@ -194,8 +199,9 @@ class AdmissionQueue:
 
     def withdraw(self, waiter: Waiter, now_ns: int) -> None:
         """Forget a producer: its connection is closed, or its held messages were dropped."""
-        limiter, waiter.waits_for = waiter.waits_for, None
+        limiter = waiter.waits_for
         if limiter is not None:
+            waiter.wait_for(None, now_ns)
             self._orders[limiter].remove(waiter)
             self._plan(limiter, now_ns)
 
@@ -229,7 +235,7 @@ class AdmissionQueue:
                 order.requeue_first()
                 continue
             order.remove(waiter)
-            waiter.waits_for = None
+            waiter.wait_for(None, now_ns)
             if has_more:
                 self.wait(waiter, now_ns)
         self._plan(limiter, now_ns)
@@ -281,7 +287,7 @@ class AdmissionQueue:
             limiter.contended = True
             limiter.service_ns += max(0, now_ns - limiter.idle_since_ns)
         waiter.turn = self._turn(waiter, limiter, number)
-        waiter.waits_for = limiter
+        waiter.wait_for(limiter, now_ns)
         order.add(waiter)
         if order.first() is waiter:
             self._plan(limiter, now_ns)

@@ -89,6 +89,9 @@ class BrokerAnswers:
     def _passes(self, consumer: Consumer, entries: Entries, permits: int) -> None:
         # Whether it is limited or not: the permits must be known when a limit comes.
         consumer.permits -= permits
+        namespace = consumer.namespace
+        namespace.messages += entries.messages
+        namespace.bytes += entries.size
         if consumer.limited:
             self._shape(consumer, entries)
             return

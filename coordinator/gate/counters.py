@@ -27,7 +27,7 @@ class GateListener(Protocol):
         ...
 
 
-class _Stopwatch:
+class Stopwatch:
     """How long something was so, in nanoseconds."""
 
     __slots__ = ("_since_ns", "_total_ns", "starts")
@@ -39,6 +39,7 @@ class _Stopwatch:
         self.starts = 0
 
     def set(self, *, running: bool, now_ns: int) -> None:
+        """It is so from now on, or not."""
         self.starts += running and self._since_ns is None
         self._total_ns += self._elapsed_ns(now_ns)
         self._since_ns = now_ns if running else None
@@ -93,8 +94,8 @@ class TrafficCounter:
         self.hold_times = HoldTimes()
         self._collected = (0, 0)
         self._topics: dict[str, int] = {}
-        self._messages_held = _Stopwatch()
-        self._bytes_held = _Stopwatch()
+        self._messages_held = Stopwatch()
+        self._bytes_held = Stopwatch()
 
     def join(self, topic: str) -> None:
         """A producer or consumer of a topic connected."""

@@ -13,7 +13,14 @@ from typing import Final
 
 from coordinator.core.backlog.guard import Block
 from coordinator.core.gate_views import HoldView, TopicLimitView
-from coordinator.core.model import Attachments, Dimension, MonitoringClass, Rates, Traffic
+from coordinator.core.model import (
+    Attachments,
+    Dimension,
+    MonitoringClass,
+    NamespaceKey,
+    Rates,
+    Traffic,
+)
 from coordinator.core.topics import TopicName
 from coordinator.core.windows import LimitMode
 from coordinator.gate.counters import GateListener, TrafficCounter
@@ -22,6 +29,7 @@ from coordinator.gate.dispatch import DispatchLimiter
 from coordinator.gate.lease import Lease
 from coordinator.gate.limiter import PublishLimiter
 from coordinator.gate.metering import BURST_NS
+from coordinator.gate.namespaces import NOWHERE, NamespaceCounter, Namespaces
 from coordinator.gate.partitions import Partitions
 from coordinator.gate.subscribing import SubscribeRate
 from coordinator.gate.throttle import ThrottleReason
@@ -268,6 +276,7 @@ class GroupTable:
         #: What was published with a time of delivery; None is that nobody looks.
         self.delayed = DelayedMessages() if delayed_group else None
         self.scopes = Scopes(burst_ns, modes)
+        self.namespaces = Namespaces()
         self.subscribe_rate = SubscribeRate()
 
     def group(self, name: str) -> Group:
@@ -313,10 +322,26 @@ class GroupTable:
         name = TopicName.parse(topic)
         if name is None or name.is_system:
             return ()
-        attached = self.attachments.groups_of(name.tenant, name.namespace)
-        everywhere = (self._cluster_group, self._delayed_group if publishing else "")
-        names = dict.fromkeys((*attached, *filter(None, everywhere)))
+        names = self._names_of(name)
+        if publishing and self._delayed_group and self._delayed_group not in names:
+            names = (*names, self._delayed_group)
         return (*map(self.group, names), *self.scopes.of(name, now_ns))
+
+    def namespace(self, topic: str, monitoring_class: MonitoringClass) -> NamespaceCounter:
+        """Where a topic's traffic is counted for its namespace."""
+        name = TopicName.parse(topic)
+        if name is None or name.is_system:
+            return NOWHERE
+        groups = self._names_of(name)
+        key = NamespaceKey(name.tenant, name.namespace, groups, monitoring_class)
+        return self.namespaces.counter(key)
+
+    def _names_of(self, name: TopicName) -> tuple[str, ...]:
+        """The resource groups of all of a topic's traffic, narrowest first."""
+        names = self.attachments.groups_of(name.tenant, name.namespace)
+        if self._cluster_group and self._cluster_group not in names:
+            return (*names, self._cluster_group)
+        return names
 
     def holds(self) -> Iterator[HoldView]:
         """What every limit has held back, if anything."""

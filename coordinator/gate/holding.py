@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from coordinator.core.model import MonitoringClass
 from coordinator.gate.admission import AdmissionQueue
 from coordinator.gate.commands import read_sequence
 from coordinator.gate.consumer import Consumer, Entries
@@ -139,12 +140,14 @@ class Holding:
             if not consumer.counts_for(groups):
                 self._queue.withdraw(consumer, self.now_ns)
             consumer.attach(groups)
+            consumer.count_for(self._groups.namespace(consumer.topic, MonitoringClass.DISPATCH))
             consumer.ask(self._queue, self.now_ns)
         for producer in self.roster.producers.values():
             groups = self._groups.resolve(producer.topic, self.now_ns, publishing=True)
             if not producer.counts_for(groups):
                 self._queue.withdraw(producer, self.now_ns)
                 producer.attach(groups)
+                producer.count_for(self._groups.namespace(producer.topic, MonitoringClass.PUBLISH))
                 if producer.held and producer.refusal:
                     self._refuse_held(producer)
                 elif producer.held:

@@ -2,7 +2,8 @@
 
 A participant counts for the groups of its topic for as long as it is connected. Which groups those
 are can change at any time; ``attach`` moves it over without ever counting it out of a group that it
-stays in, so that nobody is told of a participant that left and one that came.
+stays in, so that nobody is told of a participant that left and one that came. What passes of it is
+counted for its namespace, too, with the groups that it had then (namespaces.py).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Generic, TypeVar
 
 from coordinator.gate.admission import Limiter, Turn
 from coordinator.gate.groups import Group
+from coordinator.gate.namespaces import NOWHERE, NamespaceCounter
 
 OwnLimiter = TypeVar("OwnLimiter", bound=Limiter)
 """What limits the one kind of participant, or the other."""
@@ -25,13 +27,17 @@ class Participant(ABC, Generic[OwnLimiter]):
         exempt: whether it belongs to geo-replication, and so counts against no group.
     """
 
-    __slots__ = ("exempt", "limiters", "served_until_ns", "topic", "turn", "waits_for")
+    __slots__ = (
+        "exempt", "limiters", "namespace", "served_until_ns", "topic", "turn", "waits_for",
+    )  # fmt: skip
 
     def __init__(self, topic: str, *, exempt: bool) -> None:
         self.topic = topic
         self.exempt = exempt
         #: Who counts what it sends, or is sent: one per group of the topic.
         self.limiters: tuple[OwnLimiter, ...] = ()
+        #: Where it is counted for its namespace.
+        self.namespace = NOWHERE
         #: The admission queue keeps these; see ``Waiter``.
         self.turn: Turn = (0, 0)
         self.served_until_ns: dict[Limiter, int] = {}
@@ -56,6 +62,22 @@ class Participant(ABC, Generic[OwnLimiter]):
         for limiter in before:
             if limiter not in self.limiters:
                 limiter.counter.leave(self.topic)
+
+    def count_for(self, namespace: NamespaceCounter) -> None:
+        """Be counted here from now on; one that waits stays where it is counted."""
+        if self.exempt or self.waits_for is not None or namespace is self.namespace:
+            return
+        self.namespace.participants -= 1
+        self.namespace = namespace
+        namespace.participants += 1
+
+    def wait_for(self, limiter: Limiter | None, now_ns: int) -> None:
+        """Wait for this limiter from now on, or for none."""
+        if limiter is None and self.waits_for is not None:
+            self.namespace.go_on(now_ns)
+        elif limiter is not None and self.waits_for is None:
+            self.namespace.wait(now_ns)
+        self.waits_for = limiter
 
     def _limiters_of(self, groups: tuple[Group, ...]) -> tuple[OwnLimiter, ...]:
         return () if self.exempt else tuple(map(self._limiter_of, groups))

@@ -114,7 +114,11 @@ class Producer(Participant[PublishLimiter]):
 
     def _forward_first(self) -> None:
         frame, cost, _ = self.held.popleft()
-        messages = 0 if cost is None else cost.messages
+        messages = 0
+        if cost is not None:
+            messages = cost.messages
+            self.namespace.messages += messages
+            self.namespace.bytes += cost.size
         self.held_bytes -= len(frame)
         self.unanswered += messages > 0
         self._forward(frame, messages)

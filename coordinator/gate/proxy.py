@@ -17,7 +17,7 @@ import structlog
 from coordinator.core.backlog.guard import Block
 from coordinator.core.delayed import DelayedView
 from coordinator.core.gate_views import ConnectionFigures, GateFigures, GateLimits, HoldView
-from coordinator.core.model import Attachments, Rates, Traffic
+from coordinator.core.model import Attachments, NamespaceTraffic, Rates, Traffic
 from coordinator.core.topics import TopicName
 from coordinator.gate.admission import AdmissionQueue
 from coordinator.gate.connection import BrokerSide, Connection
@@ -233,6 +233,10 @@ class Gate:
     def partition_traffic(self) -> tuple[Traffic, ...]:
         """What was counted of each partition since the last time, under its topic's name."""
         return self._groups.scopes.partitions.collect(self.now_ns())
+
+    def namespace_traffic(self) -> tuple[NamespaceTraffic, ...]:
+        """What was counted of each namespace since the last time."""
+        return self._groups.namespaces.collect(self.now_ns())
 
     def set_topic_block(self, topic: str, block: Block | None) -> None:
         """Hold publishes to a topic or refuse them; None lets them pass again."""

@@ -168,6 +168,9 @@ class ClientRequests:
     def _passed(self, producer: Producer, frames: int, messages: int, size: int) -> None:
         producer.unanswered += frames
         self._roster.unanswered += frames
+        namespace = producer.namespace
+        namespace.messages += messages
+        namespace.bytes += size
         if producer.exempt:
             self._tally.replicated_messages += messages
             self._tally.replicated_bytes += size

@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from coordinator.core.model import MonitoringClass
 from coordinator.gate.commands import ProducerCommand, SubscribeCommand
 from coordinator.gate.consumer import Consumer
 from coordinator.gate.groups import GroupTable
+from coordinator.gate.namespaces import NOWHERE
 from coordinator.gate.producer import Producer
 
 #: CommandSubscribe.SubType: Shared and Key_Shared; the others are Exclusive 0 and Failover 2.
@@ -65,6 +67,7 @@ class Roster:
             command.producer_id, command.topic, exempt=exempt, forward=self._forward
         )
         producer.attach(self._groups.resolve(command.topic, now_ns, publishing=True))
+        producer.count_for(self._groups.namespace(command.topic, MonitoringClass.PUBLISH))
         self.producers[command.producer_id] = producer
         self._requests[command.request_id] = _Request(producer, False, True)
 
@@ -80,6 +83,7 @@ class Roster:
             grant=self._grant,
         )
         consumer.attach(self._groups.resolve(command.topic, now_ns))
+        consumer.count_for(self._groups.namespace(command.topic, MonitoringClass.DISPATCH))
         self.consumers[command.consumer_id] = consumer
         self._requests[command.request_id] = _Request(consumer, False, True)
 
@@ -102,6 +106,7 @@ class Roster:
     def remove(self, participant: Producer | Consumer) -> None:
         """Count a participant for nothing any more."""
         participant.attach(())
+        participant.count_for(NOWHERE)
         if isinstance(participant, Producer):
             self.unanswered -= participant.unanswered
             del self.producers[participant.producer_id]

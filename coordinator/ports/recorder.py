@@ -9,7 +9,7 @@ from typing import Protocol
 from coordinator.core.backlog.monitor import BacklogView
 from coordinator.core.decisions import Decision
 from coordinator.core.events import Event
-from coordinator.core.model import Dimension, UsageReport
+from coordinator.core.model import Dimension, NamespaceTraffic, UsageReport
 from coordinator.core.operations import Operation
 from coordinator.core.state import CoordinatorState
 
@@ -63,6 +63,10 @@ class Recorder(Protocol):
 
     def backlogs_checked(self, views: Sequence[BacklogView], at_ms: int, now_ns: int) -> None:
         """The backlogs of the broker's topics were looked at, so many milliseconds after 1970."""
+        ...
+
+    def namespaces_counted(self, counted: Sequence[NamespaceTraffic], now_ns: int) -> None:
+        """What passed of each namespace since the last time; the first time is when that begins."""
         ...
 
     def handled(self, event: Event, state: CoordinatorState, now_ns: int) -> None:

@@ -298,6 +298,9 @@ class Waits:
         self.waits_for: Limiter | None = None
         self.held_since_ns = 0
 
+    def wait_for(self, limiter: Limiter | None, _now_ns: int) -> None:
+        self.waits_for = limiter
+
     def next_cost(self) -> tuple[int, int]:
         return 1, 1
 

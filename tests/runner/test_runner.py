@@ -29,6 +29,7 @@ from coordinator.core.model import (
     Dimension,
     LedgerRecord,
     MonitoringClass,
+    NamespaceTraffic,
     Rates,
     ResourceGroup,
     Traffic,
@@ -275,6 +276,9 @@ class ListedRecorder:
 
     def backlogs_checked(self, views: Sequence[BacklogView], at_ms: int, now_ns: int) -> None:
         self._tell(f"{len(views)} backlogs at {at_ms}", now_ns)
+
+    def namespaces_counted(self, counted: Sequence[NamespaceTraffic], now_ns: int) -> None:
+        self._tell(f"{len(counted)} namespaces", now_ns)
 
     def handled(self, event: Event, state: CoordinatorState, now_ns: int) -> None:
         assert state.settings.broker == "b1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -10,9 +11,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
+from coordinator.core.model import MonitoringClass, NamespaceKey, NamespaceTraffic
 from spark_jobs.days import forecast
 from spark_jobs.intake import RefusedInput, examine
-from spark_jobs.usage_rollup import GROUP, JOB, roll_up
+from spark_jobs.tables import SCHEMAS
+from spark_jobs.usage_rollup import GROUP, JOB, namespace_hours, roll_up
+from tests.recorder.world import Recording
+from tests.spark_jobs.intake_of import required
 from tests.spark_jobs.plain import read
 
 MESSAGES = "publishRateInMsgs"
@@ -69,6 +74,87 @@ def test_what_came_late_is_in_the_next_run_and_what_was_deleted_stays(
 
     assert sum(int(str(hour["admitted"])) for hour in whole) > early
     assert written(spark, tmp_path) == whole
+
+
+@pytest.fixture
+def namespaces(spark: SparkSession) -> Callable[..., list[dict[str, object]]]:
+    """The hours that recorded rows become: broker, minute, namespace, groups, messages, throttled."""
+
+    def hours_of(*rows: tuple[str, int, str, list[str], int, int]) -> list[dict[str, object]]:
+        start = datetime(2026, 11, 1, 10, 59, tzinfo=UTC)
+        recorded = [
+            ("c", broker, 1, "r", start, 0, start + timedelta(minutes=minute), 60_000_000,
+             "shop", namespace, groups, "Publish", messages, 100 * messages, 1_500_000, throttled)
+            for broker, minute, namespace, groups, messages, throttled in rows
+        ]  # fmt: skip
+        made = namespace_hours(spark.createDataFrame(recorded, SCHEMAS["namespaces"]))
+        ordered = made.orderBy("namespace", "resource_group", "hour")
+        return [row.asDict() for row in ordered.collect()]
+
+    return hours_of
+
+
+def test_an_hour_of_a_namespace_adds_up_brokers_and_minutes(
+    namespaces: Callable[..., list[dict[str, object]]],
+) -> None:
+    """But a second in which clients waited at two brokers is one second in which they waited."""
+    before, after = namespaces(
+        ("b1", 0, "orders", ["g"], 100, 0),
+        ("b1", 1, "orders", ["g"], 10, 0b0111),
+        ("b2", 1, "orders", ["g"], 20, 0b1100),
+        ("b1", 2, "orders", ["g"], 30, 0b0001),
+    )
+
+    assert (before["messages"], before["throttled_s"], before["broker_minutes"]) == (100, 0, 1)
+    assert (after["messages"], after["bytes"], after["held_s"]) == (60, 6_000, 4.5)
+    assert (after["throttled_s"], after["broker_minutes"]) == (5, 3)
+
+
+def test_a_namespace_counts_for_each_of_its_groups(
+    namespaces: Callable[..., list[dict[str, object]]],
+) -> None:
+    """Also for none, and for the former and the present one in the hour of a move."""
+    found = namespaces(
+        ("b1", 1, "free", [], 5, 0),
+        ("b1", 1, "orders", ["g"], 10, 0),
+        ("b1", 2, "orders", ["h", "all"], 20, 0),
+    )
+
+    assert [(row["namespace"], row["resource_group"], row["messages"]) for row in found] == [
+        ("free", None, 5),
+        ("orders", "all", 20),
+        ("orders", "g", 10),
+        ("orders", "h", 20),
+    ]
+
+
+def record_namespaces(place: Path, broker: str, run: str, messages: int) -> None:
+    """Two minutes of a sidecar's, of one namespace."""
+    key = NamespaceKey("shop", "orders", ("g",), MonitoringClass.PUBLISH)
+    with Recording(place, broker=broker, run=run) as recording:
+        recording.recorder.namespaces_counted([], recording.clock.now_ns())
+        for seconds, passed in ((60, messages), (60, messages), (1, 0)):
+            recording.clock.advance(seconds)
+            counted = [NamespaceTraffic(key, passed, 100 * passed)]
+            recording.recorder.namespaces_counted(counted, recording.clock.now_ns())
+
+
+def test_late_minutes_of_a_namespace_are_in_the_next_run(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """What was there before is counted once."""
+    place, out = tmp_path / "recorded", tmp_path / "out"
+    required(place)
+
+    def messages() -> int:
+        roll_up(spark, examine(place), out)
+        written = spark.read.parquet(str(out / "namespaces"))
+        return int(written.agg(F.sum("messages")).collect()[0][0])
+
+    record_namespaces(place, "broker-1", "run-1", 30)
+    assert messages() == 60
+    record_namespaces(place, "broker-2", "run-2", 5)
+    assert messages() == 70
 
 
 def used(spark: SparkSession, shares: list[float]) -> DataFrame:

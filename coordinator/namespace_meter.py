@@ -1,0 +1,51 @@
+"""What passes of each namespace, from the gate to the recorder, once a second.
+
+Only while something is recorded: nothing in a sidecar goes by these counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Protocol
+
+from coordinator.core.model import NamespaceTraffic
+from coordinator.ports import Clock, Recorder
+
+_PERIOD_S: Final = 1.0
+"""Often enough to tell seconds apart; ten thousand namespaces are looked at in a few milliseconds."""
+
+
+class NamespaceGate(Protocol):
+    """The gate, as far as namespaces go."""
+
+    def namespace_traffic(self) -> tuple[NamespaceTraffic, ...]:
+        """What was counted of each since the last time."""
+        ...
+
+
+class NamespaceMeter:
+    """Brings counts to a recorder.
+
+    Args:
+        gate: counts.
+        recorder: keeps them.
+        clock: monotonic time.
+    """
+
+    def __init__(self, gate: NamespaceGate, recorder: Recorder, clock: Clock) -> None:
+        self._gate = gate
+        self._recorder = recorder
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Count for ever, and once more in the end."""
+        try:
+            while True:
+                self.count()
+                await asyncio.sleep(_PERIOD_S)
+        finally:
+            self.count()
+
+    def count(self) -> None:
+        """Hand over what was counted since the last time."""
+        self._recorder.namespaces_counted(self._gate.namespace_traffic(), self._clock.now_ns())
