@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from benchmarks.figures import Figure, Measurement
 from benchmarks.spark_rows import write
@@ -89,58 +90,71 @@ def _hold_against(ours: list[float], peer: list[float]) -> None:
 
 def _run(what: str, directory: Path, cores: int) -> Run:
     command = [sys.executable, "-m", "benchmarks.spark_process", what, str(directory)]
-    before = os.times()
     started = time.monotonic()
-    with subprocess.Popen(  # noqa: S603  # this file's own programs
-        [*command, "--cores", str(cores)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as process:
-        memory = _Memory(process.pid)
-        with memory:
-            said, _ = process.communicate()
+    with (
+        subprocess.Popen(  # noqa: S603  # this file's own programs
+            [*command, "--cores", str(cores)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as process,
+        _Watch(process.pid) as watch,
+    ):
+        said, _ = process.communicate()
     seconds = time.monotonic() - started
-    after = os.times()
     if process.returncode:
         raise RuntimeError(f"{what} on {cores} cores ended with {process.returncode}")
-    processor_s = (after.children_user - before.children_user) + (
-        after.children_system - before.children_system
-    )
-    return Run(seconds, processor_s, memory.peak_bytes, json.loads(said.splitlines()[-1]))
+    found = json.loads(said.splitlines()[-1])
+    return Run(seconds, watch.processor_s, watch.peak_bytes, found)
 
 
-class _Memory(threading.Thread):
-    """Watches how much a process and its descendants have resident."""
+class _Watch(threading.Thread):
+    """Watches how much a process and its descendants have resident, and how long they compute.
+
+    Not `os.times`: that tells of children that were waited for, and nobody waits for a JVM.
+    """
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
         self._pid = pid
         self._done = threading.Event()
+        self._ticks: dict[int, int] = {}
         self.peak_bytes = 0
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         self.start()
+        return self
 
     def __exit__(self, *_: object) -> None:
         self._done.set()
         self.join()
 
+    @property
+    def processor_s(self) -> float:
+        """Of all processes, as far as they were seen."""
+        return sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK")
+
     def run(self) -> None:
         """Look until told to stop."""
         while not self._done.wait(_LOOK_S):
-            self.peak_bytes = max(self.peak_bytes, _resident(self._pid))
+            self.peak_bytes = max(self.peak_bytes, self._look(self._pid, b""))
 
-
-def _resident(pid: int) -> int:
-    """Bytes of a process and all below it; one that has just ended has none."""
-    try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-        children = [
-            int(child)
-            for path in Path(f"/proc/{pid}/task").glob("*/children")
-            for child in path.read_text().split()
-        ]
-    except OSError:
-        return 0
-    return pages * os.sysconf("SC_PAGE_SIZE") + sum(map(_resident, children))
+    def _look(self, pid: int, parent: bytes) -> int:
+        """Bytes of a process and all below it; one that has just ended has none."""
+        place = Path(f"/proc/{pid}")
+        try:
+            command = (place / "cmdline").read_bytes()
+            if command == parent:
+                return 0  # between fork and exec it shows its parent's memory
+            pages = int((place / "statm").read_text().split()[1])
+            fields = (place / "stat").read_text().rpartition(")")[2].split()
+            children = [
+                int(child)
+                for path in place.glob("task/*/children")
+                for child in path.read_text().split()
+            ]
+        except OSError:
+            return 0
+        self._ticks[pid] = int(fields[11]) + int(fields[12])
+        own = pages * os.sysconf("SC_PAGE_SIZE")
+        return own + sum(self._look(child, command) for child in children)

@@ -10,6 +10,9 @@ when rows that are ``late_s`` later have been seen; what comes after that is lef
 it. *Exactly once.* Rows are told apart by sidecar, second, group and dimension, so a file that is copied
 or merged with others (compaction) counts once. A batch writes its own directory whole; where the job is
 killed it goes on from its checkpoint, and writes the directory of the batch under way again.
+*What is no recorder's.* A file whose name begins with a dot or an underscore is not looked at; one of
+another cluster, or without a recorder's columns, gives no row. One that cannot be read ends the stream,
+which names it; once it can be, the stream goes on where it was.
 
 Exit codes: 0 stopped, or nothing was left to do; 2 wrong use, or a file that cannot be read.
 """

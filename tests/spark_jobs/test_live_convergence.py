@@ -18,8 +18,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
+from coordinator.adapters.recorder_files import RecordedFiles
 from coordinator.adapters.recorder_tables import Table
-from spark_jobs.intake import examine, read
+from spark_jobs.intake import RefusedInput, examine, read
+from spark_jobs.live_convergence import Live
+from spark_jobs.session import computing
 from spark_jobs.timeline import broker_seconds, group_seconds, limits_over_time
 from tests.recorder.world import files_at
 
@@ -103,6 +106,14 @@ def test_a_killed_stream_goes_on_and_writes_every_second_once(
     assert process.returncode == 0
     assert b" orders: " in said
 
+    final, found = report_of(spark, landing), written(killed)
+
+    assert len(found) >= 90
+    assert told(found) == final
+
+
+def report_of(spark: SparkSession, landing: Path) -> list[tuple[Any, ...]]:
+    """What the report says of the seconds that are final."""
     intake = examine(landing)
     limits = limits_over_time(read(spark, intake, "configuration"))
     no_gaps = spark.createDataFrame([], "resource_group string, second bigint")
@@ -110,10 +121,59 @@ def test_a_killed_stream_goes_on_and_writes_every_second_once(
         broker_seconds(read(spark, intake, "admitted"), limits), no_gaps
     ).select(*COMPARED)
     last = everything.agg(F.max("second")).collect()[0][0]
-    final = everything.where(F.col("second") < last - LATE_S).collect()
-    found = written(killed)
+    return sorted(map(tuple, everything.where(F.col("second") < last - LATE_S).collect()))
 
-    assert len(found) >= 90
-    assert sorted(tuple(row[name] for name in COMPARED) for row in found) == sorted(
-        tuple(row) for row in final
-    )
+
+def told(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """What a stream says of them."""
+    return sorted(tuple(row[name] for name in COMPARED) for row in found)
+
+
+def stream(spark: SparkSession, landing: Path, out: Path) -> None:
+    """Follow a folder in this process until nothing is left to do."""
+    with computing(spark, "live"):
+        query = Live(landing, out, "test", LATE_S).start(spark, lambda _: None, once=True)
+        query.awaitTermination()
+
+
+def test_what_is_no_recorders_file_changes_nothing(
+    landing: Path, chunks: list[pa.Table], spark: SparkSession, tmp_path: Path
+) -> None:
+    """Unfinished files, copies, other clusters' files and Parquet of somebody else's."""
+    files, out = files_at(landing, "run-1", "any"), tmp_path / "out"
+    for chunk in chunks[:2]:
+        files.write(Table.ADMITTED, "2027-01-15", chunk)
+    (day,) = landing.glob("table=admitted/date=*")
+    whole = sorted(day.glob("any.*.parquet"))
+    shutil.copy(whole[0], day / "again.parquet")
+    (day / ".any.run-1.00000009.parquet").write_bytes(whole[1].read_bytes()[:1_000])
+    pq.write_table(pa.table({"second": [1, 2]}), day / "_foreign.parquet")
+    pq.write_table(pa.table({"colour": ["red", "blue"]}), day / "foreign.parquet")
+    west = chunks[0].set_column(0, "cluster", pa.array(["west"] * len(chunks[0])))
+    RecordedFiles(
+        str(landing), cluster="west", broker="any", run="w", retention_s=1e9, bytes_max=2**40
+    ).write(Table.ADMITTED, "2027-01-15", west)
+    stream(spark, landing, out)
+    for path in (*day.glob("*foreign*"), *day.glob("any.w.*")):
+        path.unlink()
+
+    assert told(written(out)) == report_of(spark, landing)
+
+
+def test_a_truncated_file_ends_the_stream_by_name_until_it_is_whole(
+    landing: Path, chunks: list[pa.Table], spark: SparkSession, tmp_path: Path
+) -> None:
+    """A copy that was cut off; once it was made again, the stream goes on and nothing is missing."""
+    files, out = files_at(landing, "run-1", "any"), tmp_path / "out"
+    for chunk in chunks[:2]:
+        files.write(Table.ADMITTED, "2027-01-15", chunk)
+    cut = sorted(landing.glob("table=admitted/*/any.*.parquet"))[1]
+    content = cut.read_bytes()
+    cut.write_bytes(content[:-100])
+    with pytest.raises(RefusedInput, match=cut.name):
+        stream(spark, landing, out)
+    assert written(out) == []
+    cut.write_bytes(content)
+    stream(spark, landing, out)
+
+    assert told(written(out)) == report_of(spark, landing)
