@@ -2,12 +2,18 @@
 
 Tracebacks are plain: the pretty ones print local variables, and with them credentials. What is logged
 while a request to the admin API is answered carries that request's id.
+
+Logging never raises. Where standard error is a file on a full disk, or a pipe that nobody reads any more,
+lines are dropped until it takes some again: no traffic, and no thread, may end for want of a log.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import logging
 import sys
+from typing import TextIO, cast
 
 import structlog
 
@@ -17,6 +23,24 @@ LEVELS = {
     "warning": logging.WARNING,
     "error": logging.ERROR,
 }
+
+
+class _Unfailing(io.TextIOBase):
+    """A stream that drops what cannot be written."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write it if it can be written."""
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Hand on what can be handed on."""
+        with contextlib.suppress(OSError):
+            self._stream.flush()
 
 
 class LogLevel:
@@ -53,7 +77,8 @@ def configure_logs(level: str) -> LogLevel:
     Returns:
         What changes the level later.
     """
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s")
+    stream = cast("TextIO", _Unfailing(sys.stderr))
+    logging.basicConfig(level=logging.WARNING, stream=stream, format="%(message)s")
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -62,7 +87,7 @@ def configure_logs(level: str) -> LogLevel:
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(default=str),
         ],
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=stream),
     )
     found = LogLevel(level)
     found.set(level)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import logging
 from collections.abc import Iterator
@@ -37,6 +39,34 @@ def test_a_logger_follows_the_level_at_once(
     events = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
     assert events == ["told", "told as well"]
     assert level.name == "error"
+
+
+def test_what_cannot_be_written_is_dropped_and_hurts_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Standard error on a full disk; it logs on as soon as there is room."""
+
+    class Disk(io.StringIO):
+        full = True
+
+        def write(self, text: str) -> int:
+            if self.full:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return super().write(text)
+
+        def flush(self) -> None:
+            if self.full:
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+    disk = Disk()
+    monkeypatch.setattr("sys.stderr", disk)
+    configure_logs("info")
+    structlog.get_logger("ours").info("lost")
+    logging.getLogger("a library").warning("lost as well")
+    disk.full = False
+    structlog.get_logger("ours").info("told")
+
+    assert [json.loads(line)["event"] for line in disk.getvalue().splitlines()] == ["told"]
 
 
 def test_a_level_that_does_not_exist_changes_nothing() -> None:
