@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from deploy.chaos import LISTENERS
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 
@@ -35,6 +36,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         state_dir=tmp_path_factory.mktemp("cluster"),
         own_resource_groups=True,
         resource_group_interval_s=1,
+        listeners=LISTENERS,
         # A broker looks at backlogs when a test asks it to, not once a minute in between.
         broker_settings={
             "backlogQuotaCheckEnabled": "false",

@@ -19,11 +19,12 @@ from pathlib import Path
 from types import FrameType
 
 from coordinator.core.policies import BALANCED, POLICIES
+from deploy.chaos import LISTENERS
 from deploy.chaos.checker.verdict import Verdict, judge
 from deploy.chaos.mishaps import MISHAPS
 from deploy.chaos.run import Run
 from deploy.chaos.schedule import Planned, of_names, schedule
-from deploy.chaos.stage import LISTENERS, Stage
+from deploy.chaos.stage import Stage
 from deploy.demo.errors import DemoError, WrongUse
 from deploy.local.cluster import Cluster
 from deploy.local.errors import LocalClusterError, MissingProgramError, WrongUseError
@@ -38,7 +39,6 @@ _MISHAPS_A_MINUTE = 4
 def main(arguments: list[str] | None = None) -> int:
     """Run once and return the exit code."""
     options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, _interrupt)
     try:
         return _chaos(options.state_dir.absolute())
     except (WrongUse, WrongUseError, MissingProgramError) as error:
@@ -55,6 +55,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _chaos(directory: Path) -> int:
     seed = int(_number("SEED", random.SystemRandom().randrange(1_000_000)))
     minutes = _number("MINUTES", _MINUTES)
+    if minutes <= 0:
+        raise WrongUse(f"MINUTES is {minutes:g}: more than 0 are needed.")
     policy = os.environ.get("POLICY") or BALANCED
     if policy not in POLICIES:
         raise WrongUse(f"POLICY is {policy!r}: use {', '.join(POLICIES)}.")
@@ -62,9 +64,9 @@ def _chaos(directory: Path) -> int:
     print(f"seed {seed}, policy {policy}, at most {minutes:g} minutes, {len(planned)} mishaps:")
     for number, each in enumerate(planned, start=1):
         print(f"  {number}. {each}")
-    (directory / "run").mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(directory / "run")
-    (directory / "run").mkdir()
+    signal.signal(signal.SIGTERM, _interrupt)
+    shutil.rmtree(directory / "run", ignore_errors=True)
+    (directory / "run").mkdir(parents=True)
     options = ClusterOptions(
         state_dir=directory / "cluster", zookeepers=_ZOOKEEPERS, listeners=LISTENERS
     )
@@ -96,6 +98,8 @@ def show(verdict: Verdict) -> None:
 def _planned(seed: int, minutes: float) -> list[Planned]:
     wanted = os.environ.get("MISHAPS") or str(max(1, round(minutes * _MISHAPS_A_MINUTE)))
     if wanted.isdecimal():
+        if int(wanted) == 0:
+            raise WrongUse("MISHAPS is 0: at least one is needed, or their names.")
         return schedule(seed, int(wanted), _BROKERS)
     names = [name.strip() for name in wanted.split(",")]
     unknown = [name for name in names if name not in MISHAPS]

@@ -177,8 +177,8 @@ class Links:
         trace: TracebackType | None,
     ) -> None:
         """Close every link, and the thread."""
-        for link in self._links:
-            self._do(link.close())
+        for link in tuple(self._links):
+            self.close(link)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -189,6 +189,11 @@ class Links:
         self._do(link.open(port))
         self._links.append(link)
         return link
+
+    def close(self, link: Link) -> None:
+        """Leave the link's port to somebody else."""
+        self._do(link.close())
+        self._links.remove(link)
 
     def become(self, condition: Condition, *links: Link) -> None:
         """Let these links be like this."""

@@ -60,11 +60,15 @@ class Run:
             wait_for(time.monotonic() + _CALM_S, self._stage.check)
             ended_s = time.monotonic() - 1.0  # a sample lies behind it
             unsettled = self._stage.unsettled()
+            not_recording = self._stage.not_recording()
             self._tell("the load ends; all that was stored and delivered is read")
             self._stage.end_publishing()
         self._stage.end_consuming()
         return replace(
-            self._seen(settled_s, ended_s), topics=self._stage.diaries(), unsettled=unsettled
+            self._seen(settled_s, ended_s),
+            topics=self._stage.diaries(),
+            unsettled=unsettled,
+            not_recording=not_recording,
         )
 
     def _happen(self, number: int, planned: Planned, settled_s: float) -> None:

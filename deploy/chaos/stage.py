@@ -20,13 +20,13 @@ from typing import Self
 
 import pulsar
 
-from deploy.chaos import clients
+from deploy.chaos import LISTENERS, clients
 from deploy.chaos.checker.history import Received, Sent, Topic
 from deploy.chaos.links import Link, Links
 from deploy.demo.programs import Programs
 from deploy.local import rest
 from deploy.local.cluster import Cluster
-from deploy.local.errors import LocalClusterError
+from deploy.local.errors import LocalClusterError, WrongUseError
 from deploy.local.sidecars import PROGRAM, Sidecars, configuration, write_configuration
 from deploy.local.state import Broker
 from deploy.local.topics import Topics
@@ -41,9 +41,9 @@ _BUNDLES = 12
 _READY_WITHIN_S = 60.0
 _READ_WITHIN_S = 120.0
 _POLL_S = 0.1
-
-#: What a cluster of three brokers must advertise for the links to the bus.
-LISTENERS = ("bus-1", "bus-2", "bus-3")
+_RECORD_FILE_S = 2.0
+#: A recorder that failed tries again every two seconds; the rest is for a busy machine.
+_RECORDED_WITHIN_S = 10.0
 
 
 class Stage:
@@ -90,7 +90,11 @@ class Stage:
 
         Raises:
             LocalClusterError: something did not start.
+            WrongUseError: the cluster does not advertise the listeners.
         """
+        if any(tuple(broker.listener_ports) != LISTENERS for broker in self.brokers.values()):
+            options = " ".join(f"--listener {name}" for name in LISTENERS)
+            raise WrongUseError(f"The cluster must have been started with {options}.")
         try:
             self._stack.enter_context(self._links)
             self._stack.callback(self._programs.stop)
@@ -117,10 +121,6 @@ class Stage:
     def web_urls(self) -> dict[str, str]:
         """The admin REST of every broker."""
         return {name: broker.web_url for name, broker in self.brokers.items()}
-
-    def record_dir(self, name: str) -> Path:
-        """Where a sidecar records."""
-        return self.directory / "recorded" / name
 
     def come_home(self) -> None:
         """Bring every topic back to its broker, as the cluster's own shedding would in time."""
@@ -153,6 +153,17 @@ class Stage:
             f"{operation['text']} is {operation['state']}"
             for operation in operations
             if operation["state"] in ("accepted", "converging")
+        ]
+
+    def not_recording(self) -> list[str]:
+        """The sidecars that have recorded nothing lately."""
+        since_s = time.time() - _RECORDED_WITHIN_S
+        return [
+            name
+            for name in self.brokers
+            if all(
+                file.stat().st_mtime < since_s for file in self._record_dir(name).rglob("*.parquet")
+            )
         ]
 
     def diaries(self) -> list[Topic]:
@@ -196,8 +207,8 @@ class Stage:
             "zookeeper_root": self._root,
             "zookeeper_session_timeout_seconds": SESSION_TIMEOUT_S,
             "burst_seconds": BURST_S,
-            "record_dir": str(self.record_dir(name)),
-            "record_file_seconds": 2.0,
+            "record_dir": str(self._record_dir(name)),
+            "record_file_seconds": _RECORD_FILE_S,
         }
         write_configuration(self.sidecars.configuration_file(name), keys)
 
@@ -227,6 +238,9 @@ class Stage:
             command += ["--url", self.sidecars.service_url, "--rate", str(OFFERED)]
             command += ["--out", str(self._diary(part))]
             self._programs.start(part, command)
+
+    def _record_dir(self, name: str) -> Path:
+        return self.directory / "recorded" / name
 
     def _diary(self, part: str) -> Path:
         return self.directory / f"{part}.txt"

@@ -82,6 +82,11 @@ def test_a_change_that_never_settles_is_found() -> None:
     assert rules(history(unsettled=["operation 7 is converging"])) == {"end"}
 
 
+def test_a_sidecar_that_records_no_more_is_found() -> None:
+    """Its recorder died while the disk was full."""
+    assert rules(replace(history(), not_recording=["broker-1"])) == {"end"}
+
+
 def test_the_verdict_holds_all_rules_and_says_how_much_it_looked_at() -> None:
     """A run that shows nothing must be seen to."""
     verdict = judge(history(mishaps=[mishap()]))

@@ -26,6 +26,14 @@ def sidecars(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture
+def bare(cluster: Cluster, sidecars: Sidecars) -> Iterator[Cluster]:
+    """The shared cluster without its sidecars, for a test that needs their ports."""
+    sidecars.stop()
+    yield cluster
+    sidecars.start()
+
+
+@pytest.fixture
 def world(cluster: Cluster, sidecars: Sidecars) -> Iterator[World]:
     """A namespace of its own for the test, with one topic on every broker."""
     topics = Topics(cluster.brokers)

@@ -7,7 +7,7 @@ messages per second. What brokers counted is recorded as the demo records it (de
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from deploy.demo.recording import Miss, Sample
 
@@ -140,6 +140,7 @@ class History:
         mishaps: in order; none overlaps another.
         footprints: of the sidecars' processes.
         unsettled: changes of the group that were still not settled at the end, for people.
+        not_recording: sidecars that recorded nothing any more at the end.
     """
 
     limit: int
@@ -153,4 +154,5 @@ class History:
     sweeps: Sequence[Mapping[str, Word]]
     mishaps: Sequence[Mishap] = ()
     footprints: Sequence[Footprint] = ()
-    unsettled: Sequence[str] = field(default=())
+    unsettled: Sequence[str] = ()
+    not_recording: Sequence[str] = ()

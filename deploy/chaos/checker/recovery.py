@@ -7,7 +7,7 @@
   seconds of it.
 - *The end*: over the last ten seconds of load the brokers together admit the limit within 3 %, each
   broker that serves a topic within a tenth of C/N of its equal share, all sidecars are ACTIVE, and no
-  change is still converging. Nothing needs a person.
+  change is still converging, and whoever recorded records. Nothing needs a person.
 
 Every topic is offered more than the limit, so the fair share of each broker that serves one is C/N, N
 being those that do. Targets are 1 % and 5 % (`make demo` measures them); here clients, brokers and the
@@ -86,6 +86,8 @@ def _end(history: History, counted: Counted) -> Iterator[Finding]:
             yield Finding("end", f"The sidecar of {sidecar} is {word.state or 'silent'} at the end")
     for change in history.unsettled:
         yield Finding("end", f"Never settled: {change}")
+    for sidecar in history.not_recording:
+        yield Finding("end", f"The sidecar of {sidecar} does not record any more")
 
 
 def _shares(history: History, counted: Counted, from_s: float) -> Iterator[Finding]:

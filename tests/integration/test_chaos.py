@@ -1,0 +1,56 @@
+"""The bench of `make chaos` in short, and that it finds what is planted for it to find."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from deploy.chaos.checker.verdict import Verdict, judge
+from deploy.chaos.run import Run
+from deploy.chaos.schedule import of_names
+from deploy.chaos.stage import Stage
+from deploy.local.cluster import Cluster
+from deploy.local.sidecars import PROGRAM
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+SEED = 20
+#: None of them takes a broker away, which the tests beside this one need.
+MISHAPS = ("gate-reset", "zookeeper-reset", "sidecar-kill")
+LONGEST_S = 240.0
+
+
+def play(
+    cluster: Cluster,
+    directory: Path,
+    policy: str,
+    mishaps: Sequence[str],
+    program: Sequence[str] = PROGRAM,
+) -> Verdict:
+    """Run these mishaps and judge what was seen; what happens is printed for a failure."""
+    planned = of_names(SEED, mishaps, [broker.name for broker in cluster.brokers])
+    with Stage(cluster, directory, policy, SEED, program) as stage:
+        return judge(Run(stage, print).play(planned, time.monotonic() + LONGEST_S))
+
+
+def test_nothing_is_lost_exceeded_or_left_dead_after_a_handful_of_mishaps(
+    bare: Cluster, tmp_path: Path
+) -> None:
+    """A gate that its broker refuses, a sidecar that ZooKeeper refuses, one that is killed."""
+    verdict = play(bare, tmp_path, "balanced", MISHAPS)
+
+    assert verdict.findings == (), verdict
+    assert [after_s for _, after_s in verdict.recovered if after_s is None] == []
+
+
+def test_planted_faults_are_found(bare: Cluster, tmp_path: Path) -> None:
+    """A SEND that each gate drops, and limits that nobody granted: the checker can fail."""
+    program = (str(Path(__file__).with_name("planted_faults.py")),)
+    verdict = play(bare, tmp_path, "strict", (), program)
+
+    assert {"reordered", "exceeded", "strict"} <= {found.rule for found in verdict.findings}, (
+        verdict
+    )
