@@ -215,6 +215,8 @@ class Stage:
     def _make_topics(self) -> None:
         self.topics.create_tenant(TENANT)
         self.topics.create_namespace(self._namespace, _BUNDLES)
+        # The checker reads all of it at the end.
+        self.topics.keep_everything(self._namespace)
         self.topic_of = self.topics.one_for_each_broker(self._namespace, "topic")
 
     def _limit(self) -> None:

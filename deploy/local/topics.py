@@ -65,6 +65,11 @@ class Topics:
         body = {"bundles": {"numBundles": bundles}}
         self._create(f"/admin/v2/namespaces/{namespace}", body)
 
+    def keep_everything(self, namespace: str) -> None:
+        """Let nothing of the namespace be deleted, whatever its consumers have acknowledged."""
+        body = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
+        self._ask("POST", f"/admin/v2/namespaces/{namespace}/retention", body)
+
     def create_topic(self, topic: str) -> None:
         """Create a topic without partitions, unless it exists."""
         self._create(f"/admin/v2/{_path(topic)}", None)

@@ -41,6 +41,23 @@ def test_traffic_must_be_back_in_time() -> None:
     assert rules(late) == {"recovery"}
 
 
+def test_the_limit_in_use_is_no_recovery_while_a_broker_starves_or_a_producer_is_missing() -> None:
+    """The other two use up what the third does not get."""
+    more: Rates = [(0.0, SHARE), (20.0, SHARE * 1.5)]
+    starved: dict[str, Rates] = {
+        "broker-1": [(0.0, SHARE), (20.0, 0)],
+        "broker-2": more,
+        "broker-3": more,
+    }
+    alone = [
+        replace(sample, publishers=0) if sample.broker == "broker-1" else sample
+        for sample in history().samples
+    ]
+
+    assert "recovery" in rules(history(starved, mishaps=[mishap()]))
+    assert rules(replace(history(mishaps=[mishap()]), samples=alone)) == {"recovery"}
+
+
 def test_a_sidecar_that_is_not_active_again_in_time_is_found_though_traffic_goes_on() -> None:
     """It holds its last limit for ever, say."""
     words = sweeps()

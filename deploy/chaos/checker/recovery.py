@@ -1,6 +1,7 @@
 """Every mishap is over when it must be, and at the end all is as if there had been none.
 
-- *Recovered*: all sidecars say that they are ACTIVE, and two seconds have 95 % of the limit. This must
+- *Recovered*: all sidecars say that they are ACTIVE, every topic has its producer again, and two
+  seconds have 95 % of the limit and half of a fair share for each broker that serves a topic. This must
   have been the case at some moment between the end of a mishap and `recovery_s` later; where the times
   come from stands with the mishaps (deploy.chaos.mishaps).
 - *Going on*: a mishap that does not stop traffic leaves at least 80 % of the limit in every five
@@ -16,14 +17,17 @@ bench share a few cores with whatever else runs, and the rest of the way is left
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from deploy.chaos.checker.bounds import Counted
 from deploy.chaos.checker.history import Finding, History, Mishap
+from deploy.demo.recording import Sample
 
 ACTIVE = "ACTIVE"
 _RECOVERED_AT = 0.95
-_RECOVERED_WINDOW_S = 2.0
+_SHARED_AT = 0.5
+_WINDOW_S = 2.0
 _GOING_ON_AT = 0.8
 _GOING_ON_WINDOW_S = 5.0
 LAST_S = 10.0
@@ -46,19 +50,40 @@ def check(history: History, counted: Counted) -> Iterator[Finding]:
 
 def recovered_after(history: History, counted: Counted, mishap: Mishap) -> float | None:
     """Return how long after a mishap all was as before, in seconds; None if it was too long."""
+    last_s = mishap.ended_s + mishap.recovery_s
+    topics = {sample.topic for sample in history.samples}
+    samples = [s for s in history.samples if mishap.ended_s <= s.at_s <= last_s + _WINDOW_S]
     active = [
         max(word.answered_s for word in sweep.values())
         for sweep in history.sweeps
         if all(word.state == ACTIVE for word in sweep.values())
     ]
-    for from_s in _steps(mishap.ended_s, mishap.ended_s + mishap.recovery_s):
-        until_s = from_s + _RECOVERED_WINDOW_S
+    for from_s in _steps(mishap.ended_s, last_s):
+        until_s = from_s + _WINDOW_S
         if until_s > history.ended_s:
             return None
-        rate = counted.rate(from_s, until_s)
-        if rate >= _RECOVERED_AT * history.limit and any(from_s <= s <= until_s for s in active):
+        if (
+            any(from_s <= moment_s <= until_s for moment_s in active)
+            and counted.rate(from_s, until_s) >= _RECOVERED_AT * history.limit
+            and _shared(
+                [s for s in samples if from_s <= s.at_s <= until_s and s.publishers],
+                topics,
+                counted.rates(from_s, until_s),
+                history.limit,
+            )
+        ):
             return until_s - mishap.ended_s
     return None
+
+
+def _shared(
+    samples: Sequence[Sample], topics: AbstractSet[str], rates: Mapping[str, float], limit: int
+) -> bool:
+    """Say whether every topic has its producer, and whoever serves one passes half of its share."""
+    serving = {sample.broker for sample in samples}
+    return {sample.topic for sample in samples} == topics and all(
+        rates[broker] >= _SHARED_AT * limit / len(serving) for broker in serving
+    )
 
 
 def _going_on(history: History, counted: Counted, mishap: Mishap) -> Iterator[Finding]:
