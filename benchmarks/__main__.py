@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 
 import benchmarks.api
+import benchmarks.backlog
 import benchmarks.bucket
 import benchmarks.gate
 import benchmarks.gate_broker
@@ -23,6 +24,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     **benchmarks.gate_broker.MEASUREMENTS,
     **benchmarks.wire.MEASUREMENTS,
     **benchmarks.api.MEASUREMENTS,
+    **benchmarks.backlog.MEASUREMENTS,
     **benchmarks.sim.MEASUREMENTS,
     **benchmarks.spark.MEASUREMENTS,
 }

@@ -1,0 +1,177 @@
+"""Backlogs of 10,000 topics of a real broker: how long a check takes, and what it costs the broker.
+
+One broker, partitioned topics with a subscription, a message behind in a tenth of the partitions and then
+in all. A *first* check knows nothing and asks three questions of every topic with a backlog;
+a *steady* one comes a minute later, when nothing has moved but quotas may have. Processor time is the
+broker's own, over what it needs in as long without a check, and told as a part of the interval of 60 s.
+``TOPICS=n make bench ONLY=backlog`` takes another number of topics.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import httpx
+import pulsar
+
+from benchmarks.figures import Figure, Measurement
+from coordinator.adapters.broker_backlog import HttpBacklogSource
+from coordinator.adapters.clock import MonotonicClock, wall_ms
+from coordinator.backlog import BacklogWatch
+from coordinator.core.backlog.monitor import BacklogMonitor
+from deploy.local.cluster import Cluster
+from deploy.local.layout import ClusterOptions
+from deploy.local.state import Broker
+from deploy.local.topics import Topics
+
+TOPICS: Final = 10_000
+PARTITIONED: Final = 20
+"""Topics that all the others are the partitions of; a tenth of them is behind first."""
+INTERVAL_S: Final = 60.0
+_STATS_S: Final = 5.0
+_NAMESPACE: Final = "bench/backlog"
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check: seconds on the clock, of the broker's processor and of our own, and questions."""
+
+    seconds: float
+    broker_s: float
+    own_s: float
+    questions: int
+
+
+class Bench:
+    """A broker with many topics.
+
+    Args:
+        cluster: of one broker.
+        partitions: of each topic.
+    """
+
+    def __init__(self, cluster: Cluster, partitions: int) -> None:
+        self.broker: Broker = cluster.brokers[0]
+        self._partitions = partitions
+        self._stat = Path(f"/proc/{self.broker.pid}/stat")
+        topics = Topics(cluster.brokers)
+        topics.create_tenant(_NAMESPACE.split("/")[0])
+        topics.create_namespace(_NAMESPACE, bundles=16)
+
+    def create_topics(self) -> None:
+        """Partitions with a subscription each, so that the broker has them loaded."""
+        base = f"{self.broker.web_url}/admin/v2/persistent/{_NAMESPACE}"
+        with httpx.Client(trust_env=False, timeout=300.0) as http:
+            for number in range(PARTITIONED):
+                topic = f"{base}/t{number}"
+                http.put(f"{topic}/partitions", json=self._partitions).raise_for_status()
+                http.put(f"{topic}/subscription/behind").raise_for_status()
+
+    def publish(self, first: int, last: int) -> None:
+        """A message to every partition of the topics from the first to before the last."""
+        logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+        client = pulsar.Client(self.broker.service_url, listener_name="internal", logger=logger)
+        for number in range(first, last):
+            producer = client.create_producer(
+                f"persistent://{_NAMESPACE}/t{number}",
+                batching_enabled=False,
+                message_routing_mode=pulsar.PartitionsRoutingMode.RoundRobinDistribution,
+            )
+            for _ in range(self._partitions):
+                producer.send_async(b"x" * 100, None)
+            producer.flush()
+            producer.close()
+        client.close()
+
+    def processor_s(self) -> float:
+        """What the broker has used so far."""
+        fields = self._stat.read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+
+    async def idle_share(self, seconds: float) -> float:
+        """What the broker needs for itself: processor seconds per second."""
+        began, used = time.monotonic(), self.processor_s()
+        await asyncio.sleep(seconds)
+        return (self.processor_s() - used) / (time.monotonic() - began)
+
+    async def check(self, watch: BacklogWatch, idle_share: float) -> Check:
+        """Check once; the broker's own needs are taken off."""
+        began, used, own = time.monotonic(), self.processor_s(), time.process_time()
+        asked = watch.checks.questions
+        await watch.check()
+        seconds = time.monotonic() - began
+        if watch.checks.problem:
+            raise RuntimeError(f"the check failed: {watch.checks.problem}")
+        return Check(
+            seconds,
+            self.processor_s() - used - idle_share * seconds,
+            time.process_time() - own,
+            watch.checks.questions - asked,
+        )
+
+
+def _watch(source: HttpBacklogSource) -> BacklogWatch:
+    return BacklogWatch(source, BacklogMonitor(), clock=MonotonicClock(), wall_ms=wall_ms)
+
+
+async def _measure(bench: Bench) -> tuple[Check, Check, Check]:
+    """A first check with a tenth behind, one with all of them, and a steady one after it."""
+    async with HttpBacklogSource(bench.broker.web_url) as source:
+        await asyncio.to_thread(bench.publish, 0, PARTITIONED // 10)
+        await asyncio.sleep(3 * _STATS_S)
+        idle_share = await bench.idle_share(INTERVAL_S / 2)
+        first = await bench.check(_watch(source), idle_share)
+        await asyncio.to_thread(bench.publish, PARTITIONED // 10, PARTITIONED)
+        await asyncio.sleep(3 * _STATS_S)
+        idle_share = await bench.idle_share(INTERVAL_S / 2)
+        watch = _watch(source)
+        all_behind = await bench.check(watch, idle_share)
+        await asyncio.sleep(INTERVAL_S)
+        return first, all_behind, await bench.check(watch, idle_share)
+
+
+def checks() -> Iterator[Figure]:
+    """How long checks take, and the broker's processor time."""
+    with tempfile.TemporaryDirectory(prefix="pulsar-quota-bench-") as place:
+        options = ClusterOptions(
+            state_dir=Path(place),
+            brokers=1,
+            broker_settings={
+                "backlogQuotaCheckEnabled": "false",
+                "statsUpdateFrequencyInSecs": str(round(_STATS_S)),
+            },
+            broker_java_options=["-Xmx1500m", "-XX:MaxDirectMemorySize=512m"],
+        )
+        with Cluster.start(options) as cluster:
+            bench = Bench(cluster, int(os.environ.get("TOPICS") or TOPICS) // PARTITIONED)
+            bench.create_topics()
+            first, all_behind, steady = asyncio.run(_measure(bench))
+    named = {"first": first, "first-all-behind": all_behind, "steady-all-behind": steady}
+    for name, check in named.items():
+        questions = {"questions": check.questions, "our processor, s": check.own_s}
+        yield Figure(f"backlog/{name}-check", check.seconds, "s", "lower", questions, 30.0)
+    for name, check in named.items():
+        share = 100 * check.broker_s / INTERVAL_S
+        figure = f"backlog/{name}-broker-processor"
+        yield Figure(figure, share, "% of a core", "lower", {"s": check.broker_s}, 5.0)
+
+
+MEASUREMENTS: Mapping[str, Measurement] = dict.fromkeys(
+    (
+        "backlog/first-check",
+        "backlog/first-all-behind-check",
+        "backlog/steady-all-behind-check",
+        "backlog/first-broker-processor",
+        "backlog/first-all-behind-broker-processor",
+        "backlog/steady-all-behind-broker-processor",
+    ),
+    checks,
+)
