@@ -48,7 +48,7 @@ from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.core.state import CoordinatorState
 from coordinator.core.windows import LimitMode
 from coordinator.following import Following
-from coordinator.gate.groups import Modes
+from coordinator.gate.group import Modes
 from coordinator.gate.proxy import Gate
 from coordinator.gate.tls import Certificate, TlsError, TlsFiles, TlsListener
 from coordinator.gate.upstream import UpstreamTls

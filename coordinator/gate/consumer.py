@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from coordinator.gate.admission import AdmissionQueue
 from coordinator.gate.dispatch import UNKNOWN, DispatchLimiter
-from coordinator.gate.groups import Group
+from coordinator.gate.group import Group
 from coordinator.gate.participant import Participant
 
 _SLICES_AT_ONCE: Final = 2

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
 from coordinator.gate.admission import Limiter, Turn
-from coordinator.gate.groups import Group
+from coordinator.gate.group import Group
 from coordinator.gate.namespaces import NOWHERE, NamespaceCounter
 
 OwnLimiter = TypeVar("OwnLimiter", bound=Limiter)

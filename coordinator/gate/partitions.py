@@ -7,13 +7,11 @@ those that nobody uses any more are forgotten once there are many, so names cann
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from coordinator.core.model import Rates, Traffic
 from coordinator.core.topics import TopicName
-
-if TYPE_CHECKING:
-    from coordinator.gate.groups import Group
+from coordinator.gate.group import Group
 
 UNUSED_MAX: Final = 1_000
 """Partitions that nobody uses and that are kept all the same: they are in use again soon."""

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from coordinator.gate.groups import Group
+from coordinator.gate.group import Group
 from coordinator.gate.limiter import PublishLimiter
 from coordinator.gate.participant import Participant
 from coordinator.gate.throttle import ThrottleReason

@@ -23,7 +23,8 @@ from coordinator.gate.admission import AdmissionQueue
 from coordinator.gate.connection import BrokerSide, Connection
 from coordinator.gate.counters import GateListener
 from coordinator.gate.frames import MalformedFrame
-from coordinator.gate.groups import DEFAULT_MODES, Group, GroupTable, Modes
+from coordinator.gate.group import DEFAULT_MODES, Group, Modes
+from coordinator.gate.groups import GroupTable
 from coordinator.gate.introduction import Introduction
 from coordinator.gate.listening import Entrance
 from coordinator.gate.metering import BURST_NS

@@ -12,7 +12,8 @@ import uvloop
 from coordinator.core.model import Attachments, MonitoringClass, Rates
 from coordinator.core.topics import TopicName
 from coordinator.gate.admission import AdmissionQueue
-from coordinator.gate.groups import Group, GroupTable
+from coordinator.gate.group import Group
+from coordinator.gate.groups import GroupTable
 from coordinator.gate.introduction import Introduction
 from coordinator.gate.session import NOWHERE_ELSE, Session
 from coordinator.gate.tally import Tally

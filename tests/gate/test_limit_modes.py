@@ -6,7 +6,8 @@ import pytest
 
 from coordinator.core.model import Rates
 from coordinator.core.windows import LimitMode
-from coordinator.gate.groups import GroupTable, Modes
+from coordinator.gate.group import Modes
+from coordinator.gate.groups import GroupTable
 from tests.gate import peer
 from tests.gate.conftest import TOPIC, Bench
 

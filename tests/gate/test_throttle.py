@@ -9,7 +9,7 @@ import pytest
 
 from coordinator.core.model import Dimension, Rates
 from coordinator.core.topics import TopicName
-from coordinator.gate.groups import part_of
+from coordinator.gate.scopes import part_of
 from coordinator.gate.throttle import PublishBuffer, ThrottleReason
 from tests.gate import peer
 from tests.gate.conftest import TOPIC, Bench
