@@ -48,6 +48,8 @@ class _Facts:
     lifecycle: Lifecycle
     round: int
     now_ns: int
+    #: This is the first decision of a new incarnation.
+    reborn: bool
 
 
 class Decider:
@@ -84,6 +86,11 @@ class Decider:
         self.decisions: dict[tuple[str, Dimension], Decision] = {}
         self._marked: set[str] = set()
         self._all_marked = False
+        self._reborn = False
+
+    def restart(self) -> None:
+        """A new incarnation holds no more than its reserves, in whatever trouble it begins."""
+        self._reborn = self._all_marked = True
 
     def split_of(self, place: tuple[str, Dimension]) -> Split | None:
         """The split that the latest decision was made from."""
@@ -124,7 +131,10 @@ class Decider:
         if not names:
             return {}
         splits = Splits(members, usage, self._settings)
-        facts = _Facts(members, usage, splits, troubles, lifecycle, round_, now_ns)
+        facts = _Facts(
+            members, usage, splits, troubles, lifecycle, round_, now_ns, reborn=self._reborn
+        )
+        self._reborn = False
         if lifecycle not in (Lifecycle.STARTING, Lifecycle.LEARNING):
             splits.prepare(
                 [
@@ -172,6 +182,8 @@ class Decider:
             return self._hold_in_escrow(group, dimension, limit, own, facts)
         reserve = reserve_of(limit, len(facts.members), self._settings)
         held = min(limit, reserve if own is None else own)
+        if facts.reborn:  # nobody knows what an earlier incarnation held
+            held = min(held, reserve)
         if facts.lifecycle in (Lifecycle.STARTING, Lifecycle.LEARNING):
             self._raises.drop(group.name, dimension)
             return Decision(min(held, reserve), Binding.RESERVE, facts.round, facts.now_ns)

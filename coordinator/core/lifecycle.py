@@ -10,7 +10,8 @@
 
 A new incarnation always passes through LEARNING: it holds no more than its arrival reserve until every
 member has told it what it uses and holds (doorman's learning mode), so a start never adds to what the
-others already let through. What is not in the table is a mistake of ours: it raises and changes nothing.
+others already let through; one that is in trouble at once, and so DEGRADED, holds no more either.
+What is not in the table is a mistake of ours: it raises and changes nothing.
 """
 
 from __future__ import annotations

@@ -28,7 +28,9 @@ announcement is later has heard of the other before it may raise. What the argum
   answer; later those that take part. So whoever takes part knows of all who hold more than the reserve.
 * Who is no member holds nothing. A broker that lost its ZooKeeper session and goes on
   (``partitionPolicy`` hold or safe) adds what it holds, once the others have taken over its share:
-  nobody can tell it from a dead one. Whoever is in trouble for long moves to C/N unasked (trouble.py).
+  nobody can tell it from a dead one. Back under a new incarnation it holds its reserve, whatever trouble
+  it is in then: nobody knows what the old one held. Whoever is in trouble for long moves to C/N unasked
+  (trouble.py); a new incarnation is as patient as if it had never listened before.
 * Reserves of those that take no part are nobody's news. While members come and go views of N differ,
   so these may add up to more than they should for some milliseconds: by half a per cent of the limit
   for each newcomer that does not know N yet. And "the limit" is, while a new one is on its way, the

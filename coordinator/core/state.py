@@ -318,8 +318,9 @@ class CoordinatorState:
         self._seen_as_member = own is not None and own.incarnation == event.incarnation
         self._reporter.restart()
         self._raises.restart()
+        self.troubles.restart(now_ns)
         self.ledgers.open_accounts(event.incarnation, now_ns)
-        self.decider.mark_all()
+        self.decider.restart()
         return []
 
     def _handle_connection_changed(self, event: ConnectionChanged, now_ns: int) -> None:

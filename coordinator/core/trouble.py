@@ -65,6 +65,13 @@ class Troubles:
             for broker, member in members.items()
         }
 
+    def restart(self, now_ns: int) -> None:
+        """A new incarnation has the patience of one that has just begun to listen."""
+        self._since.pop(Trouble.BUS_SILENT, None)
+        self._member_since = {
+            broker: (incarnation, now_ns) for broker, (incarnation, _) in self._member_since.items()
+        }
+
     def look(self, now_ns: int, *, answering: bool, lease_over: bool) -> bool:
         """Bring the troubles with ZooKeeper and the own broker up to date; tell whether they changed."""
         before = tuple(self._since)

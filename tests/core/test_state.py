@@ -220,6 +220,43 @@ def test_a_session_that_is_over_means_joining_again(state: CoordinatorState) -> 
     assert JoinMembership() in instructions
 
 
+def test_a_registration_that_arrives_in_trouble_starts_from_the_reserve_all_the_same(
+    state: CoordinatorState,
+) -> None:
+    """Nobody knows what the earlier incarnation held on to."""
+    activate(state)
+    state.handle(ParticipantsChanged(GROUP, PUBLISH, 1), SECOND_NS // 2)
+    state.handle(TrafficCounted(()), SECOND_NS // 2)
+    state.handle(ConnectionChanged(ConnectionState.LOST), SECOND_NS)
+    state.handle(ConnectionChanged(ConnectionState.CONNECTED), 2 * SECOND_NS)
+    state.handle(ConnectionChanged(ConnectionState.SUSPENDED), 2 * SECOND_NS)
+    assert state.limits()[GROUP] == Rates(publish_messages=3000)
+
+    state.handle(MembershipJoined(8), 2 * SECOND_NS)
+    assert stands(state) is Lifecycle.DEGRADED
+    assert state.limits()[GROUP] == Rates(publish_messages=15)
+
+
+def test_a_new_incarnation_has_patience_with_a_bus_that_was_silent_for_long(
+    cluster: Cluster,
+) -> None:
+    """Its equal part is free only when the others, to whom it is new, have waited as long."""
+    cluster.start("b1", demand=5000)
+    cluster.start("b2", demand=5000)
+    cluster.run(5)
+    cluster.deaf = {"b1"}
+    cluster.send("b1", ConnectionChanged(ConnectionState.LOST))
+    cluster.end_session("b1")
+    cluster.run(80)
+    cluster.send("b1", ConnectionChanged(ConnectionState.CONNECTED))
+    assert cluster.limit_of("b1") <= 15
+    cluster.run(30)
+    assert cluster.limit_of("b1") <= 15
+    cluster.run(60)
+
+    assert (cluster.limit_of("b1"), cluster.limit_of("b2")) == (1500, 1500)
+
+
 @pytest.mark.parametrize(("policy", "expected"), [("hold", 3000), ("safe", 1500), ("stop", 0)])
 def test_the_partition_policy_decides_what_a_lost_sidecar_lets_through(
     policy: str, expected: int
