@@ -14,7 +14,10 @@ from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 
 RUNNING_CLUSTER = "PULSAR_QUOTA_TEST_CLUSTER"
-"""Environment variable: state directory of a cluster to use instead of starting one."""
+"""Environment variable: state directory of a cluster to use instead of starting one.
+
+`python -m deploy.local up` with a ``--listener`` for each of `LISTENERS` makes one.
+"""
 
 # A failing example is printed with the seed that finds it again; timing is no property of a core.
 settings.register_profile("default", deadline=None, print_blob=True)

@@ -1,9 +1,9 @@
 """Memory, file descriptors and threads of a sidecar stay flat.
 
 Compared are a process's first and last quarter, by their medians. What a mishap itself takes, such as
-the memory and descriptors of a thousand connections, is not counted: samples between its beginning and
-its recovery are left out. A leak of anything per connection, report or session shows after minutes; a
-process that lived for less than two is too young to be judged.
+the memory and descriptors of a thousand connections, is not counted: samples from its beginning until a
+second after its end are left out. A leak of anything per connection, report or session shows after
+minutes; a process that lived for less than two is too young to be judged.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from deploy.chaos.checker.history import Finding, Footprint, History
 #: A process reads its code, meets its groups and fills its caches in its first seconds.
 _GROWN_UP_S = 20.0
 SHORTEST_LIFE_S = 120.0
+_AFTER_S = 1.0
 #: Python's allocator and the C libraries keep what they once needed: so much is no leak.
 _MORE_BYTES = 10 * 1024 * 1024
 #: Clients that come back open a few connections more than they had.
@@ -53,7 +54,7 @@ def judged(history: History) -> Mapping[tuple[str, int], Sequence[Footprint]]:
 
 
 def _is_quiet(history: History, at_s: float) -> bool:
-    return not any(m.began_s <= at_s <= m.ended_s + m.recovery_s for m in history.mishaps)
+    return not any(m.began_s <= at_s <= m.ended_s + _AFTER_S for m in history.mishaps)
 
 
 def _figures(
