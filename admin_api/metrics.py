@@ -76,6 +76,7 @@ async def gather(backend: AdminBackend) -> list[Metric]:
         await asyncio.sleep(0)
     return [
         *_sidecar(backend.views.health()),
+        gauge("tasks", "Tasks of the sidecar's event loop.", len(asyncio.all_tasks())),
         *_store(catalogue, backend.views.connection(), left_out=len(names[MAX_GROUPS:])),
         *_bus(backend.bus.health()),
         *_alarms(backend),

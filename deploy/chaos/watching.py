@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import resource
 import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -14,15 +17,14 @@ import httpx
 
 from deploy.chaos.checker.history import Footprint, Word
 from deploy.chaos.stage import Stage
-from deploy.local.sidecars import Sidecars
 
 _PERIOD_S = 0.5
 #: A sidecar that stands still keeps nobody waiting.
 _TIMEOUT_S = 1.0
 _DIMENSION = "publishRateInMsgs"
-_PAGE_BYTES = 4096
 _RESIDENT_FIELD = 1
-_THREADS_LINE = "Threads:"
+_THREADS = re.compile(r"^Threads:\s+(\d+)", re.MULTILINE)
+_TASKS = re.compile(r"^pulsar_quota_tasks (\d+)", re.MULTILINE)
 
 
 class Watcher:
@@ -61,10 +63,9 @@ class Watcher:
             while not self._stop.wait(_PERIOD_S):
                 words = pool.map(lambda name: self._ask(client, name), self._brokers)
                 self.sweeps.append(dict(zip(self._brokers, words, strict=True)))
-                for name in self._brokers:
-                    footprint = _footprint(self._sidecars, name)
-                    if footprint is not None:
-                        self.footprints.append(footprint)
+                self.footprints += filter(
+                    None, pool.map(partial(self._look, client), self._brokers)
+                )
 
     def _ask(self, client: httpx.Client, name: str) -> Word:
         url = f"{self._sidecars.admin_url(name)}/quota/v1"
@@ -86,6 +87,23 @@ class Watcher:
             self._certified(certificates.json()),
         )
 
+    def _look(self, client: httpx.Client, name: str) -> Footprint | None:
+        """What the sidecar's process takes by now; None if there is none, or it does not answer."""
+        try:
+            pid = self._sidecars.pid(name)
+            of_process = Path(f"/proc/{pid}")
+            pages = int((of_process / "statm").read_text().split()[_RESIDENT_FIELD])
+            descriptors = sum(1 for _ in (of_process / "fd").iterdir())
+            status = (of_process / "status").read_text()
+            metrics = client.get(f"{self._sidecars.admin_url(name)}/metrics").text
+        except (KeyError, OSError, httpx.TransportError):
+            return None
+        threads, tasks = _number(_THREADS, status), _number(_TASKS, metrics)
+        if threads is None or tasks is None:  # it ended, or has just begun
+            return None
+        resident = pages * resource.getpagesize()
+        return Footprint(name, pid, time.monotonic(), resident, descriptors, threads, tasks)
+
     def _certified(self, body: Any) -> int | None:
         for certificate in body["certificates"]:
             if certificate["dimension"] == _DIMENSION and certificate["most"] is not None:
@@ -102,15 +120,6 @@ def _own_limit(usage: Any, name: str) -> int | None:
     return None
 
 
-def _footprint(sidecars: Sidecars, name: str) -> Footprint | None:
-    """What the process takes by now; None if there is none."""
-    try:
-        pid = sidecars.pid(name)
-        of_process = Path(f"/proc/{pid}")
-        pages = int((of_process / "statm").read_text().split()[_RESIDENT_FIELD])
-        descriptors = sum(1 for _ in (of_process / "fd").iterdir())
-        status = (of_process / "status").read_text().splitlines()
-    except (KeyError, OSError):
-        return None
-    threads = next((int(line.split()[1]) for line in status if line.startswith(_THREADS_LINE)), 0)
-    return Footprint(name, pid, time.monotonic(), pages * _PAGE_BYTES, descriptors, threads)
+def _number(pattern: re.Pattern[str], text: str) -> int | None:
+    found = pattern.search(text)
+    return int(found[1]) if found else None

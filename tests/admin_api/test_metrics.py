@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Iterable
 from dataclasses import replace
@@ -51,6 +52,20 @@ async def test_openmetrics_and_text_say_the_same(client: httpx.AsyncClient, orde
         for sample in family.samples:
             if not sample.labels:
                 assert text[sample.name] == sample.value
+
+
+async def test_tasks_that_were_started_are_counted(client: httpx.AsyncClient) -> None:
+    """A leak of them would show here."""
+    before = value_of((await scrape(client))["pulsar_quota_tasks"])
+    waiting = [asyncio.create_task(asyncio.sleep(60)) for _ in range(5)]
+    try:
+        after = value_of((await scrape(client))["pulsar_quota_tasks"])
+    finally:
+        for task in waiting:
+            task.cancel()
+        await asyncio.wait(waiting)
+
+    assert after == before + 5
 
 
 async def test_every_family_has_help_and_the_right_type(

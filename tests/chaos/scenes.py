@@ -54,11 +54,11 @@ def sweeps(until_s: float = UNTIL_S) -> list[dict[str, Word]]:
 
 
 def footprints(
-    resident: Sequence[int], descriptors: int = 40, threads: int = 20, sidecar: str = "broker-1"
+    resident: Sequence[int], descriptors: int = 40, threads: int = 20, tasks: int = 30
 ) -> list[Footprint]:
     """One process, looked at once a second."""
     return [
-        Footprint(sidecar, 77, float(at_s), size, descriptors, threads)
+        Footprint("broker-1", 77, float(at_s), size, descriptors, threads, tasks)
         for at_s, size in enumerate(resident)
     ]
 

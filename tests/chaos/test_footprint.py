@@ -31,17 +31,16 @@ def test_memory_that_grows_is_found() -> None:
     assert "bytes of memory" in text
 
 
-def test_descriptors_and_threads_that_grow_are_found() -> None:
+def test_descriptors_threads_and_tasks_that_grow_are_found() -> None:
     """One in ten seconds."""
     samples = footprints(FLAT)
     more = [replace(s, descriptors=40 + n // 10) for n, s in enumerate(samples)]
     busier = [replace(s, threads=20 + n // 10) for n, s in enumerate(samples)]
+    longer = [replace(s, tasks=30 + n // 10) for n, s in enumerate(samples)]
 
-    (of_descriptors,) = footprint.check(history(taken=more))
-    (of_threads,) = footprint.check(history(taken=busier))
-
-    assert "file descriptors" in of_descriptors.text
-    assert "threads" in of_threads.text
+    for taken, what in ((more, "file descriptors"), (busier, "threads"), (longer, "tasks")):
+        (finding,) = footprint.check(history(taken=taken))
+        assert what in finding.text
 
 
 def test_what_a_mishap_takes_is_no_leak() -> None:

@@ -1,4 +1,4 @@
-"""Memory, file descriptors and threads of a sidecar stay flat.
+"""Memory, file descriptors, threads and tasks of a sidecar stay flat.
 
 Compared are a process's first and last quarter, by their medians. What a mishap itself takes, such as
 the memory and descriptors of a thousand connections, is not counted: samples from its beginning until a
@@ -23,6 +23,8 @@ _MORE_BYTES = 10 * 1024 * 1024
 #: Clients that come back open a few connections more than they had.
 _MORE_DESCRIPTORS = 10
 _MORE_THREADS = 4
+#: Whatever is asked of the admin API at the moment.
+_MORE_TASKS = 10
 
 
 def check(history: History) -> Iterator[Finding]:
@@ -64,6 +66,7 @@ def _figures(
         ("bytes of memory", "resident_bytes", _MORE_BYTES),
         ("file descriptors", "descriptors", _MORE_DESCRIPTORS),
         ("threads", "threads", _MORE_THREADS),
+        ("tasks", "tasks", _MORE_TASKS),
     ):
         before, after = (median(getattr(s, attribute) for s in part) for part in (first, last))
         yield what, before, after, more

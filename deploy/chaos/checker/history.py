@@ -113,7 +113,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What a sidecar's process takes of its machine."""
+    """What a sidecar's process takes of its machine, and how many tasks its event loop has."""
 
     sidecar: str
     pid: int
@@ -121,6 +121,7 @@ class Footprint:
     resident_bytes: int
     descriptors: int
     threads: int
+    tasks: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
