@@ -55,6 +55,16 @@ check: $(INSTALLED)  ## format, lint, types, layers, generated files
 check-deploy: $(INSTALLED)  ## image, compose, chart, unit and rules, held against promtool, helm and systemd
 	$(BIN)/python -m deploy.check
 
+.PHONY: sbom audit
+sbom: $(VENV)/.audit  ## the bill of materials, of the exact versions in constraints.txt, as CycloneDX in build/sbom.json
+	@mkdir -p build
+	@$(BIN)/python -W ignore -m cyclonedx_py requirements --pyproject pyproject.toml --output-reproducible --output-file build/sbom.json constraints.txt
+	@echo "written: build/sbom.json"
+
+audit: $(VENV)/.audit  ## known holes in these versions, by PyPI's vulnerability service
+	@$(BIN)/pip-audit --strict --no-deps --disable-pip --requirement constraints.txt || \
+	{ echo "a hole is known, or PyPI's vulnerability service cannot be asked about every package: see above"; exit 1; }
+
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -81,6 +91,10 @@ $(INSTALLED): pyproject.toml constraints.txt coordinator/gate/_runs.c
 
 $(VENV)/.bench: $(INSTALLED)
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
+	@touch $@
+
+$(VENV)/.audit: $(INSTALLED)
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[audit]'
 	@touch $@
 
 clean:

@@ -90,6 +90,10 @@ class Config:
         bus_listener_name: advertised listener to ask lookups for; the internal one.
         bus_topics: reports are sent on each of them and duplicates dropped. Two topics with different
             owners survive the death of a broker without a gap.
+        bus_token_file: file with the token that shows the brokers who reports; empty sends none. Its role
+            needs to produce and to consume on the bus topics, and nothing else.
+        bus_tls_ca_file: authorities of the brokers' certificates (PEM), with pulsar+ssl://; empty are
+            those of the package certifi.
         bus_key_files: files with the secrets that seal reports (HMAC-SHA256, 16 bytes or more), so that
             only sidecars are believed. The first one seals, all of them open: a new key is added as
             second on every sidecar, then put first, then the old one removed. Read again at SIGHUP.
@@ -215,6 +219,8 @@ class Config:
     bus_topics: tuple[str, ...] = field(
         default=("non-persistent://pulsar/system/quota-usage",),
     )
+    bus_token_file: str = ""
+    bus_tls_ca_file: str = ""
     bus_key_files: tuple[str, ...] = ()
     bus_accept_unsealed: bool = False
     zookeeper_root: str = "/pulsar-quota"
@@ -329,6 +335,10 @@ class Config:
             raise ConfigError("bus_topics: name at least one topic")
         for topic in self.bus_topics:
             _check_prefix("bus_topics", topic, ("non-persistent://", "persistent://"))
+        if self.bus_tls_ca_file and not self.bus_service_url.startswith("pulsar+ssl://"):
+            raise ConfigError(
+                "bus_tls_ca_file: means nothing unless bus_service_url is pulsar+ssl://"
+            )
         if self.bus_accept_unsealed and not self.bus_key_files:
             raise ConfigError("bus_accept_unsealed: means nothing without bus_key_files")
 

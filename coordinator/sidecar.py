@@ -97,9 +97,7 @@ async def _run(config: Config, reload: Callable[[], Config], log_level: LogLevel
         ledgers = ZooKeeperLedgers(session)
         topic_limits = ZooKeeperTopicLimits(session)
         membership = ZooKeeperMembership(session, version=__version__)
-        bus = PulsarBus(
-            config.bus_service_url, config.bus_topics, listener_name=config.bus_listener_name
-        )
+        bus = _bus(config)
         broker = await stack.enter_async_context(
             HttpBrokerAdmin(
                 config.broker_web_url,
@@ -278,6 +276,16 @@ def _meter_partitions(runner: Runner, gate: Gate, clock: MonotonicClock) -> Part
     meter = PartitionMeter(gate, clock)
     runner.spawn(meter.run())
     return meter
+
+
+def _bus(config: Config) -> PulsarBus:
+    return PulsarBus(
+        config.bus_service_url,
+        config.bus_topics,
+        listener_name=config.bus_listener_name,
+        token=_secret("bus_token_file", config.bus_token_file) or None,
+        tls_trust_certs_file=config.bus_tls_ca_file or None,
+    )
 
 
 def _seal(config: Config) -> Seal:

@@ -1,0 +1,190 @@
+"""The reference, made from what there is: configuration, API, metrics, commands and alarms.
+
+cog puts these tables into the pages, and a test fails when a page is not what they say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import typer.main
+import yaml
+from prometheus_client.core import Metric
+
+from admin_api.app import create_app
+from admin_api.backend import AdminBackend, Backlogs
+from admin_api.metrics import gather
+from coordinator.adapters.clock import MonotonicClock
+from coordinator.adapters.memory import (
+    MemoryBrokerAdmin,
+    MemoryBus,
+    MemoryEnsemble,
+    MemoryMembership,
+    MemoryTopic,
+)
+from coordinator.adapters.memory_backlog import MemoryBacklogSource
+from coordinator.adapters.memory_operations import MemoryOperations
+from coordinator.adapters.memory_store import MemoryStore
+from coordinator.adapters.memory_topic_limits import MemoryTopicLimits
+from coordinator.backlog import BacklogWatch
+from coordinator.backlog_enforcement import BacklogEnforcement
+from coordinator.cli.__main__ import app as command_line
+from coordinator.config_reference import keys
+from coordinator.core.alarms import AlarmKind
+from coordinator.core.backlog.guard import BacklogGuard
+from coordinator.core.backlog.monitor import BacklogMonitor
+from coordinator.core.settings import CoreSettings
+from coordinator.core.state import CoordinatorState
+from coordinator.following import Following
+from coordinator.gate import Gate
+from coordinator.logs import LogLevel
+from coordinator.runner import Runner
+
+RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "rules.yaml"
+
+_PREFIX = "PulsarQuota"
+_PLACEHOLDER = re.compile(r"\{\{ \$labels\.(\w+) \}\}")
+_VALUE = re.compile(r"\{\{ \$value[^}]*\}\}")
+
+
+def configuration() -> str:
+    """Every key: its default, and what it means."""
+    rows = [
+        (f"`{key.name}`", "must be given" if key.default is None else f"`{key.default}`", key.text)
+        for key in keys()
+    ]
+    return _table(("key", "default", "meaning"), rows)
+
+
+def api() -> str:
+    """Every endpoint by tag, with the first sentence of what it says of itself."""
+    by_tag: dict[str, list[tuple[str, str]]] = {}
+    for path, methods in create_app(_backend()).openapi()["paths"].items():
+        for method, operation in methods.items():
+            tag = operation.get("tags", ["sidecar"])[0]
+            text = " ".join(operation["description"].split("\n\n")[0].split())
+            by_tag.setdefault(tag, []).append((f"`{method.upper()} {path}`", text))
+    return "".join(
+        f"\n## {tag.capitalize()}\n{_table(('request', 'what it does'), rows)}"
+        for tag, rows in sorted(by_tag.items())
+    )
+
+
+def metrics() -> str:
+    """Every family: its name as Prometheus has it, its type, its labels, and what it tells."""
+    families = asyncio.run(gather(_backend()))
+    rows = [
+        (f"`{_name(family)}`", family.type, ", ".join(_labels(family)), family.documentation)
+        for family in sorted(families, key=_name)
+    ]
+    return _table(("metric", "type", "labels", "meaning"), rows)
+
+
+def commands() -> str:
+    """Every command with its arguments and options."""
+    return "".join(_commands(typer.main.get_command(command_line), "pulsar-quota"))
+
+
+def alarms() -> str:
+    """Every alert, whether a sidecar tells it by webhook as well, and what to do about it."""
+    told = {kind.value for kind in AlarmKind}
+    found = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
+    rows = []
+    for rule in (rule for group in found for rule in group["rules"] if "alert" in rule):
+        name, notes = rule["alert"].removeprefix(_PREFIX), rule["annotations"]
+        rows.append(
+            (
+                f"**{name}**",
+                rule["labels"]["severity"],
+                "yes" if name in told else "no",
+                _plain(notes["summary"]),
+                _plain(notes["action"]),
+            )
+        )
+    return _table(("alarm", "severity", "webhook", "it says", "what to do"), rows)
+
+
+def _commands(command: Any, name: str) -> Iterator[str]:
+    if hasattr(command, "commands"):
+        for each, below in sorted(command.commands.items()):
+            yield from _commands(below, f"{name} {each}")
+        return
+    yield f"\n## {name}\n\n{_paragraphs(command.help)}\n"
+    shown = [param for param in command.params if not getattr(param, "hidden", False)]
+    rows = [(_parameter(param), getattr(param, "help", None) or "") for param in shown]
+    if rows:
+        yield _table(("argument or option", "meaning"), rows)
+
+
+def _parameter(param: Any) -> str:
+    if param.param_type_name == "argument":
+        return f"`{param.name}`" + ("" if param.required else " (optional)")
+    return ", ".join(f"`{word}`" for word in (*param.opts, *param.secondary_opts))
+
+
+def _paragraphs(text: str) -> str:
+    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+
+
+def _name(family: Metric) -> str:
+    return family.name + {"counter": "_total", "info": "_info"}.get(family.type, "")
+
+
+def _labels(family: Metric) -> tuple[str, ...]:
+    # A family without a sample knows its labels all the same, but has no public word for them.
+    return tuple(getattr(family, "_labelnames", ()))
+
+
+def _plain(text: str) -> str:
+    """A template's text with the names of what it puts in."""
+    return _VALUE.sub("*N*", _PLACEHOLDER.sub(r"*\1*", text))
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    cells = ([cell.replace("|", "\\|").replace("\n", " ") for cell in line] for line in lines)
+    return "\n" + "".join(f"| {' | '.join(line)} |\n" for line in cells)
+
+
+def _backend() -> AdminBackend:
+    """What an API and its metrics stand on; nothing of it is started."""
+    clock, store = MonotonicClock(), MemoryStore()
+    bus, broker = MemoryBus(MemoryTopic(), name="broker-1"), MemoryBrokerAdmin()
+    state = CoordinatorState(CoreSettings(broker="broker-1"))
+    runner = Runner(
+        state,
+        clock=clock,
+        store=store,
+        membership=MemoryMembership(MemoryEnsemble()),
+        bus=bus,
+        broker=broker,
+        api_address="127.0.0.1:1",
+        drain_timeout_s=1.0,
+    )
+    gate = Gate(
+        listen_host="127.0.0.1",
+        listen_port=0,
+        upstream_host="127.0.0.1",
+        upstream_port=1,
+        listener=runner,
+        clock=clock,
+    )
+    source = MemoryBacklogSource()
+    watch = BacklogWatch(source, BacklogMonitor(), clock=clock, wall_ms=lambda: 0)
+    enforcement = BacklogEnforcement(watch, BacklogGuard({}), source, gate, wall_ms=lambda: 0)
+    return AdminBackend(
+        store=store,
+        topic_limits=MemoryTopicLimits(store),
+        broker=broker,
+        views=runner,
+        watching=runner.watch,
+        following=Following(state, clock, MemoryOperations()),
+        gate=gate,
+        bus=bus,
+        log_level=LogLevel("info"),
+        backlogs=Backlogs(watch, enforcement),
+    )

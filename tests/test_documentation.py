@@ -1,0 +1,68 @@
+"""What people copy from the documentation works: commands, configuration, groups and make's targets."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from coordinator.cli import manifest
+from coordinator.cli.__main__ import app
+from coordinator.config import from_mapping
+from tests.test_config import GOOD
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(language: str, *pages: Path) -> list[str]:
+    """The samples of a language, on these pages."""
+    return [
+        text
+        for page in pages
+        for found, text in _BLOCK.findall(page.read_text(encoding="utf-8"))
+        if found == language
+    ]
+
+
+def lines(start: str) -> list[str]:
+    """Lines of samples that begin so, without what stands behind a # or >, on all pages."""
+    text = "\n".join(blocks("", ROOT / "README.md", *PAGES))
+    found = [line for line in text.splitlines() if line.startswith(start)]
+    return sorted({re.split(r"\s+[#>]", line)[0] for line in found})
+
+
+@pytest.mark.parametrize("line", lines("pulsar-quota "))
+def test_a_command_that_is_shown_exists_with_its_options(line: str) -> None:
+    """Help is asked for behind all that is shown, so nothing is carried out."""
+    result = CliRunner().invoke(app, [*shlex.split(line)[1:], "--help"])
+
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("text", blocks("toml", *PAGES))
+def test_a_configuration_that_is_shown_is_accepted(text: str) -> None:
+    """As it stands, or beside the keys that must be given."""
+    from_mapping(GOOD | tomllib.loads(text))
+
+
+@pytest.mark.parametrize("text", blocks("yaml", *PAGES))
+def test_groups_that_are_shown_are_accepted(text: str, tmp_path: Path) -> None:
+    """By ``groups apply``."""
+    (tmp_path / "groups.yaml").write_text(text)
+
+    assert manifest.read(tmp_path / "groups.yaml")
+
+
+def test_every_target_of_make_that_is_named_exists() -> None:
+    """In prose or in a sample."""
+    text = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "README.md", *PAGES))
+    named = set(re.findall(r"(?:`|^)make ([a-z-]+)", text, re.MULTILINE))
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+
+    assert named <= set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
