@@ -5,7 +5,7 @@ Who knows what:
 - `links`: user-space proxies between two parts of the cluster, to be cut, slowed and reset.
 - `clients`: publishers and consumers that write down every message; programs of their own.
 - `stage`: the cluster with sidecars, links and load.
-- `mishaps`, `schedule`: what can happen, and what will, by the seed.
+- `actions`, `mishaps`, `schedule`: how it is done, what can happen, and what will, by the seed.
 - `watching`: what the sidecars say of themselves and take of the machine.
 - `run`: one run, from the first message to its history.
 - `checker`: what the history must not show.

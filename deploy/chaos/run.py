@@ -75,16 +75,8 @@ class Run:
         kind = planned.kind
         began_s = time.monotonic()
         kind.do(self._stage, planned.target, planned.seconds)
-        mishap = Mishap(
-            what=f"{number}. {planned}",
-            began_s=began_s,
-            ended_s=time.monotonic(),
-            recovery_s=kind.recovery_s,
-            cuts=kind.cuts,
-            delays=kind.delays,
-            stops=kind.stops,
-            outside=frozenset([planned.target]) if kind.outside else frozenset(),
-        )
+        what, policy = f"{number}. {planned}", self._stage.policy
+        mishap = kind.happened(what, planned.target, began_s, time.monotonic(), policy)
         self._mishaps.append(mishap)
         after_s = self._recovered(mishap)
         outcome = "NOT RECOVERED" if after_s is None else f"as before after {after_s:4.1f} s"

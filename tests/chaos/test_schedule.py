@@ -29,6 +29,17 @@ def test_mishaps_can_be_chosen_by_name() -> None:
     assert of_names(1, names, BROKERS) == of_names(1, names, BROKERS)
 
 
+def test_a_strict_group_may_stand_still_while_no_session_can_be_confirmed() -> None:
+    """And a dead broker's share is free a session timeout later; nothing else is excused."""
+    kind = MISHAPS["session-expiry"]
+    balanced, strict = (kind.happened("x", "b", 1.0, 9.0, p) for p in ("balanced", "strict"))
+
+    assert (balanced.stops, strict.stops) == (False, True)
+    assert strict.recovery_s == balanced.recovery_s + 4.0
+    assert strict.outside == balanced.outside == {"b"}
+    assert not MISHAPS["bus-cut"].happened("x", "b", 1.0, 9.0, "strict").stops
+
+
 def test_every_mishap_says_what_happens_where_and_for_how_long_it_may() -> None:
     """Each row of the table makes a sentence and has a time to recover."""
     for planned in schedule(1, len(MISHAPS), BROKERS):

@@ -1,0 +1,234 @@
+"""What mishaps do: each function does one thing to a stage for a while, and undoes it.
+
+All take the stage, the broker that it happens to or whose sidecar, and for how many seconds. What
+cannot be done to a process without privileges is left out: clocks are not made to jump (that takes a time
+name space; the sidecar's decisions go by CLOCK_MONOTONIC alone, which no one can set), and no disk is
+really full: the recorder's process is forbidden to write to files instead (RLIMIT_FSIZE), which it cannot
+tell from one.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import socket
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pulsar
+
+from deploy.chaos.links import Condition, Link
+from deploy.chaos.stage import Stage
+from deploy.local.errors import LocalClusterError
+
+FLOOD = 1_000
+"""Connections."""
+
+_POLL_S = 0.05
+_READY_WITHIN_S = 60.0
+_GARBAGE_PER_S = 200
+
+Do = Callable[[Stage, str, float], None]
+"""Does something to a stage, at the sidecar or broker of this name, for so many seconds."""
+
+
+def kill_sidecar(stage: Stage, name: str, seconds: float) -> None:
+    """SIGKILL, and a new process later."""
+    stage.sidecars.end(name, signal.SIGKILL)
+    time.sleep(seconds)
+    stage.sidecars.start(name, timeout_s=_READY_WITHIN_S)
+
+
+def freeze_sidecar(stage: Stage, name: str, seconds: float) -> None:
+    """SIGSTOP, and SIGCONT later."""
+    pid = stage.sidecars.pid(name)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        time.sleep(seconds)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def roll_sidecars(stage: Stage, _: str, seconds: float) -> None:
+    """Restart all sidecars one after the other, so many seconds apart."""
+    for name in stage.brokers:
+        stage.sidecars.end(name, signal.SIGTERM)
+        stage.sidecars.start(name, timeout_s=_READY_WITHIN_S)
+        time.sleep(seconds)
+
+
+def kill_broker(stage: Stage, name: str, seconds: float) -> None:
+    """SIGKILL, and a new process later; the topics come back."""
+    _end_server(stage, name, signal.SIGKILL, seconds)
+    stage.come_home()
+
+
+def restart_broker(stage: Stage, name: str, seconds: float) -> None:
+    """SIGTERM, and a new process later; the topics come back."""
+    _end_server(stage, name, signal.SIGTERM, seconds)
+    stage.come_home()
+
+
+def kill_bookie(stage: Stage, _: str, seconds: float) -> None:
+    """SIGKILL, and a new process on the same data later."""
+    _end_server(stage, "bookie", signal.SIGKILL, seconds)
+
+
+def freeze_bookie(stage: Stage, _: str, seconds: float) -> None:
+    """SIGSTOP, and SIGCONT later."""
+    freeze_server(stage, "bookie", seconds)
+
+
+def kill_zookeeper(stage: Stage, _: str, seconds: float) -> None:
+    """SIGKILL the leader of the ensemble, and start it again later."""
+    _end_server(stage, _leader(stage), signal.SIGKILL, seconds)
+
+
+def freeze_zookeeper(stage: Stage, _: str, seconds: float) -> None:
+    """SIGSTOP the leader of the ensemble, and SIGCONT later."""
+    freeze_server(stage, _leader(stage), seconds)
+
+
+def _end_server(stage: Stage, name: str, number: signal.Signals, seconds: float) -> None:
+    stage.cluster.kill(name, number)
+    time.sleep(seconds)
+    stage.cluster.start_server(name)
+
+
+def freeze_server(stage: Stage, name: str, seconds: float) -> None:
+    """SIGSTOP a server of the cluster, and SIGCONT later."""
+    stage.cluster.kill(name, signal.SIGSTOP)
+    try:
+        time.sleep(seconds)
+    finally:
+        stage.cluster.kill(name, signal.SIGCONT)
+
+
+def _leader(stage: Stage) -> str:
+    """The ZooKeeper that leads the ensemble, or the only one."""
+    for server in stage.cluster.state.zookeepers:
+        with suppress(OSError), socket.create_connection(("127.0.0.1", server.port), 2.0) as peer:
+            peer.sendall(b"srvr")
+            with peer.makefile("rb") as answer:
+                said = answer.read()
+            if b"Mode:" in said and b"follower" not in said:
+                return server.name
+    raise LocalClusterError("No ZooKeeper leads.")
+
+
+def linked(links: Callable[[Stage, str], tuple[Link, ...]], condition: Condition) -> Do:
+    """Make these links be like this for a while."""
+
+    def do(stage: Stage, name: str, seconds: float) -> None:
+        with ExitStack() as stack:
+            found = links(stage, name)
+            stack.callback(stage.links.mend, *found)
+            stage.links.become(condition, *found)
+            time.sleep(seconds)
+
+    return do
+
+
+def zookeeper(stage: Stage, name: str) -> tuple[Link, ...]:
+    """The links between a sidecar and all ZooKeepers."""
+    return stage.to_zookeeper[name]
+
+
+def bus(stage: Stage, name: str) -> tuple[Link, ...]:
+    """The links between a sidecar and all brokers' bus."""
+    return stage.to_bus[name]
+
+
+def broker(stage: Stage, name: str) -> tuple[Link, ...]:
+    """The link between a gate and its broker."""
+    return (stage.to_broker[name],)
+
+
+def flood(stage: Stage, name: str, seconds: float) -> None:
+    """Open `FLOOD` connections at a gate, say nothing, and close them later."""
+    address = ("127.0.0.1", stage.brokers[name].gate_port)
+    with ExitStack() as stack:
+        for _ in range(FLOOD):
+            stack.enter_context(socket.create_connection(address, 10.0))
+        time.sleep(seconds)
+
+
+def exhaust_descriptors(stage: Stage, name: str, seconds: float) -> None:
+    """Leave a sidecar no descriptor for a new connection, and keep asking for some."""
+    pid = stage.sidecars.pid(name)
+    in_use = max(int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()) + 1
+    address = ("127.0.0.1", stage.brokers[name].gate_port)
+    with ExitStack() as stack:
+        _limit(stack, pid, resource.RLIMIT_NOFILE, in_use)
+        until_s = time.monotonic() + seconds
+        while time.monotonic() < until_s:
+            with suppress(OSError):
+                stack.enter_context(socket.create_connection(address, 1.0))
+            time.sleep(_POLL_S)
+
+
+def fill_disk(stage: Stage, name: str, seconds: float) -> None:
+    """Let every write of a sidecar to a file fail."""
+    with ExitStack() as stack:
+        _limit(stack, stage.sidecars.pid(name), resource.RLIMIT_FSIZE, 0)
+        time.sleep(seconds)
+
+
+def _limit(stack: ExitStack, pid: int, which: int, most: int) -> None:
+    soft, hard = resource.prlimit(pid, which)
+    stack.callback(resource.prlimit, pid, which, (soft, hard))
+    resource.prlimit(pid, which, (most, hard))
+
+
+def consume_slowly(stage: Stage, name: str, seconds: float) -> None:
+    """Subscribe to a topic from its first message, and read five messages a second."""
+    client = _client(stage.sidecars.service_url)
+    try:
+        topic = stage.topic_of[name]
+        consumer = client.subscribe(
+            topic,
+            "slow",
+            pulsar.ConsumerType.Shared,
+            receiver_queue_size=10,
+            initial_position=pulsar.InitialPosition.Earliest,
+        )
+        until_s = time.monotonic() + seconds
+        while time.monotonic() < until_s:
+            with suppress(pulsar.Timeout):
+                consumer.acknowledge(consumer.receive(timeout_millis=500))
+            time.sleep(0.2)
+        consumer.unsubscribe()
+    finally:
+        client.close()
+
+
+def spew_garbage(stage: Stage, _: str, seconds: float) -> None:
+    """Publish bytes at random on every bus topic."""
+    broker = next(iter(stage.brokers.values()))
+    client = _client(broker.service_url, listener_name="internal")
+    try:
+        producers = [
+            client.create_producer(topic, batching_enabled=False)
+            for topic in stage.sidecars.bus_topics
+        ]
+        until_s = time.monotonic() + seconds
+        while time.monotonic() < until_s:
+            for producer in producers:
+                producer.send_async(os.urandom(200), _ignore)
+            time.sleep(1 / _GARBAGE_PER_S)
+        for producer in producers:
+            producer.flush()
+    finally:
+        client.close()
+
+
+def _client(url: str, listener_name: str | None = None) -> pulsar.Client:
+    logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    return pulsar.Client(url, listener_name=listener_name, logger=logger)
+
+
+def _ignore(*_: object) -> None:
+    """What becomes of garbage."""
