@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.config import Config, ConfigError
+from coordinator.config.rules import check
 from coordinator.sidecar import _credentials, _seal, _webhook
 from coordinator.wire.fields import BadReport
 
@@ -91,4 +92,4 @@ def test_credentials_are_a_user_and_a_password(tmp_path: Path, text: str) -> Non
 def test_settings_that_make_no_sense_are_refused(changes: dict[str, object], key: str) -> None:
     """With the key's name first."""
     with pytest.raises(ConfigError, match=f"^{key}"):
-        replace(CONFIG, **changes).validate()  # type: ignore[arg-type]
+        check(replace(CONFIG, **changes))  # type: ignore[arg-type]

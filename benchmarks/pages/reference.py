@@ -33,7 +33,7 @@ from coordinator.adapters.memory_topic_limits import MemoryTopicLimits
 from coordinator.backlog import BacklogWatch
 from coordinator.backlog_enforcement import BacklogEnforcement
 from coordinator.cli.__main__ import app as command_line
-from coordinator.config_reference import keys
+from coordinator.config.reference import keys
 from coordinator.core.alarms import AlarmKind
 from coordinator.core.backlog.guard import BacklogGuard
 from coordinator.core.backlog.monitor import BacklogMonitor

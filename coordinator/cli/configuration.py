@@ -38,7 +38,7 @@ def load_or_refuse(path: Path, settings: list[str] | None) -> Config:
 def example() -> None:
     """Print a configuration file with every key, its unit, its default and the reason for it."""
     # Only this command reads docstrings.
-    from coordinator.config_reference import example as text  # noqa: PLC0415
+    from coordinator.config.reference import example as text  # noqa: PLC0415
 
     typer.echo(text(), nl=False)
 

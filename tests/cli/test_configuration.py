@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from coordinator.cli.__main__ import app
-from coordinator.config_reference import example
+from coordinator.config.reference import example
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 
 from coordinator.config import ConfigError, from_mapping
 from coordinator.sidecar import _recorder
+from tests.config.test_config import GOOD
 from tests.recorder.world import eventually
-from tests.test_config import GOOD
 
 
 def test_nothing_is_recorded_unasked() -> None:

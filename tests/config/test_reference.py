@@ -5,9 +5,9 @@ from dataclasses import fields
 from pathlib import Path
 
 from coordinator.config import Config, from_mapping
-from coordinator.config_reference import example, keys
+from coordinator.config.reference import example, keys
 
-SHOWN = Path(__file__).parents[1] / "deploy" / "example" / "sidecar.toml"
+SHOWN = Path(__file__).parents[2] / "deploy" / "example" / "sidecar.toml"
 
 
 def test_every_key_is_explained() -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any
 
-from coordinator.config import Config
+from coordinator.config.model import Config
 
 _WIDTH = 100
 _ENTRY = re.compile(r"^    (\w+): (.*(?:\n(?!    \w+: ).+)*)", re.MULTILINE)

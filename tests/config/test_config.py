@@ -99,7 +99,7 @@ def test_a_missing_key_is_named(key: str) -> None:
             "gate_upstream_tls_certificate_file: means nothing without gate_upstream_tls = true",
         ),
         ("publish_buffer_bytes_max", 1, "publish_buffer_bytes_max is 1: use 8388608 to"),
-        ("pending_publish_requests_max", -1, "pending_publish_requests_max is -1: use 1 to"),
+        ("pending_publish_requests_max", -1, "pending_publish_requests_max is -1: use 0 to"),
         ("broker_web_url", "127.0.0.1:8080", "broker_web_url '127.0.0.1:8080': it must start"),
         ("bus_service_url", "http://x", "bus_service_url 'http://x': it must start"),
         ("bus_topics", [], "bus_topics: name at least one topic"),

@@ -1,50 +1,30 @@
-"""The configuration of a sidecar: one frozen value, read from a TOML file and checked as a whole.
-
-Each field has a unit, a default and a reason. Anything unknown, of a wrong type or out of range is
-refused at start with the key's name and the fix; nothing is guessed. Only ``load`` reads files.
-"""
+"""Everything a sidecar is told: one frozen value. Each key has a unit, a default and a reason."""
 
 from __future__ import annotations
 
-import ipaddress
-import re
-import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
-from pathlib import Path
-from typing import Any, get_type_hints
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from coordinator.core.alarms import AlarmSettings
 from coordinator.core.backlog.guard import Enforcement
-from coordinator.core.laws import LAWS
 from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates
 from coordinator.core.settings import CoreSettings
 
-_BROKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
-_GROUP = re.compile(r"[-=:.\w]{1,255}", re.ASCII)
-_NAMESPACE = re.compile(r"[-=:.\w]+(/[-=:.\w]+){1,2}", re.ASCII)
-_ADDRESS = re.compile(r"(?P<host>[^:\s]+):(?P<port>\d{1,5})")
+UNLIMITED = -1
+"""A rate of -1 is no limit, as in Pulsar."""
 
-
-_UNLIMITED = -1
-_MAX_RATE = 2**63 - 1
-"""Pulsar keeps rates in a Java long."""
-
-_BROKER_RATES: Mapping[Dimension, str] = {
+BROKER_RATES: Mapping[Dimension, str] = {
     Dimension.PUBLISH_MESSAGES: "broker_publish_rate_in_msgs",
     Dimension.PUBLISH_BYTES: "broker_publish_rate_in_bytes",
     Dimension.DISPATCH_MESSAGES: "broker_dispatch_rate_in_msgs",
     Dimension.DISPATCH_BYTES: "broker_dispatch_rate_in_bytes",
 }
+"""The keys of the limits of everything that passes the gate."""
 
-
-_PARTITION_RATES: Mapping[Dimension, str] = {
-    dimension: name.replace("broker", "partition") for dimension, name in _BROKER_RATES.items()
+PARTITION_RATES: Mapping[Dimension, str] = {
+    dimension: name.replace("broker", "partition") for dimension, name in BROKER_RATES.items()
 }
-
-
-class ConfigError(ValueError):
-    """The configuration cannot be used; the message names the key, the reason and the fix."""
+"""The keys of the limits of each partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,184 +256,18 @@ class Config:
     backlog_enforcement_seconds: float = 5.0
     log_level: str = "info"
 
-    def validate(self) -> None:
-        """Check every rule.
-
-        Raises:
-            ConfigError: one is broken.
-        """
-        if not _BROKER_ID.fullmatch(self.broker_id):
-            raise ConfigError(
-                f"broker_id {self.broker_id!r}: use letters, digits and . _ : - (at most 128)"
-            )
-        for key in ("gate_listen", "gate_upstream", "admin_listen"):
-            split_address(key, getattr(self, key))
-        _check_range("admin_requests_per_second", self.admin_requests_per_second, 1, 100_000)
-        self._check_access()
-        self._check_gate_tls()
-        _check_prefix("broker_web_url", self.broker_web_url, ("http://", "https://"))
-        self._check_bus()
-        _check_prefix("zookeeper_root", self.zookeeper_root, ("/",))
-        for server in self.zookeeper_servers.split(","):
-            split_address("zookeeper_servers", server)
-        _check_range(
-            "zookeeper_session_timeout_seconds", self.zookeeper_session_timeout_seconds, 1.0, 40.0
-        )
-        _check_range("report_interval_seconds", self.report_interval_seconds, 0.1, 300.0)
-        _check_range("burst_seconds", self.burst_seconds, 0.001, 10.0)
-        _check_range("held_bytes_max", self.held_bytes_max, 6 * 1024 * 1024, 2**31)
-        _check_range(
-            "publish_buffer_bytes_max", self.publish_buffer_bytes_max, self.held_bytes_max, 2**40
-        )
-        if self.pending_publish_requests_max:
-            _check_range(
-                "pending_publish_requests_max", self.pending_publish_requests_max, 1, 1_000_000
-            )
-        self._check_own_limits()
-        _check_range("hold_seconds", self.hold_seconds, 1.0, 3600.0)
-        _check_range("drain_timeout_seconds", self.drain_timeout_seconds, 0.0, 300.0)
-        if not self.record_cluster:
-            raise ConfigError("record_cluster: name the cluster; it must not be empty")
-        _check_range("record_file_rows", self.record_file_rows, 100, 1_000_000)
-        _check_range("record_file_seconds", self.record_file_seconds, 0.5, 3600.0)
-        _check_range("record_buffer_rows", self.record_buffer_rows, 1000, 10_000_000)
-        _check_range("record_retention_days", self.record_retention_days, 0.01, 3650.0)
-        _check_range("record_bytes_max", self.record_bytes_max, 1024**2, 2**50)
-        self._check_alarms()
-        self._check_otlp()
-        if self.shadow_law and self.shadow_law not in LAWS:
-            raise ConfigError(f"shadow_law {self.shadow_law!r}: use one of {', '.join(LAWS)}")
-        self._check_backlog()
-        if self.log_level not in ("debug", "info", "warning", "error"):
-            raise ConfigError(
-                f"log_level {self.log_level!r}: use one of debug, info, warning, error"
-            )
-
-    def _check_bus(self) -> None:
-        _check_prefix("bus_service_url", self.bus_service_url, ("pulsar://", "pulsar+ssl://"))
-        if not self.bus_topics:
-            raise ConfigError("bus_topics: name at least one topic")
-        for topic in self.bus_topics:
-            _check_prefix("bus_topics", topic, ("non-persistent://", "persistent://"))
-        if self.bus_tls_ca_file and not self.bus_service_url.startswith("pulsar+ssl://"):
-            raise ConfigError(
-                "bus_tls_ca_file: means nothing unless bus_service_url is pulsar+ssl://"
-            )
-        if self.bus_accept_unsealed and not self.bus_key_files:
-            raise ConfigError("bus_accept_unsealed: means nothing without bus_key_files")
-
-    def _check_alarms(self) -> None:
-        if self.alarm_webhook_url:
-            _check_prefix("alarm_webhook_url", self.alarm_webhook_url, ("http://", "https://"))
-        elif self.alarm_webhook_token_file:
-            raise ConfigError("alarm_webhook_token_file: means nothing without alarm_webhook_url")
-        _check_range("alarm_near_limit_ratio", self.alarm_near_limit_ratio, 0.01, 1.0)
-        _check_range("alarm_certificate_ratio", self.alarm_certificate_ratio, 1.0, 1_000.0)
-        _check_range("alarm_backlog_age_seconds", self.alarm_backlog_age_seconds, 0.0, 10.0**9)
-        if self.alarm_backlog_age_seconds and not self.backlog_check_seconds:
-            raise ConfigError(
-                "alarm_backlog_age_seconds: means nothing with backlog_check_seconds = 0"
-            )
-        _check_range("alarm_after_seconds", self.alarm_after_seconds, 0.0, 86_400.0)
-        _check_range("alarm_clear_seconds", self.alarm_clear_seconds, 0.0, 86_400.0)
-
-    def _check_otlp(self) -> None:
-        if self.otlp_metrics_url:
-            _check_prefix("otlp_metrics_url", self.otlp_metrics_url, ("http://", "https://"))
-        elif self.otlp_token_file:
-            raise ConfigError("otlp_token_file: means nothing without otlp_metrics_url")
-        _check_range("otlp_interval_seconds", self.otlp_interval_seconds, 5.0, 3600.0)
-
-    def _check_backlog(self) -> None:
-        if self.backlog_check_seconds:
-            _check_range("backlog_check_seconds", self.backlog_check_seconds, 1.0, 86_400.0)
-        _check_choice("backlog_age", self.backlog_age, ("precise", "estimated"))
-        _check_range("backlog_calls_per_second", self.backlog_calls_per_second, 1, 10_000)
-        _check_range("backlog_concurrency", self.backlog_concurrency, 1, 64)
-        _check_range("backlog_enforcement_seconds", self.backlog_enforcement_seconds, 1.0, 3600.0)
-        for key in ("backlog_enforced_namespaces", "backlog_dry_run_namespaces"):
-            namespaces = getattr(self, key)
-            for namespace in namespaces:
-                if not _NAMESPACE.fullmatch(namespace):
-                    raise ConfigError(f"{key} {namespace!r}: write tenant/namespace")
-            if namespaces and not self.backlog_check_seconds:
-                raise ConfigError(f"{key}: means nothing with backlog_check_seconds = 0")
-        both = set(self.backlog_enforced_namespaces) & set(self.backlog_dry_run_namespaces)
-        if both:
-            raise ConfigError(
-                f"backlog_dry_run_namespaces: {min(both)} is enforced, too; name it in one of the two"
-            )
-
-    def _check_own_limits(self) -> None:
-        _check_choice("limit_mode", self.limit_mode, ("bucket", "window"))
-        _check_choice("topic_limit_mode", self.topic_limit_mode, ("bucket", "window", "soft"))
-        for key in ("cluster_group", "delayed_group"):
-            group = getattr(self, key)
-            if group and not _GROUP.fullmatch(group):
-                raise ConfigError(f"{key} {group!r}: use letters, digits and -=:._")
-        if self.delayed_group and self.delayed_group == self.cluster_group:
-            raise ConfigError("delayed_group: is cluster_group, too; name another group")
-        for name in (*_BROKER_RATES.values(), *_PARTITION_RATES.values()):
-            _check_range(name, getattr(self, name), _UNLIMITED, _MAX_RATE)
-        rate = self.subscribe_rate_per_consumer
-        _check_range("subscribe_rate_per_consumer", rate, _UNLIMITED, 1_000_000)
-        period = self.subscribe_rate_period_seconds
-        _check_range("subscribe_rate_period_seconds", period, 1, 86_400)
-
-    def _check_gate_tls(self) -> None:
-        names = ("gate_tls_listen", "gate_tls_certificate_file", "gate_tls_key_file")
-        missing = [name for name in names if not getattr(self, name)]
-        if 0 < len(missing) < len(names):
-            raise ConfigError(
-                f"{', '.join(missing)}: missing; TLS at the gate needs all of {names}"
-            )
-        if missing and self.gate_tls_client_ca_file:
-            raise ConfigError(f"gate_tls_client_ca_file: means nothing without {', '.join(names)}")
-        if self.gate_tls_listen:
-            split_address("gate_tls_listen", self.gate_tls_listen)
-        own = ("gate_upstream_tls_certificate_file", "gate_upstream_tls_key_file")
-        for name in ("gate_upstream_tls_ca_file", "gate_upstream_tls_hostname", *own):
-            if getattr(self, name) and not self.gate_upstream_tls:
-                raise ConfigError(f"{name}: means nothing without gate_upstream_tls = true")
-        if bool(getattr(self, own[0])) != bool(getattr(self, own[1])):
-            raise ConfigError(f"{', '.join(own)}: name both, or neither to show no certificate")
-        _check_range("gate_upstream_proxy_protocol", self.gate_upstream_proxy_protocol, 0, 2)
-
-    def _check_access(self) -> None:
-        has_keys = bool(self.auth_secret_key_file or self.auth_public_key_files)
-        if not has_keys and not _is_loopback(split_address("admin_listen", self.admin_listen)[0]):
-            raise ConfigError(
-                f"admin_listen {self.admin_listen!r}: others can reach it, so it needs access control: "
-                "name auth_secret_key_file or auth_public_key_files, or listen on 127.0.0.1"
-            )
-        if has_keys and not self.super_user_roles:
-            raise ConfigError(
-                "super_user_roles: name at least one role; without one nobody can change a group"
-            )
-        if not has_keys and (self.super_user_roles or self.tenant_admins):
-            raise ConfigError(
-                "super_user_roles, tenant_admins: roles mean nothing without auth_secret_key_file or "
-                "auth_public_key_files"
-            )
-        if not self.auth_role_claim:
-            raise ConfigError("auth_role_claim: name a claim, such as sub")
-        if bool(self.admin_tls_certificate_file) != bool(self.admin_tls_key_file):
-            raise ConfigError(
-                "admin_tls_certificate_file, admin_tls_key_file: name both, or neither for plain HTTP"
-            )
-
     @property
     def broker_limits(self) -> Rates:
         """The limits of everything that passes the gate."""
         return Rates.from_mapping(
-            {dimension: _limit(getattr(self, name)) for dimension, name in _BROKER_RATES.items()}
+            {dimension: _limit(getattr(self, name)) for dimension, name in BROKER_RATES.items()}
         )
 
     @property
     def partition_limits(self) -> Rates:
         """The limits of each partition."""
         return Rates.from_mapping(
-            {dimension: _limit(getattr(self, name)) for dimension, name in _PARTITION_RATES.items()}
+            {dimension: _limit(getattr(self, name)) for dimension, name in PARTITION_RATES.items()}
         )
 
     @property
@@ -486,110 +300,8 @@ class Config:
         )
 
 
-def load(path: Path, settings: Sequence[str] = ()) -> Config:
-    """Read and check a configuration file.
-
-    Args:
-        path: of the file.
-        settings: ``KEY=VALUE``, in place of what the file says: for what only the place knows where the
-            sidecar runs, such as the name of a pod. A value is read as TOML if it is that, or as text.
-
-    Raises:
-        ConfigError: the file cannot be read, is not TOML, or says something unusable.
-    """
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: not a TOML file: {error}") from error
-    return from_mapping(document | dict(map(_setting, settings)))
-
-
-def from_mapping(document: Mapping[str, Any]) -> Config:
-    """Build a checked Config from keys and values.
-
-    Raises:
-        ConfigError: a key is unknown or missing, or a value has the wrong type or is out of range.
-    """
-    known = {item.name: item for item in fields(Config)}
-    for key in document:
-        if key not in known:
-            raise ConfigError(f"{key}: unknown key; known are {', '.join(known)}")
-    for name, item in known.items():
-        required = item.default is MISSING and item.default_factory is MISSING
-        if required and name not in document:
-            raise ConfigError(f"{name}: missing; it has no default")
-    hints = get_type_hints(Config)
-    config = Config(**{key: _typed(key, value, hints[key]) for key, value in document.items()})
-    config.validate()
-    return config
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    key, equals, value = text.partition("=")
-    if not equals or not key.isidentifier():
-        raise ConfigError(f"{text!r}: write KEY=VALUE, for example broker_id=broker-1")
-    try:
-        return key, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return key, value
-
-
-def split_address(key: str, address: str) -> tuple[str, int]:
-    """Host and port of an address.
-
-    Raises:
-        ConfigError: it is not host:port.
-    """
-    match = _ADDRESS.fullmatch(address)
-    if match is None or int(match["port"]) > 65535:
-        raise ConfigError(f"{key} {address!r}: write host:port, for example 127.0.0.1:6650")
-    return match["host"], int(match["port"])
-
-
 def _limit(rate: int) -> int | None:
-    return None if rate == _UNLIMITED else rate
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _typed(key: str, value: Any, hint: Any) -> Any:
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if hint == tuple[str, ...]:
-        if isinstance(value, list) and all(isinstance(item, str) for item in value):
-            return tuple(value)
-        raise ConfigError(f"{key}: write a list of strings, got {value!r}")
-    if hint == Mapping[str, tuple[str, ...]]:
-        if not isinstance(value, dict):
-            raise ConfigError(f"{key}: write a table of lists of strings, got {value!r}")
-        return {
-            name: _typed(f"{key}.{name}", item, tuple[str, ...]) for name, item in value.items()
-        }
-    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
-        raise ConfigError(f"{key}: write a {hint.__name__}, got {value!r}")
-    return value
-
-
-def _check_prefix(key: str, value: str, prefixes: tuple[str, ...]) -> None:
-    if not value.startswith(prefixes):
-        raise ConfigError(f"{key} {value!r}: it must start with {' or '.join(prefixes)}")
-
-
-def _check_choice(key: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ConfigError(f"{key} {value!r}: use one of {', '.join(choices)}")
-
-
-def _check_range(key: str, value: float, low: float, high: float) -> None:
-    if not low <= value <= high:
-        raise ConfigError(f"{key} is {value}: use {low} to {high}")
+    return None if rate == UNLIMITED else rate
 
 
 def _nanos(seconds: float) -> int:

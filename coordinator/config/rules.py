@@ -1,0 +1,225 @@
+"""What must hold of a configuration, key by key and between keys.
+
+Whatever breaks a rule is refused at start with the key's name and the fix; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Mapping
+
+from coordinator.config.model import BROKER_RATES, PARTITION_RATES, UNLIMITED, Config
+from coordinator.core.laws import LAWS
+
+_BROKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
+_GROUP = re.compile(r"[-=:.\w]{1,255}", re.ASCII)
+_NAMESPACE = re.compile(r"[-=:.\w]+(/[-=:.\w]+){1,2}", re.ASCII)
+_ADDRESS = re.compile(r"(?P<host>[^:\s]+):(?P<port>\d{1,5})")
+_MAX_RATE = 2**63 - 1
+"""Pulsar keeps rates in a Java long."""
+
+_RANGES: Mapping[str, tuple[float, float]] = {
+    "gate_upstream_proxy_protocol": (0, 2),
+    "admin_requests_per_second": (1, 100_000),
+    "zookeeper_session_timeout_seconds": (1.0, 40.0),
+    "report_interval_seconds": (0.1, 300.0),
+    "burst_seconds": (0.001, 10.0),
+    "held_bytes_max": (6 * 1024 * 1024, 2**31),
+    "pending_publish_requests_max": (0, 1_000_000),
+    "subscribe_rate_per_consumer": (UNLIMITED, 1_000_000),
+    "subscribe_rate_period_seconds": (1, 86_400),
+    "hold_seconds": (1.0, 3600.0),
+    "drain_timeout_seconds": (0.0, 300.0),
+    "record_file_rows": (100, 1_000_000),
+    "record_file_seconds": (0.5, 3600.0),
+    "record_buffer_rows": (1000, 10_000_000),
+    "record_retention_days": (0.01, 3650.0),
+    "record_bytes_max": (1024**2, 2**50),
+    "alarm_near_limit_ratio": (0.01, 1.0),
+    "alarm_certificate_ratio": (1.0, 1_000.0),
+    "alarm_backlog_age_seconds": (0.0, 10.0**9),
+    "alarm_after_seconds": (0.0, 86_400.0),
+    "alarm_clear_seconds": (0.0, 86_400.0),
+    "otlp_interval_seconds": (5.0, 3600.0),
+    "backlog_calls_per_second": (1, 10_000),
+    "backlog_concurrency": (1, 64),
+    "backlog_enforcement_seconds": (1.0, 3600.0),
+    **dict.fromkeys((*BROKER_RATES.values(), *PARTITION_RATES.values()), (UNLIMITED, _MAX_RATE)),
+}
+
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "limit_mode": ("bucket", "window"),
+    "topic_limit_mode": ("bucket", "window", "soft"),
+    "backlog_age": ("precise", "estimated"),
+    "log_level": ("debug", "info", "warning", "error"),
+}
+
+
+class ConfigError(ValueError):
+    """The configuration cannot be used; the message names the key, the reason and the fix."""
+
+
+def check(config: Config) -> None:
+    """Check every rule.
+
+    Raises:
+        ConfigError: one is broken.
+    """
+    if not _BROKER_ID.fullmatch(config.broker_id):
+        raise ConfigError(
+            f"broker_id {config.broker_id!r}: use letters, digits and . _ : - (at most 128)"
+        )
+    for key, (low, high) in _RANGES.items():
+        _check_range(key, getattr(config, key), low, high)
+    for key, choices in _CHOICES.items():
+        _check_choice(key, getattr(config, key), choices)
+    for key in ("gate_listen", "gate_upstream", "admin_listen"):
+        split_address(key, getattr(config, key))
+    _check_access(config)
+    _check_gate_tls(config)
+    _check_prefix("broker_web_url", config.broker_web_url, ("http://", "https://"))
+    _check_bus(config)
+    _check_prefix("zookeeper_root", config.zookeeper_root, ("/",))
+    for server in config.zookeeper_servers.split(","):
+        split_address("zookeeper_servers", server)
+    _check_range(
+        "publish_buffer_bytes_max", config.publish_buffer_bytes_max, config.held_bytes_max, 2**40
+    )
+    _check_own_limits(config)
+    if not config.record_cluster:
+        raise ConfigError("record_cluster: name the cluster; it must not be empty")
+    _check_alarms(config)
+    _check_otlp(config)
+    if config.shadow_law and config.shadow_law not in LAWS:
+        raise ConfigError(f"shadow_law {config.shadow_law!r}: use one of {', '.join(LAWS)}")
+    _check_backlog(config)
+
+
+def _check_bus(config: Config) -> None:
+    _check_prefix("bus_service_url", config.bus_service_url, ("pulsar://", "pulsar+ssl://"))
+    if not config.bus_topics:
+        raise ConfigError("bus_topics: name at least one topic")
+    for topic in config.bus_topics:
+        _check_prefix("bus_topics", topic, ("non-persistent://", "persistent://"))
+    if config.bus_tls_ca_file and not config.bus_service_url.startswith("pulsar+ssl://"):
+        raise ConfigError("bus_tls_ca_file: means nothing unless bus_service_url is pulsar+ssl://")
+    if config.bus_accept_unsealed and not config.bus_key_files:
+        raise ConfigError("bus_accept_unsealed: means nothing without bus_key_files")
+
+
+def _check_alarms(config: Config) -> None:
+    if config.alarm_webhook_url:
+        _check_prefix("alarm_webhook_url", config.alarm_webhook_url, ("http://", "https://"))
+    elif config.alarm_webhook_token_file:
+        raise ConfigError("alarm_webhook_token_file: means nothing without alarm_webhook_url")
+    if config.alarm_backlog_age_seconds and not config.backlog_check_seconds:
+        raise ConfigError("alarm_backlog_age_seconds: means nothing with backlog_check_seconds = 0")
+
+
+def _check_otlp(config: Config) -> None:
+    if config.otlp_metrics_url:
+        _check_prefix("otlp_metrics_url", config.otlp_metrics_url, ("http://", "https://"))
+    elif config.otlp_token_file:
+        raise ConfigError("otlp_token_file: means nothing without otlp_metrics_url")
+
+
+def _check_backlog(config: Config) -> None:
+    if config.backlog_check_seconds:
+        _check_range("backlog_check_seconds", config.backlog_check_seconds, 1.0, 86_400.0)
+    for key in ("backlog_enforced_namespaces", "backlog_dry_run_namespaces"):
+        namespaces = getattr(config, key)
+        for namespace in namespaces:
+            if not _NAMESPACE.fullmatch(namespace):
+                raise ConfigError(f"{key} {namespace!r}: write tenant/namespace")
+        if namespaces and not config.backlog_check_seconds:
+            raise ConfigError(f"{key}: means nothing with backlog_check_seconds = 0")
+    both = set(config.backlog_enforced_namespaces) & set(config.backlog_dry_run_namespaces)
+    if both:
+        raise ConfigError(
+            f"backlog_dry_run_namespaces: {min(both)} is enforced, too; name it in one of the two"
+        )
+
+
+def _check_own_limits(config: Config) -> None:
+    for key in ("cluster_group", "delayed_group"):
+        group = getattr(config, key)
+        if group and not _GROUP.fullmatch(group):
+            raise ConfigError(f"{key} {group!r}: use letters, digits and -=:._")
+    if config.delayed_group and config.delayed_group == config.cluster_group:
+        raise ConfigError("delayed_group: is cluster_group, too; name another group")
+
+
+def _check_gate_tls(config: Config) -> None:
+    names = ("gate_tls_listen", "gate_tls_certificate_file", "gate_tls_key_file")
+    missing = [name for name in names if not getattr(config, name)]
+    if 0 < len(missing) < len(names):
+        raise ConfigError(f"{', '.join(missing)}: missing; TLS at the gate needs all of {names}")
+    if missing and config.gate_tls_client_ca_file:
+        raise ConfigError(f"gate_tls_client_ca_file: means nothing without {', '.join(names)}")
+    if config.gate_tls_listen:
+        split_address("gate_tls_listen", config.gate_tls_listen)
+    own = ("gate_upstream_tls_certificate_file", "gate_upstream_tls_key_file")
+    for name in ("gate_upstream_tls_ca_file", "gate_upstream_tls_hostname", *own):
+        if getattr(config, name) and not config.gate_upstream_tls:
+            raise ConfigError(f"{name}: means nothing without gate_upstream_tls = true")
+    if bool(getattr(config, own[0])) != bool(getattr(config, own[1])):
+        raise ConfigError(f"{', '.join(own)}: name both, or neither to show no certificate")
+
+
+def _check_access(config: Config) -> None:
+    has_keys = bool(config.auth_secret_key_file or config.auth_public_key_files)
+    if not has_keys and not _is_loopback(split_address("admin_listen", config.admin_listen)[0]):
+        raise ConfigError(
+            f"admin_listen {config.admin_listen!r}: others can reach it, so it needs access control: "
+            "name auth_secret_key_file or auth_public_key_files, or listen on 127.0.0.1"
+        )
+    if has_keys and not config.super_user_roles:
+        raise ConfigError(
+            "super_user_roles: name at least one role; without one nobody can change a group"
+        )
+    if not has_keys and (config.super_user_roles or config.tenant_admins):
+        raise ConfigError(
+            "super_user_roles, tenant_admins: roles mean nothing without auth_secret_key_file or "
+            "auth_public_key_files"
+        )
+    if not config.auth_role_claim:
+        raise ConfigError("auth_role_claim: name a claim, such as sub")
+    if bool(config.admin_tls_certificate_file) != bool(config.admin_tls_key_file):
+        raise ConfigError(
+            "admin_tls_certificate_file, admin_tls_key_file: name both, or neither for plain HTTP"
+        )
+
+
+def split_address(key: str, address: str) -> tuple[str, int]:
+    """Host and port of an address.
+
+    Raises:
+        ConfigError: it is not host:port.
+    """
+    match = _ADDRESS.fullmatch(address)
+    if match is None or int(match["port"]) > 65535:
+        raise ConfigError(f"{key} {address!r}: write host:port, for example 127.0.0.1:6650")
+    return match["host"], int(match["port"])
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _check_prefix(key: str, value: str, prefixes: tuple[str, ...]) -> None:
+    if not value.startswith(prefixes):
+        raise ConfigError(f"{key} {value!r}: it must start with {' or '.join(prefixes)}")
+
+
+def _check_choice(key: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ConfigError(f"{key} {value!r}: use one of {', '.join(choices)}")
+
+
+def _check_range(key: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise ConfigError(f"{key} is {value}: use {low} to {high}")
