@@ -128,7 +128,7 @@ class Stage:
             self._insist(partial(self.topics.move, topic, self.brokers[name]))
 
     def end_publishing(self) -> None:
-        """End the publisher, which waits for its receipts, and then the consumer."""
+        """End the publisher, once it has its receipts."""
         self._programs.end("publish", grace_s=_READ_WITHIN_S)
 
     def end_consuming(self) -> None:

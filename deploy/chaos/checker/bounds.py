@@ -86,6 +86,7 @@ def check(history: History, counted: Counted) -> Iterator[Finding]:
 
 
 def _windows(history: History, counted: Counted) -> Iterator[Finding]:
+    allowance = Allowance(history)
     worst: dict[float, tuple[float, str]] = {}
     looked_at = 0
     for width_s in WIDTHS_S:
@@ -96,7 +97,7 @@ def _windows(history: History, counted: Counted) -> Iterator[Finding]:
                     continue
                 looked_at += 1
                 from_s = _widened(history.mishaps, start_s, end_s)
-                allowed = allowance(history, from_s, end_s)
+                allowed = allowance.most(from_s, end_s)
                 passed = counted.surely(from_s, end_s)
                 if passed / allowed > max(1.0, worst.get(width_s, (1.0, ""))[0]):
                     text = (
@@ -110,12 +111,6 @@ def _windows(history: History, counted: Counted) -> Iterator[Finding]:
         yield Finding("exceeded", f"windows of {width_s:g} s, the worst: {text}")
 
 
-def allowance(history: History, from_s: float, until_s: float) -> float:
-    """The most messages that may be counted in this time."""
-    most = history.limit + _outside(history, from_s, until_s)
-    return most * (until_s - from_s + history.burst_s + LATE_S)
-
-
 def _widened(mishaps: Sequence[Mishap], start_s: float, end_s: float) -> float:
     """The start of a window, or of the mishap that delayed what is counted in it."""
     delaying = [
@@ -126,28 +121,41 @@ def _widened(mishaps: Sequence[Mishap], start_s: float, end_s: float) -> float:
     return min([start_s, *delaying])
 
 
-def _outside(history: History, from_s: float, until_s: float) -> int:
-    """What sidecars outside of the membership may add to the limit in this time."""
-    if history.policy == STRICT:
-        return 0
-    most: dict[str, int] = {}
-    for mishap in history.mishaps:
-        after_s = mishap.ended_s + mishap.recovery_s
-        if mishap.began_s < until_s and from_s < after_s:
-            for sidecar in mishap.outside:
-                held = _most_held(history.sweeps, sidecar, mishap.began_s - _BEFORE_S, after_s)
-                most[sidecar] = max(most.get(sidecar, 0), held)
-    return sum(most.values())
+class Allowance:
+    """How many messages may be counted in a time."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        #: From when until when which sidecar may add how much; nobody does to a strict group.
+        self._outside = [
+            (mishap.began_s, mishap.ended_s + mishap.recovery_s, sidecar, held)
+            for mishap in history.mishaps
+            if history.policy != STRICT
+            for sidecar, held in _held_outside(history, mishap).items()
+        ]
+
+    def most(self, from_s: float, until_s: float) -> float:
+        """The most messages in this time."""
+        added: dict[str, int] = {}
+        for began_s, over_s, sidecar, held in self._outside:
+            if began_s < until_s and from_s < over_s:
+                added[sidecar] = max(added.get(sidecar, 0), held)
+        limit = self._history.limit + sum(added.values())
+        return limit * (until_s - from_s + self._history.burst_s + LATE_S)
 
 
-def _most_held(
-    sweeps: Sequence[Mapping[str, Word]], sidecar: str, from_s: float, until_s: float
-) -> int:
-    said = (sweep[sidecar] for sweep in sweeps if sidecar in sweep)
-    return max(
-        (word.limit or 0 for word in said if from_s <= word.answered_s and word.asked_s <= until_s),
-        default=0,
-    )
+def _held_outside(history: History, mishap: Mishap) -> dict[str, int]:
+    """The most that each sidecar that may be outside of the membership held around a mishap."""
+    from_s, until_s = mishap.began_s - _BEFORE_S, mishap.ended_s + mishap.recovery_s
+    near = [
+        sweep
+        for sweep in history.sweeps
+        if any(from_s <= word.answered_s and word.asked_s <= until_s for word in sweep.values())
+    ]
+    return {
+        sidecar: max((sweep[sidecar].limit or 0 for sweep in near if sidecar in sweep), default=0)
+        for sidecar in mishap.outside
+    }
 
 
 def _moments(history: History) -> Iterator[Finding]:
