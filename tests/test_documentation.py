@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from coordinator.cli import manifest
 from coordinator.cli.__main__ import app
 from coordinator.config import from_mapping
-from tests.test_config import GOOD
+from tests.config.test_config import GOOD
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
