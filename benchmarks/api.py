@@ -1,10 +1,11 @@
-"""The admin API under load: how long answers take, and how late the gate's loop is meanwhile.
+"""The admin API under load: how long answers take, and what the gate's traffic feels of it.
 
 `RATE` requests a second for `SECONDS`, over `WORKERS` connections. Latency counts from when a request was
 due, so a slow answer does not spare the next one on its connection. Of ten requests four
 explain, two read usage, two a group, one the overview, and one changes a group. The sidecar runs in
-another process (api_process.py) with 200 groups; the requests come from this one, so the figures hold
-what the client's own processing takes, too.
+another process (api_process.py) with 200 groups, and a third one publishes through its gate all the while
+(api_traffic.py): the time from a publish to its receipt stands beside that without requests. The requests
+come from this process, so the figures hold what the client's own processing takes, too.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ import httpx
 
 from benchmarks.api_process import GROUPS
 from benchmarks.figures import Figure, Measurement
+from benchmarks.gate_process import free_port
 
 RATE = 200
 SECONDS = 10.0
 WORKERS = 16
 TARGET_MS = 50.0
-_IDLE_S = 3.0
+_IDLE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +43,18 @@ class Answered:
 
 
 def latency() -> Iterator[Figure]:
-    """p50 and p99 of reading and changing, and how late the loop was, beside an idle one."""
-    with _sidecar() as sidecar:
-        port = int(_line(sidecar))
-        asyncio.run(_warm_up(port))
-        _ask(sidecar)
-        time.sleep(_IDLE_S)
-        idle_ms = _ask(sidecar)
-        answered = asyncio.run(_load(port))
-        busy_ms = _ask(sidecar)
+    """p50 and p99 of reading and changing, and the gate's latency meanwhile, beside that without."""
+    upstream = free_port()
+    with _running("benchmarks.api_process", upstream) as sidecar:
+        port, gate = map(int, _line(sidecar).split())
+        with _running("benchmarks.api_traffic", gate, upstream) as traffic:
+            assert _line(traffic)
+            asyncio.run(_warm_up(port))
+            _ask(sidecar), _ask(traffic)
+            time.sleep(_IDLE_S)
+            idle_ms, (idle_p50, idle_p99) = _ask(sidecar)[0], _ask(traffic)
+            answered = asyncio.run(_load(port))
+            busy_ms, (busy_p50, busy_p99) = _ask(sidecar)[0], _ask(traffic)
     failed = [each.status for each in answered if each.status >= 400]
     assert not failed, f"refused: {failed[:5]}"
     reads = [each.millis for each in answered if each.reads]
@@ -58,7 +63,12 @@ def latency() -> Iterator[Figure]:
     yield Figure("api/read_p99", _p99(reads), "ms", "lower", target=TARGET_MS)
     yield Figure("api/change_p50", statistics.median(changes), "ms", "lower")
     yield Figure("api/change_p99", _p99(changes), "ms", "lower", target=TARGET_MS)
-    yield Figure("api/loop_late_p99", busy_ms, "ms", "lower", peers={"without requests": idle_ms})
+    for name, busy, idle in (
+        ("loop_late_p99", busy_ms, idle_ms),
+        ("gate_latency_p50", busy_p50, idle_p50),
+        ("gate_latency_p99", busy_p99, idle_p99),
+    ):
+        yield Figure(f"api/{name}", busy, "ms", "lower", peers={"without requests": idle})
 
 
 async def _warm_up(port: int) -> None:
@@ -109,9 +119,9 @@ def _client(port: int) -> httpx.AsyncClient:
 
 
 @contextmanager
-def _sidecar() -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.api_process"],
+def _running(module: str, *arguments: int) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(  # noqa: S603 - modules of this package
+        [sys.executable, "-m", module, *map(str, arguments)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -129,17 +139,17 @@ def _sidecar() -> Iterator[subprocess.Popen[str]]:
             process.wait()
 
 
-def _ask(sidecar: subprocess.Popen[str]) -> float:
-    assert sidecar.stdin is not None
-    sidecar.stdin.write("\n")
-    sidecar.stdin.flush()
-    return float(_line(sidecar))
+def _ask(process: subprocess.Popen[str]) -> list[float]:
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    return [float(word) for word in _line(process).split()]
 
 
-def _line(sidecar: subprocess.Popen[str]) -> str:
-    assert sidecar.stdout is not None
-    line = sidecar.stdout.readline()
-    assert line, "the sidecar has ended"
+def _line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line, "a process has ended"
     return line
 
 

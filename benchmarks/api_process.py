@@ -1,8 +1,9 @@
-"""``python -m benchmarks.api_process``: a sidecar's admin API in a process of its own (benchmarks.api).
+"""``python -m benchmarks.api_process UPSTREAM``: a sidecar in a process of its own (benchmarks.api).
 
-The product's runner, core, gate and API stand on memory adapters. Prints the port once it answers; at
-each line on standard input, the p99 of how late its event loop was since the last one, in milliseconds:
-so late would be a message at the gate, which lives on that loop. Ends with the input.
+The product's runner, core, gate and API stand on memory adapters; the gate leads to a port where a broker
+will be. Prints the ports of API and gate once both answer; at each line on standard input, the p99 of how
+late its event loop was since the last one, in milliseconds: so late would be a message at the gate, which
+lives on that loop. Ends with the input.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import uvloop
 
 from admin_api.app import create_app
 from admin_api.backend import AdminBackend
+from benchmarks.gate_process import TENANT
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.memory import (
     MemoryBrokerAdmin,
@@ -41,6 +43,8 @@ from coordinator.runner import Runner
 
 GROUPS = 200
 _LOOK_S = 0.005
+_UNREACHED = 1_000_000
+"""A limit that is checked and holds nothing."""
 
 
 class _Server(uvicorn.Server):
@@ -70,7 +74,7 @@ class _Lateness:
         return statistics.quantiles(taken, n=100)[-1] if len(taken) > 1 else 0.0
 
 
-async def _serve() -> None:
+async def _serve(upstream: int) -> None:
     log_level = configure_logs("warning")
     clock, store, bus = MonotonicClock(), MemoryStore(), MemoryBus(MemoryTopic(), name="b1")
     membership, broker = MemoryMembership(MemoryEnsemble()), MemoryBrokerAdmin()
@@ -89,12 +93,14 @@ async def _serve() -> None:
         listen_host="127.0.0.1",
         listen_port=0,
         upstream_host="127.0.0.1",
-        upstream_port=1,
+        upstream_port=upstream,
         listener=runner,
         clock=clock,
     )
     for number in range(GROUPS):
         await store.create_group(ResourceGroup(f"g{number}", Rates(publish_messages=1_000)))
+    await store.create_group(ResourceGroup("traffic", Rates(publish_messages=_UNREACHED)))
+    await store.attach_namespace(TENANT, "limited", "traffic")
     following = Following(state, clock, MemoryOperations())
     backend = AdminBackend(
         store=store,
@@ -118,16 +124,18 @@ async def _serve() -> None:
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     while not (server.started and runner.health().ready):  # noqa: ASYNC110 - no event says so
         await asyncio.sleep(0.01)
+    await gate.start()
     lateness = _Lateness()
     watching = asyncio.create_task(lateness.watch())
-    print(listening.getsockname()[1], flush=True)  # noqa: T201 - whoever started it reads this
+    print(listening.getsockname()[1], gate.port, flush=True)  # noqa: T201 - whoever started it reads this
     while await asyncio.to_thread(sys.stdin.readline):
         print(lateness.take_p99(), flush=True)  # noqa: T201
     watching.cancel()
     server.should_exit = True
     await serving
+    await gate.close()
     await runner.close()
 
 
 if __name__ == "__main__":
-    uvloop.run(_serve())
+    uvloop.run(_serve(int(sys.argv[1])))

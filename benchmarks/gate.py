@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import resource
-import socket
 import statistics
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
@@ -23,7 +22,7 @@ import uvloop
 from benchmarks import gate_frames
 from benchmarks.figures import Figure, Measurement, median_seconds
 from benchmarks.gate_load import Load, Puppet, consume, publish
-from benchmarks.gate_process import TENANT, Process, running
+from benchmarks.gate_process import TENANT, Process, free_port, running
 from coordinator.core.model import Attachments, MonitoringClass, Rates
 from coordinator.gate.admission import AdmissionQueue
 from coordinator.gate.groups import GroupTable
@@ -50,10 +49,10 @@ Play = Callable[[Load, int, int], Coroutine[None, None, None]]
 def _processor_s(play: Play, load: Load) -> dict[str, float]:
     """Processor time of a gate and of a bare pass-through for the same load, medians of turns."""
     taken: dict[str, list[float]] = {"gate": [], "bare": []}
-    upstream = _free_port()
+    upstream = free_port()
     with (
-        running("gate", _free_port(), upstream) as gate,
-        running("bare", _free_port(), upstream) as bare,
+        running("gate", free_port(), upstream) as gate,
+        running("bare", free_port(), upstream) as bare,
     ):
         for _ in range(TURNS):
             for name, process in (("gate", gate), ("bare", bare)):
@@ -92,8 +91,8 @@ def idle_connections() -> Iterator[Figure]:
     try:
         resident: dict[str, float] = {}
         for kind in ("gate", "bare"):
-            upstream = _free_port()
-            with running(kind, _free_port(), upstream) as process:
+            upstream = free_port()
+            with running(kind, free_port(), upstream) as process:
                 resident[kind] = uvloop.run(_hold_idle(process, upstream)) / 10**6
         ours = resident.pop("gate")
         name = f"gate/idle-connections-{IDLE_CONNECTIONS}"
@@ -226,11 +225,6 @@ def _round(groups: int, topics: int) -> Callable[[], object]:
             session.to_broker.clear()
 
     return run
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
 
 
 MEASUREMENTS: Mapping[str, Measurement] = {

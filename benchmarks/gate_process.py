@@ -142,6 +142,12 @@ class Process:
         return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+def free_port() -> int:
+    """A port on which nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
 @contextmanager
 def running(kind: str, listen: int, upstream: int) -> Iterator[Process]:
     """A process of this kind, ended at the end."""

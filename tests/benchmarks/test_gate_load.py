@@ -6,10 +6,9 @@ import pytest
 import uvloop
 
 from benchmarks import gate_frames
-from benchmarks.gate import _free_port
 from benchmarks.gate_broker import Outcome, _outcome
 from benchmarks.gate_load import Load, consume, publish
-from benchmarks.gate_process import TENANT, running
+from benchmarks.gate_process import TENANT, free_port, running
 from coordinator.gate.commands import metadata_bounds, read_messages_in_batch, read_send
 
 LOAD = Load(f"persistent://{TENANT}/limited/t", 100, 3, 2_000, window=50)
@@ -18,8 +17,8 @@ LOAD = Load(f"persistent://{TENANT}/limited/t", 100, 3, 2_000, window=50)
 @pytest.mark.parametrize("kind", ["gate", "bare"])
 def test_a_load_passes_and_costs_processor_time(kind: str) -> None:
     """Published and consumed to the last frame, through a gate with limits and through nothing."""
-    upstream = _free_port()
-    with running(kind, _free_port(), upstream) as process:
+    upstream = free_port()
+    with running(kind, free_port(), upstream) as process:
         before = process.processor_s()
         uvloop.run(publish(LOAD, process.port, upstream))
         uvloop.run(consume(LOAD, process.port, upstream))

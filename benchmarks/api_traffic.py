@@ -1,0 +1,99 @@
+"""``python -m benchmarks.api_traffic GATE UPSTREAM``: a steady load through a gate, and its latency.
+
+A client and a broker of no work of their own (gate_load.py): `RATE` publishes a second, each when it is
+due, whatever became of those before. Its latency is the time from then to its receipt. Prints a line once
+the first receipt has come, and at each line on standard input the median and the p99 since the last one,
+in milliseconds. Ends with the input.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import sys
+import time
+from collections import deque
+from typing import Final
+
+import uvloop
+
+from benchmarks import gate_frames
+from benchmarks.gate_load import Puppet
+from benchmarks.gate_process import TENANT
+
+RATE: Final = 1_000
+_SLICE_S: Final = 0.001
+_CONTENT_BYTES: Final = 1_024
+
+
+class _Paced:
+    """A producer that sends in time, and a broker that answers every publish."""
+
+    def __init__(self) -> None:
+        self._send = gate_frames.send(_CONTENT_BYTES)
+        self._receipt = gate_frames.receipt()
+        self._opened = False
+        self._at_broker = -len(gate_frames.producer(_TOPIC))
+        self._receipts = 0
+        self._at_client = -len(gate_frames.producer_success())
+        self._due_s: deque[float] = deque()
+        self._millis: list[float] = []
+        self.answered = asyncio.Event()
+        self.broker = Puppet(self._broker_received)
+        self.client = Puppet(self._client_received, self._begin)
+
+    async def run(self) -> None:
+        """Send for ever."""
+        started, sent = time.monotonic(), 0
+        while True:
+            await asyncio.sleep(_SLICE_S)
+            count = int((time.monotonic() - started) * RATE) - sent
+            self._due_s.extend(started + number / RATE for number in range(sent, sent + count))
+            self.client.write(self._send * count)
+            sent += count
+
+    def take(self) -> list[float]:
+        """The latencies since the last time."""
+        taken, self._millis = self._millis, []
+        return taken
+
+    def _begin(self) -> None:
+        self.client.write(gate_frames.producer(_TOPIC))
+
+    def _broker_received(self, data: bytes) -> None:
+        if not self._opened:
+            self._opened = True
+            self.broker.write(gate_frames.producer_success())
+        self._at_broker += len(data)
+        arrived = max(0, self._at_broker) // len(self._send)
+        self.broker.write(self._receipt * (arrived - self._receipts))
+        self._receipts = arrived
+
+    def _client_received(self, data: bytes) -> None:
+        self._at_client += len(data)
+        now_s = time.monotonic()
+        while self._at_client >= len(self._receipt):
+            self._at_client -= len(self._receipt)
+            self._millis.append((now_s - self._due_s.popleft()) * 1000)
+            self.answered.set()
+
+
+_TOPIC: Final = f"persistent://{TENANT}/limited/t"
+
+
+async def _serve(gate: int, upstream: int) -> None:
+    play, loop = _Paced(), asyncio.get_running_loop()
+    await loop.create_server(lambda: play.broker, "127.0.0.1", upstream)
+    await loop.create_connection(lambda: play.client, "127.0.0.1", gate)
+    sending = asyncio.create_task(play.run())
+    await play.answered.wait()
+    print("flows", flush=True)  # noqa: T201 - whoever started it reads this
+    while await asyncio.to_thread(sys.stdin.readline):
+        taken = play.take()
+        p99 = statistics.quantiles(taken, n=100)[-1]
+        print(statistics.median(taken), p99, flush=True)  # noqa: T201
+    sending.cancel()
+
+
+if __name__ == "__main__":
+    uvloop.run(_serve(int(sys.argv[1]), int(sys.argv[2])))
