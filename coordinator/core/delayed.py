@@ -19,6 +19,10 @@ has passed by the time a consumer gets to the message.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+TOLD: Final = 5
+"""Warnings in an explanation; the others are in the list of topics."""
 
 _ADVICE = "they count as delayed all the same, so leave deliverAfter and deliverAt out"
 
@@ -94,4 +98,8 @@ class DelayedView:
             f"Messages with deliver_at_time count here, whatever its value: {self.messages:,} at this "
             "gate since its start."
         )
-        return (counted, *(warning for topic in self.topics for warning in topic.warnings))
+        topics = sorted(self.topics, key=lambda topic: (-topic.due, topic.topic))
+        warnings = [warning for topic in topics for warning in topic.warnings]
+        more = len(warnings[TOLD:])
+        rest = (f"And {more:,} more such warnings: see /quota/v1/gate/delayed.",) if more else ()
+        return (counted, *warnings[:TOLD], *rest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.core.delayed import DelayedTopic, DelayedView
+from coordinator.core.delayed import TOLD, DelayedTopic, DelayedView
 from coordinator.core.specification import delayed_advice
 
 TOPIC = "persistent://shop/orders/later"
@@ -39,6 +39,15 @@ def test_the_explanation_says_what_is_counted_and_then_what_of_it_is_in_vain() -
     assert "whatever its value: 12 at this gate" in counted
     assert len(warnings) == 2
     assert DelayedView(12, 5, topics).not_persistent == 7
+
+
+def test_an_explanation_stays_short_however_many_topics_there_are() -> None:
+    """Those with most of it first; the rest is a number."""
+    topics = tuple(DelayedTopic(f"{TOPIC}-{number}", 100, number) for number in range(100))
+    _, first, *_, rest = (sentences := DelayedView(10_000, 4_950, topics).sentences)
+    assert len(sentences) == TOLD + 2
+    assert first.startswith("99 of 100")
+    assert rest == "And 94 more such warnings: see /quota/v1/gate/delayed."
 
 
 def test_more_is_advised_above_four_fifths_of_the_limit_of_delayed_messages() -> None:
