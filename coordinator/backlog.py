@@ -298,7 +298,7 @@ class BacklogWatch:
             case AskClosings(topic):
                 monitor.closings_read(topic, await source.closed_ms(topic), self._wall_ms())
             case AskQuota(topic):
-                monitor.quota_read(topic, await source.quota(topic), self._wall_ms())
+                monitor.quota_read(topic, await source.quota(topic))
             case _:
                 assert_never(question)
         return []

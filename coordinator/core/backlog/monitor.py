@@ -18,6 +18,8 @@ ledger has no age. What no check has found, has no age either: an age is never m
 from the publish time at the moment it is asked for, so it grows between checks; a producer whose clock
 is ahead gets an age of 0 and is told of.
 
+A quota can change while nothing moves, so known ones are asked for again, a number of them in each check.
+
 Who asks is the shell's concern: how many questions at once, and how fast. A question that was not
 answered is asked again in the next check; a topic that is gone, or has another owner now, is forgotten.
 """
@@ -27,6 +29,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from typing import Final
 
 from coordinator.core.backlog.model import (
@@ -46,6 +49,10 @@ SAMPLES: Final = 20
 
 HISTORY: Final = 20
 """Exceedances remembered of a topic; older ones are forgotten."""
+
+QUOTAS_PER_CHECK: Final = 1_000
+"""Known quotas that a check asks for again, those asked longest ago first. With more topics behind, one
+that is changed is seen some checks later: a question takes the broker 2 ms of processor time."""
 
 HISTORIES: Final = 10_000
 """Topics whose exceedances are remembered; beyond it those of whoever exceeded longest ago go."""
@@ -220,7 +227,8 @@ class _Row:
     opened_ms: int | None = None
     in_open_ledger: bool = False
     quota: BacklogQuota | None = None
-    quota_asked_ms: int | None = None
+    #: 0 is to be asked.
+    quota_asked_ms: int = 0
     checked_ms: int = 0
     problem: str = ""
     sizes: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=SAMPLES))
@@ -242,7 +250,7 @@ class BacklogMonitor:
         quota_ttl_ms: how long a quota is believed before it is asked for again.
     """
 
-    def __init__(self, *, precise: bool = True, quota_ttl_ms: int = 60_000) -> None:
+    def __init__(self, *, precise: bool = True, quota_ttl_ms: int = 30_000) -> None:
         self._precise = precise
         self._quota_ttl_ms = quota_ttl_ms
         self._rows: dict[str, _Row] = {}
@@ -284,7 +292,7 @@ class BacklogMonitor:
             if row is None:
                 row = self._rows[topic] = _Row(summary)
             questions += self._look_at(row, summary, now_ms)
-        return questions
+        return questions + self._ask_quotas(now_ms)
 
     def look_again(self, topic: str, now_ms: int) -> list[Question]:
         """Ask about one topic between two checks, whatever the broker's summary says."""
@@ -292,7 +300,8 @@ class BacklogMonitor:
         if row is None:
             summary = self._topics.setdefault(topic, TopicSummary(topic))
             row = self._rows[topic] = _Row(summary)
-        return [AskStorage(topic), *self._ask_quota(row, now_ms)]
+        quota = [_ask_quota(row, now_ms)] if self._wants_quota(row, now_ms) else []
+        return [AskStorage(topic), *quota]
 
     def storage_read(self, topic: str, storage: TopicStorage, now_ms: int) -> list[Question]:
         """The broker said which ledgers and cursors a topic has; what to ask it next."""
@@ -330,11 +339,11 @@ class BacklogMonitor:
             self._closings[topic] = closings
             row.publish_ms, row.checked_ms = closings.get(row.position.ledger), now_ms
 
-    def quota_read(self, topic: str, quota: BacklogQuota, now_ms: int) -> None:
+    def quota_read(self, topic: str, quota: BacklogQuota) -> None:
         """The broker said which quota is in force for a topic."""
         row = self._rows.get(topic)
         if row is not None:
-            row.quota, row.quota_asked_ms = quota, now_ms
+            row.quota = quota
 
     def failed(self, question: Question, reason: str) -> None:
         """The broker did not answer: what was known stands, and is asked for again."""
@@ -342,6 +351,8 @@ class BacklogMonitor:
         if row is not None:
             row.problem = reason
             row.fingerprint = None
+            if row.quota is None:
+                row.quota_asked_ms = 0
 
     def gone(self, topic: str) -> None:
         """There is no such topic any more, or another broker owns it."""
@@ -364,7 +375,6 @@ class BacklogMonitor:
 
     def _look_at(self, row: _Row, summary: TopicSummary, now_ms: int) -> list[Question]:
         row.summary = summary
-        questions: list[Question] = []
         if not summary.has_backlog:
             row.clear()
             row.size_bytes = 0
@@ -373,15 +383,26 @@ class BacklogMonitor:
             row.checked_ms = now_ms
         else:
             row.size_bytes = summary.size_bytes
-            questions.append(AskStorage(summary.topic))
-        if summary.has_backlog:
-            questions += self._ask_quota(row, now_ms)
-        return questions
+            return [AskStorage(summary.topic)]
+        return []
 
-    def _ask_quota(self, row: _Row, now_ms: int) -> list[Question]:
-        asked_ms = row.quota_asked_ms
-        is_fresh = asked_ms is not None and now_ms - asked_ms < self._quota_ttl_ms
-        return [] if is_fresh else [AskQuota(row.summary.topic)]
+    def _ask_quotas(self, now_ms: int) -> list[Question]:
+        """All that are not known, and of those known for long the oldest."""
+        wanted = [
+            row
+            for row in self._rows.values()
+            if row.summary.has_backlog and self._wants_quota(row, now_ms)
+        ]
+        unknown = [row for row in wanted if row.quota is None]
+        known = nsmallest(
+            QUOTAS_PER_CHECK,
+            (row for row in wanted if row.quota is not None),
+            key=lambda row: row.quota_asked_ms,
+        )
+        return [_ask_quota(row, now_ms) for row in (*unknown, *known)]
+
+    def _wants_quota(self, row: _Row, now_ms: int) -> bool:
+        return now_ms - row.quota_asked_ms >= self._quota_ttl_ms
 
     def _ask_age(self, row: _Row) -> list[Question]:
         assert row.position is not None
@@ -457,3 +478,8 @@ class BacklogMonitor:
         else:
             peak = max(lasting.peak, value)
             history[history.index(lasting)] = Exceedance(kind, limit, lasting.began_ms, None, peak)
+
+
+def _ask_quota(row: _Row, now_ms: int) -> AskQuota:
+    row.quota_asked_ms = now_ms
+    return AskQuota(row.summary.topic)

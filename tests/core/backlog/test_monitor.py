@@ -11,7 +11,13 @@ import pytest
 
 from coordinator.adapters.memory_backlog import MemoryTopicStorage
 from coordinator.core.backlog.model import BacklogQuota, Position, QuotaType
-from coordinator.core.backlog.monitor import HISTORY, AskEntry, AskStorage, BacklogMonitor
+from coordinator.core.backlog.monitor import (
+    HISTORY,
+    QUOTAS_PER_CHECK,
+    AskEntry,
+    AskStorage,
+    BacklogMonitor,
+)
 from tests.core.backlog.world import START_MS, TOPIC, World
 
 
@@ -251,15 +257,34 @@ def test_a_quota_is_believed_for_a_time(world: World) -> None:
     world.topic.quota = BacklogQuota(age_s=5)
     world.publish()
     world.check()
-    world.pass_s(30)
+    world.pass_s(15)
     world.check()
     assert world.asked["AskQuota"] == 1
     world.topic.quota = BacklogQuota(age_s=100)
-    world.pass_s(30)
+    world.pass_s(15)
     world.check()
     quota = world.view().quota
     assert quota is not None
     assert quota.age_s == 100
+
+
+def test_with_many_topics_behind_a_check_asks_for_the_oldest_quotas_only(world: World) -> None:
+    """A new topic's at once, and everybody's in a few checks; the broker's time for it is bounded."""
+    names = [f"{TOPIC}-{number}" for number in range(2 * QUOTAS_PER_CHECK + 10)]
+    for name in names:
+        world.topics[name] = MemoryTopicStorage()
+        world.topics[name].acknowledged = {"a": 0}
+        world.topics[name].publish(world.now_ms, 1024)
+    world.check()
+    assert world.asked["AskQuota"] == len(names)
+    changed = BacklogQuota(age_s=100)
+    for name in names:
+        world.topics[name].quota = changed
+    for known in (QUOTAS_PER_CHECK, 2 * QUOTAS_PER_CHECK, len(names)):
+        world.pass_s(60)
+        world.check()
+        assert sum(world.view(name).quota == changed for name in names) == known
+    assert world.asked["AskQuota"] == 2 * len(names) + QUOTAS_PER_CHECK - 10
 
 
 @pytest.mark.parametrize(

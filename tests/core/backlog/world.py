@@ -62,7 +62,7 @@ class World:
                 case AskClosings(name):
                     self.monitor.closings_read(name, _closings(topic), self.now_ms)
                 case AskQuota(name):
-                    self.monitor.quota_read(name, topic.quota, self.now_ms)
+                    self.monitor.quota_read(name, topic.quota)
         for name in self.monitor.known:
             self.monitor.finish(name, self.now_ms)
 
