@@ -172,6 +172,7 @@ def _backend() -> AdminBackend:
         upstream_port=1,
         listener=runner,
         clock=clock,
+        delayed_group="late",
     )
     source = MemoryBacklogSource()
     watch = BacklogWatch(source, BacklogMonitor(), clock=clock, wall_ms=lambda: 0)
