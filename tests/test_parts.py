@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from coordinator import parts
 from coordinator.config import Config, ConfigError
 from coordinator.config.rules import check
-from coordinator.sidecar import _credentials, _seal, _webhook
 from coordinator.wire.fields import BadReport
 
 CONFIG = Config(
@@ -28,13 +28,13 @@ def test_the_first_key_seals_and_all_open(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     old, new = str(tmp_path / "old"), str(tmp_path / "new")
 
-    only_old = _seal(replace(CONFIG, bus_key_files=(old,)))
-    both = _seal(replace(CONFIG, bus_key_files=(new, old)))
+    only_old = parts.seal(replace(CONFIG, bus_key_files=(old,)))
+    both = parts.seal(replace(CONFIG, bus_key_files=(new, old)))
 
     both.check(only_old.close(b"report"))
     with pytest.raises(BadReport, match="unknown key"):
         only_old.check(both.close(b"report"))
-    _seal(replace(CONFIG, bus_key_files=(old,), bus_accept_unsealed=True)).check(b"report")
+    parts.seal(replace(CONFIG, bus_key_files=(old,), bus_accept_unsealed=True)).check(b"report")
 
 
 def test_a_key_that_cannot_be_used_is_named(tmp_path: Path) -> None:
@@ -43,9 +43,9 @@ def test_a_key_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     short.write_text("secret")
 
     with pytest.raises(ConfigError, match=r"bus_key_files: .*short: a key needs at least 16 bytes"):
-        _seal(replace(CONFIG, bus_key_files=(str(short),)))
+        parts.seal(replace(CONFIG, bus_key_files=(str(short),)))
     with pytest.raises(ConfigError, match=r"bus_key_files: .*missing cannot be read"):
-        _seal(replace(CONFIG, bus_key_files=(str(tmp_path / "missing"),)))
+        parts.seal(replace(CONFIG, bus_key_files=(str(tmp_path / "missing"),)))
 
 
 def test_a_webhooks_token_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_a_webhooks_token_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     config = replace(CONFIG, alarm_webhook_url="http://pager/hook")
 
     with pytest.raises(ConfigError, match=r"alarm_webhook_token_file: .*missing cannot be read"):
-        _webhook(replace(config, alarm_webhook_token_file=str(tmp_path / "missing")))
+        parts.webhook(replace(config, alarm_webhook_token_file=str(tmp_path / "missing")))
 
 
 @pytest.mark.parametrize("text", ["quota", "quota:", ":secret"])
@@ -62,12 +62,12 @@ def test_credentials_are_a_user_and_a_password(tmp_path: Path, text: str) -> Non
     path = tmp_path / "credentials"
     path.write_text("quota:a:secret\n")
     config = replace(CONFIG, zookeeper_credentials_file=str(path))
-    assert _credentials(config) == "quota:a:secret"
-    assert _credentials(CONFIG) == ""
+    assert parts.credentials(config) == "quota:a:secret"
+    assert parts.credentials(CONFIG) == ""
 
     path.write_text(text)
     with pytest.raises(ConfigError, match=r"zookeeper_credentials_file: .* user:password"):
-        _credentials(config)
+        parts.credentials(config)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,251 @@
+"""The parts of a sidecar, each made as the configuration asks for it; nothing is started.
+
+The files that it names are tried out here, so that a mistake in them is said at the start.
+
+Raises, all of them:
+    ConfigError: a file or place that the configuration names cannot be used.
+"""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from admin_api.backend import Backlogs
+from coordinator import __version__
+from coordinator.adapters.broker_admin import HttpBrokerAdmin
+from coordinator.adapters.broker_backlog import HttpBacklogSource
+from coordinator.adapters.clock import wall_ms
+from coordinator.adapters.pulsar_bus import PulsarBus
+from coordinator.adapters.webhook import WebhookReceiver
+from coordinator.adapters.zookeeper_session import ZooKeeperSession
+from coordinator.backlog import BacklogWatch
+from coordinator.backlog_enforcement import BacklogEnforcement
+from coordinator.config import Config, ConfigError, split_address
+from coordinator.core.backlog.guard import BacklogGuard
+from coordinator.core.backlog.monitor import BacklogMonitor
+from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.core.windows import LimitMode
+from coordinator.gate.counters import GateListener
+from coordinator.gate.group import Modes
+from coordinator.gate.proxy import Gate
+from coordinator.gate.tls import Certificate, TlsError, TlsFiles, TlsListener
+from coordinator.gate.upstream import UpstreamTls
+from coordinator.ports import Clock
+from coordinator.wire.seal import Seal
+
+if TYPE_CHECKING:
+    from coordinator.adapters.otlp import OtlpPush
+    from coordinator.adapters.recorder import ParquetRecorder
+
+_SECONDS_PER_DAY = 86_400
+
+
+def session(config: Config) -> ZooKeeperSession:
+    """The one session with ZooKeeper."""
+    return ZooKeeperSession(
+        config.zookeeper_servers,
+        root=config.zookeeper_root,
+        session_timeout_s=config.zookeeper_session_timeout_seconds,
+        credentials=credentials(config),
+    )
+
+
+def broker_admin(config: Config) -> HttpBrokerAdmin:
+    """The own broker's admin REST."""
+    return HttpBrokerAdmin(config.broker_web_url, token=_broker_token(config))
+
+
+def bus(config: Config) -> PulsarBus:
+    """What carries usage reports."""
+    return PulsarBus(
+        config.bus_service_url,
+        config.bus_topics,
+        listener_name=config.bus_listener_name,
+        token=_secret("bus_token_file", config.bus_token_file) or None,
+        tls_trust_certs_file=config.bus_tls_ca_file or None,
+    )
+
+
+def seal(config: Config) -> Seal:
+    """What seals usage reports and opens them."""
+    keys = []
+    for path in config.bus_key_files:
+        try:
+            keys.append(Path(path).read_bytes().strip())
+            Seal(keys)
+        except OSError as error:
+            raise ConfigError(f"bus_key_files: {path} cannot be read: {error.strerror}") from error
+        except ValueError as error:
+            raise ConfigError(f"bus_key_files: {path}: {error}") from error
+    return Seal(keys, accept_unsealed=config.bus_accept_unsealed)
+
+
+def gate(config: Config, listener: GateListener, clock: Clock) -> Gate:
+    """What stands before the broker."""
+    listen_host, listen_port = split_address("gate_listen", config.gate_listen)
+    upstream_host, upstream_port = split_address("gate_upstream", config.gate_upstream)
+    try:
+        return Gate(
+            listen_host=listen_host,
+            listen_port=listen_port,
+            upstream_host=upstream_host,
+            upstream_port=upstream_port,
+            listener=listener,
+            clock=clock,
+            held_bytes_max=config.held_bytes_max,
+            publish_buffer_bytes_max=config.publish_buffer_bytes_max,
+            pending_requests_max=config.pending_publish_requests_max or None,
+            tls=_gate_tls(config),
+            burst_ns=round(config.burst_seconds * NANOS_PER_SECOND),
+            upstream_tls=_upstream_tls(config, upstream_host),
+            modes=Modes(LimitMode(config.limit_mode), LimitMode(config.topic_limit_mode)),
+            cluster_group=config.cluster_group,
+            delayed_group=config.delayed_group,
+            proxy_protocol=config.gate_upstream_proxy_protocol,
+        )
+    except TlsError as error:
+        raise ConfigError(f"gate_upstream_tls_*_file: cannot be used: {error}") from error
+
+
+def _gate_tls(config: Config) -> TlsListener | None:
+    """Where the gate listens with TLS; the files are tried out, so that a mistake is said at once."""
+    if not config.gate_tls_listen:
+        return None
+    host, port = split_address("gate_tls_listen", config.gate_tls_listen)
+    client_ca = config.gate_tls_client_ca_file
+    files = TlsFiles(
+        Path(config.gate_tls_certificate_file),
+        Path(config.gate_tls_key_file),
+        Path(client_ca) if client_ca else None,
+    )
+    try:
+        Certificate(files)
+    except TlsError as error:
+        raise ConfigError(f"gate_tls_*_file: cannot be used: {error}") from error
+    return TlsListener(host, port, files)
+
+
+def _upstream_tls(config: Config, host: str) -> UpstreamTls | None:
+    if not config.gate_upstream_tls:
+        return None
+    ca, certificate, key = (
+        Path(name) if name else None
+        for name in (
+            config.gate_upstream_tls_ca_file,
+            config.gate_upstream_tls_certificate_file,
+            config.gate_upstream_tls_key_file,
+        )
+    )
+    return UpstreamTls(ca, config.gate_upstream_tls_hostname or host, certificate, key)
+
+
+def backlog_source(config: Config) -> HttpBacklogSource:
+    """What the broker says of its topics' backlogs."""
+    return HttpBacklogSource(config.broker_web_url, token=_broker_token(config))
+
+
+def backlogs(config: Config, source: HttpBacklogSource, gate: Gate, clock: Clock) -> Backlogs:
+    """What looks at backlogs, and acts on exceeded quotas where that is wanted."""
+    watch = BacklogWatch(
+        source,
+        BacklogMonitor(precise=config.backlog_age == "precise"),
+        clock=clock,
+        wall_ms=wall_ms,
+        interval_s=config.backlog_check_seconds,
+        concurrency=config.backlog_concurrency,
+        calls_per_second=config.backlog_calls_per_second,
+    )
+    enforcement = BacklogEnforcement(
+        watch,
+        BacklogGuard(config.backlog_enforcement),
+        source,
+        gate,
+        wall_ms=wall_ms,
+        interval_s=config.backlog_enforcement_seconds,
+    )
+    return Backlogs(watch, enforcement, by_topic=config.backlog_topic_metrics)
+
+
+def recorder(config: Config) -> ParquetRecorder | None:
+    """What the configuration asks to record; Arrow is loaded only then, for its 50 MB."""
+    if not config.record_dir:
+        return None
+    from coordinator.adapters import recorder_files  # noqa: PLC0415
+    from coordinator.adapters.recorder import ParquetRecorder, RecorderBounds  # noqa: PLC0415
+
+    run = uuid.uuid4().hex[:16]
+    try:
+        files = recorder_files.RecordedFiles(
+            config.record_dir,
+            cluster=config.record_cluster,
+            broker=config.broker_id,
+            run=run,
+            retention_s=config.record_retention_days * _SECONDS_PER_DAY,
+            bytes_max=config.record_bytes_max,
+        )
+    except recorder_files.UnusablePlace as error:
+        raise ConfigError(f"record_dir {error}") from error
+    return ParquetRecorder(
+        files,
+        cluster=config.record_cluster,
+        broker=config.broker_id,
+        run=run,
+        bounds=RecorderBounds(
+            file_rows=config.record_file_rows,
+            file_s=config.record_file_seconds,
+            buffer_rows=config.record_buffer_rows,
+        ),
+    )
+
+
+def webhook(config: Config) -> WebhookReceiver:
+    """Who is told of alarms."""
+    token = _secret("alarm_webhook_token_file", config.alarm_webhook_token_file)
+    return WebhookReceiver(config.alarm_webhook_url, cluster=config.record_cluster, token=token)
+
+
+def otlp(config: Config) -> OtlpPush | None:
+    """What pushes metrics, if the configuration asks for it; its libraries are an extra."""
+    if not config.otlp_metrics_url:
+        return None
+    try:
+        from coordinator.adapters.otlp import OtlpPush  # noqa: PLC0415
+    except ImportError as error:
+        raise ConfigError(
+            f"otlp_metrics_url: needs more libraries: pip install 'pulsar-quota[otlp]' ({error})"
+        ) from error
+    return OtlpPush(
+        config.otlp_metrics_url,
+        interval_s=config.otlp_interval_seconds,
+        resource={
+            "service.name": "pulsar-quota",
+            "service.namespace": config.record_cluster,
+            "service.instance.id": config.broker_id,
+            "service.version": __version__,
+        },
+        token=_secret("otlp_token_file", config.otlp_token_file),
+    )
+
+
+def credentials(config: Config) -> str:
+    """user:password for ZooKeeper; empty for none."""
+    key = "zookeeper_credentials_file"
+    found = _secret(key, config.zookeeper_credentials_file)
+    user, _, password = found.partition(":")
+    if found and not (user and password):
+        raise ConfigError(f"{key}: {config.zookeeper_credentials_file} must hold user:password")
+    return found
+
+
+def _broker_token(config: Config) -> str | None:
+    return _secret("broker_token_file", config.broker_token_file) or None
+
+
+def _secret(key: str, path: str) -> str:
+    """What stands in a file that the configuration names; empty without one."""
+    try:
+        return Path(path).read_text(encoding="utf-8").strip() if path else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{key}: {path} cannot be read: {error}") from error
