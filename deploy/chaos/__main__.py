@@ -8,6 +8,7 @@ failed, 2 wrong use or a missing program.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import shutil
@@ -15,11 +16,13 @@ import signal
 import sys
 import tempfile
 import time
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
 
 from coordinator.core.policies import BALANCED, POLICIES
 from deploy.chaos import LISTENERS
+from deploy.chaos.checker.history import History
 from deploy.chaos.checker.verdict import Verdict, judge
 from deploy.chaos.mishaps import MISHAPS
 from deploy.chaos.run import Run
@@ -76,6 +79,7 @@ def _chaos(directory: Path) -> int:
         Stage(cluster, directory / "run", policy, seed) as stage,
     ):
         history = Run(stage, tell).play(planned, time.monotonic() + 60 * minutes)
+    keep(history, directory / "run" / "history.json")
     verdict = judge(history)
     show(verdict)
     print(f"Logs: {directory}")
@@ -85,6 +89,12 @@ def _chaos(directory: Path) -> int:
 def tell(line: str) -> None:
     """Print a line at once."""
     print(line, flush=True)
+
+
+def keep(history: History, file: Path) -> None:
+    """Write down what the verdict is made from; the messages are in the clients' own files."""
+    seen = asdict(replace(history, topics=()))
+    file.write_text(json.dumps(seen, default=sorted) + "\n")
 
 
 def show(verdict: Verdict) -> None:

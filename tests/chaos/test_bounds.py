@@ -82,6 +82,23 @@ def test_more_than_what_waited_is_found_for_all_that() -> None:
     assert rules(history({**FAIR, "broker-2": refilled}, mishaps=[during])) == {"exceeded"}
 
 
+@pytest.mark.parametrize(("seconds", "found"), [(0.4, set()), (0.8, {"exceeded"})])
+def test_a_broker_that_has_just_come_back_may_stand_still_for_half_a_second(
+    seconds: float, found: set[str]
+) -> None:
+    """And then counts what waited, long after the mishap itself."""
+    hiccups: Rates = [
+        (0.0, SHARE),
+        (30.0, 0),
+        (30.0 + seconds, SHARE + 5 * SHARE * seconds),
+        (30.2 + seconds, SHARE),
+    ]
+    rates = dict.fromkeys(BROKERS, hiccups)
+    before = mishap(18.0, 22.0, delays=True)
+
+    assert rules(history(rates, mishaps=[before])) == found
+
+
 @pytest.mark.parametrize(
     ("policy", "found"), [("balanced", set()), ("eager", set()), ("strict", {"exceeded"})]
 )

@@ -26,8 +26,8 @@ def test_a_flat_process_is_fine_also_if_it_grew_up_first() -> None:
 
 
 def test_memory_that_grows_is_found() -> None:
-    """100 kB a second."""
-    (text,) = found([100 * MIB + at_s * 100_000 for at_s in range(240)])
+    """Half a megabyte a second."""
+    (text,) = found([100 * MIB + at_s * 500_000 for at_s in range(240)])
     assert "bytes of memory" in text
 
 

@@ -6,7 +6,8 @@
 
 - ``burst``: each bucket may have saved up so many seconds of its own part.
 - ``late``: a message is counted by its broker a little after the gate has let it through. 0.1 s, since
-  client, gate, broker and the one who asks share a few cores; over ten seconds that is 1 %.
+  client, gate, broker and the one who asks share a few cores; over ten seconds that is 1 %. While a
+  broker recovers it is 0.5 s: a Java that has just come back compiles, and stands still meanwhile.
 - ``outside``: under ``balanced``, what a sidecar that may have lost its place in the membership goes on
   with: the highest limit that it had from just before the mishap until its recovery. The others cannot
   tell it from a dead one, and ``partitionPolicy`` says that traffic comes first. Under ``strict``: 0.
@@ -35,6 +36,7 @@ from deploy.demo.curves import Curve, curves, total
 STRICT = "strict"
 WIDTHS_S = (1.0, 10.0)
 LATE_S = 0.1
+RECOVERING_LATE_S = 0.5
 #: For how long after a mishap a broker may still be counting what waited for it.
 DELAYED_S = 5.0
 #: How long before a mishap a limit may have been said that is still in force when it begins.
@@ -141,7 +143,15 @@ class Allowance:
             if began_s < until_s and from_s < over_s:
                 added[sidecar] = max(added.get(sidecar, 0), held)
         limit = self._history.limit + sum(added.values())
-        return limit * (until_s - from_s + self._history.burst_s + LATE_S)
+        return limit * (until_s - from_s + self._history.burst_s + self._late_s(from_s, until_s))
+
+    def _late_s(self, from_s: float, until_s: float) -> float:
+        recovering = any(
+            mishap.began_s < until_s and from_s < mishap.ended_s + mishap.recovery_s
+            for mishap in self._history.mishaps
+            if mishap.delays
+        )
+        return RECOVERING_LATE_S if recovering else LATE_S
 
 
 def _held_outside(history: History, mishap: Mishap) -> dict[str, int]:
