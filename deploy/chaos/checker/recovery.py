@@ -7,8 +7,9 @@
 - *Going on*: a mishap that does not stop traffic leaves at least 80 % of the limit in every five
   seconds of it.
 - *The end*: over the last ten seconds of load the brokers together admit at least 95 % of the limit and
-  at most 103 %, each broker that serves a topic within a tenth of C/N of its equal share, all sidecars are ACTIVE, and no
-  change is still converging, and whoever recorded records. Nothing needs a person.
+  at most 103 %, each broker that serves a topic is within a tenth of C/N of its equal share, all
+  sidecars are ACTIVE, no change is still converging, and whoever recorded records. Nothing needs a
+  person.
 
 Every topic is offered more than the limit, so the fair share of each broker that serves one is C/N, N
 being those that do. Targets are 1 % and 5 % (`make demo` measures them); here clients, brokers and the
