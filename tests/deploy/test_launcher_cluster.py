@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from deploy.local.processes import ProcessIdentity
 from deploy.local.state import ClusterState
 
 
-def laid_out(directory: Path, **choices: int) -> ClusterState:
+def laid_out(directory: Path, **choices: int | Sequence[str]) -> ClusterState:
     """Lay a cluster out in a directory, and start nothing."""
     runtime = JavaRuntime(Path("/java"), Path("/jars"), directory / "conf" / "log4j2.xml")
     options = ClusterOptions(**choices)  # type: ignore[arg-type]
@@ -59,6 +60,22 @@ def test_no_two_ports_of_a_cluster_are_the_same(tmp_path: Path) -> None:
         taken += [broker.broker_port, broker.web_port, broker.admin_port]
         taken += [broker.gate_port, broker.gate_upstream_port]
     assert len(set(taken)) == len(taken) == 54
+
+
+def test_further_listeners_have_ports_of_their_own(tmp_path: Path) -> None:
+    """One for each broker and name, written down for whoever is to listen there."""
+    laid_out(tmp_path, listeners=("bus-1", "bus-2"))
+    brokers = state.read(tmp_path).brokers
+    ports = [port for broker in brokers for port in broker.listener_ports.values()]
+    assert [tuple(broker.listener_ports) for broker in brokers] == [("bus-1", "bus-2")] * 3
+    assert len(set(ports)) == 6
+    assert not set(ports) & {broker.admin_port for broker in brokers}
+
+
+def test_more_listeners_than_there_are_ports_are_refused() -> None:
+    """Before anything is written."""
+    with pytest.raises(WrongUseError, match="10 brokers with 1 further listeners need 60 ports"):
+        ClusterOptions(brokers=10, listeners=["bus"]).validate()
 
 
 def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
