@@ -32,11 +32,11 @@ from coordinator.gate.frames import (
 _INT32_MAX = 0x7FFFFFFF
 _BROKER_ENTRY_MAGIC = b"\x0e\x02"
 _CHECKSUM_MAGIC = b"\x0e\x01"
-_PUBLISH_TIME = 3
+_PUBLISH_TIME = 3 << 3
 _NUM_MESSAGES_IN_BATCH = 11 << 3
-_DELIVER_AT_TIME = 19
+_DELIVER_AT_TIME = 19 << 3
 _DELIVER_AT_TAG = b"\x98\x01"
-"""Field 19 as a varint: the two bytes that metadata with a time of delivery has somewhere."""
+"""The same as it is written: metadata with a time of delivery has these bytes somewhere."""
 _ACK_SET = 4
 _size = struct.Struct(">I").unpack_from
 
@@ -321,15 +321,19 @@ def read_delivery(data: bytes, pos: int, end: int) -> tuple[int, int] | None:
     """
     if data.find(_DELIVER_AT_TAG, pos, end) < 0:
         return None
-    deliver_at = publish_time = None
-    for number, value in each_field(data, pos, end):
-        if number == _DELIVER_AT_TIME:
-            deliver_at = value
-        elif number == _PUBLISH_TIME:
-            publish_time = value
-    if not isinstance(deliver_at, int):
-        return None
-    return _signed(deliver_at), publish_time if isinstance(publish_time, int) else 0
+    deliver_at: int | None = None
+    publish_time = 0
+    while pos < end:
+        tag, pos = read_varint(data, pos)
+        if tag == _PUBLISH_TIME:
+            publish_time, pos = read_varint(data, pos)
+        elif tag == _DELIVER_AT_TIME:
+            deliver_at, pos = read_varint(data, pos)
+        else:
+            pos = skip_value(data, pos, tag)
+    if pos != end:
+        raise MalformedFrame(FrameFault.TRUNCATED_FIELD, "MessageMetadata")
+    return None if deliver_at is None else (_signed(deliver_at), publish_time)
 
 
 def _signed(value: int) -> int:

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 from coordinator.core.model import Rates, Traffic
 from coordinator.gate.frames import MalformedFrame
+from coordinator.gate.groups import GroupTable
 from coordinator.gate.introduction import Client, Introduction
 from coordinator.gate.throttle import ThrottleReason
 from tests.gate import peer
@@ -35,6 +36,7 @@ FROM_CLIENT: list[bytes] = [
     peer.connect(), peer.command(2, (1, "c"), (4, 19), (6, "elsewhere:6650")), peer.PING, peer.PONG,
     peer.producer(TOPIC, 1, 1), peer.producer(_NAMED, 2, 2), peer.producer("a//b", 3, 3),
     peer.send(1), peer.send(2, 300, 7), peer.send(1, 1, 1, b"z" * 1500), peer.send(9),
+    peer.send(1, 2, deliver_at_ms=9), peer.send(2, 3, 5, deliver_at_ms=peer.PUBLISHED_MS + 1),
     peer.close_producer(1, 4), peer.subscribe(TOPIC, 1, 5), peer.subscribe(_NAMED, 200, 6, kind=1),
     peer.flow(1, 1000), peer.flow(200, 2**32 - 1), peer.flow(7, 1), peer.unsubscribe(1, 7),
     peer.close_consumer(1, 8), peer.command(10, (1, 1)), peer.command(77, (1, b"?")),
@@ -116,7 +118,10 @@ def run_once(dice: random.Random) -> Outcome:
     """
     bench = Bench()
     limited = dice.random() < 0.7
+    if dice.random() < 0.5:
+        bench.groups = GroupTable(bench.story, delayed_group="late")
     if limited:
+        bench.limit("late", dice.choice((0, 1, 1000, None)))
         bench.attach(ns="group")
         rate = dice.choice((0, 1, 1000, None))
         # Permits are passed on once per run instead of once per entry, so no dispatch limit that acts.

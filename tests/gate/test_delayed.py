@@ -7,6 +7,7 @@ import pytest
 from coordinator.core.delayed import DelayedTopic, DelayedView
 from coordinator.core.model import MonitoringClass
 from coordinator.gate.delayed import TOPICS_MAX, DelayedMessages
+from coordinator.gate.frames import MalformedFrame
 from coordinator.gate.groups import GroupTable
 from coordinator.gate.session import Session
 from coordinator.gate.throttle import ThrottleReason
@@ -249,3 +250,14 @@ def test_delayed_messages_are_no_part_of_a_prompt_run() -> None:
     assert scan(prompt(0)[:40], 0, 10**6) is None
     assert scan(prompt(0)[:-10], 0, 10**6).frames == 1
     assert built()(data, 0, 10**6).frames == 4
+
+
+@pytest.mark.parametrize("cut", [1, 2])
+def test_metadata_that_ends_inside_a_field_closes_the_connection(apart: Bench, cut: int) -> None:
+    """Nobody can say whether such a message is delayed."""
+    client = apart.producing()
+    metadata = peer.message((1, "p"), (2, 1), (3, 2), (19, LATER))[:-cut]
+    payload = len(metadata).to_bytes(4, "big") + metadata
+    broken = peer.frame(peer.message((1, 6), (6, peer.message((1, 1), (2, 0)))), payload)
+    with pytest.raises(MalformedFrame):
+        client.sends(broken)
