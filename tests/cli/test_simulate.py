@@ -225,7 +225,7 @@ def test_a_run_is_recorded_as_sidecars_do(run: Run, tmp_path: Path) -> None:
 
     assert shown.exit_code == 0
     tables = {path.name.removeprefix("table=") for path in place.iterdir()}
-    assert tables == {table.value for table in Table} - {"operations", "backlogs"}
+    assert tables == {table.value for table in Table} - {"operations", "backlogs", "namespaces"}
     files = list(place.rglob("*.parquet"))
     clusters = {pq.read_schema(file).metadata[CLUSTER_KEY].decode() for file in files}
     assert clusters == {f"S11.{law}.balanced" for law in ALL_LAWS}
