@@ -7,10 +7,14 @@ import contextlib
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import httpx
 import pytest
 
+from coordinator import parts
+from coordinator.adapters.pulsar_bus import PulsarBus
+from coordinator.config import Config
 from coordinator.gate import Gate
 from coordinator.gate.tls import TlsFiles, TlsListener
 from coordinator.gate.upstream import UpstreamTls
@@ -142,3 +146,47 @@ async def test_nobody_borrows_the_gates_role(
         assert gate.tls_port is not None
         assert await answers(gate.port, None, CONNECT) == [ERROR]
         assert await answers(gate.tls_port, bob, claims) == [ERROR]
+
+
+def bus_of(cluster: Cluster, token_file: str) -> PulsarBus:
+    """The bus as a sidecar opens it that shows this token."""
+    config = Config(
+        broker_id="b1",
+        gate_listen="127.0.0.1:1",
+        gate_upstream="127.0.0.1:2",
+        broker_web_url=cluster.web_url(),
+        bus_service_url=f"pulsar://127.0.0.1:{cluster.brokers[0].broker_port}",
+        bus_topics=("non-persistent://t/bus/usage",),
+        bus_token_file=token_file,
+        zookeeper_servers="127.0.0.1:3",
+    )
+    return parts.bus(config)
+
+
+async def test_a_sidecars_role_needs_its_bus_topics_and_nothing_else(
+    broker: tuple[Cluster, int], tmp_path: Path
+) -> None:
+    """It reports and hears itself, with the permissions that the documentation names."""
+    cluster, _ = broker
+    (tmp_path / "token").write_text(token("sidecar"))
+    headers = {"Authorization": f"Bearer {token('admin')}"}
+    async with httpx.AsyncClient(
+        base_url=cluster.web_url(), headers=headers, trust_env=False, timeout=30.0
+    ) as http:
+        (await http.put("/admin/v2/namespaces/t/bus")).raise_for_status()
+        permissions = "/admin/v2/namespaces/t/bus/permissions/sidecar"
+        (await http.post(permissions, json=["produce", "consume"])).raise_for_status()
+    heard = asyncio.Event()
+    ours, strangers = bus_of(cluster, str(tmp_path / "token")), bus_of(cluster, "")
+    ours.watch(lambda _: heard.set())
+    for bus in (ours, strangers):
+        await bus.start()
+    try:
+        async with asyncio.timeout(60):
+            while not heard.is_set():
+                ours.publish(b"report")
+                await asyncio.sleep(0.2)
+        assert not any(strangers.health().connected.values())
+    finally:
+        for bus in (ours, strangers):
+            await bus.stop()
