@@ -173,7 +173,8 @@ def recorder(config: Config) -> ParquetRecorder | None:
     if not config.record_dir:
         return None
     from coordinator.adapters import recorder_files  # noqa: PLC0415
-    from coordinator.adapters.recorder import ParquetRecorder, RecorderBounds  # noqa: PLC0415
+    from coordinator.adapters.recorder import ParquetRecorder  # noqa: PLC0415
+    from coordinator.adapters.recorder_writer import RecorderBounds  # noqa: PLC0415
 
     run = uuid.uuid4().hex[:16]
     try:

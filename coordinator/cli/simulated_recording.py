@@ -3,7 +3,8 @@
 The same recorder as a sidecar's, one per process that the scenario starts; its wall clock is the run's
 true time, from ``STARTED_NS`` on. Each run is a cluster of its own, so that one directory can hold many:
 ``pulsar-quota report DIR --cluster S6.max-min.balanced``. A crashed sidecar's last rows are there, too:
-a simulated disk is as fast as one likes. Brokers without a sidecar (S23) record nothing.
+a simulated disk is as fast as one likes. Brokers without a sidecar (S23) record nothing. Simulated groups
+have no namespaces, so that table is missing.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from __future__ import annotations
 from itertools import count
 from pathlib import Path
 
-from coordinator.adapters.recorder import ParquetRecorder, RecorderBounds
+from coordinator.adapters.recorder import ParquetRecorder
 from coordinator.adapters.recorder_files import RecordedFiles
+from coordinator.adapters.recorder_writer import RecorderBounds
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.simulation.recording import Recording
 from coordinator.simulation.scenarios import SCENARIOS

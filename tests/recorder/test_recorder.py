@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator.adapters.recorder import RecorderBounds
 from coordinator.adapters.recorder_files import RecordedFiles
 from coordinator.adapters.recorder_tables import Table
+from coordinator.adapters.recorder_writer import RecorderBounds
 from coordinator.core.allocation import Binding
 from coordinator.core.decisions import Decision
 from coordinator.core.events import (
@@ -317,7 +317,7 @@ def test_a_full_disk_stops_recording_and_it_resumes_by_itself(
     tmp_path: Path, failing: FailingFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Said once each way; what found room in memory is written, what did not is counted."""
-    monkeypatch.setattr("coordinator.adapters.recorder._RETRY_S", 0.02)
+    monkeypatch.setattr("coordinator.adapters.recorder_writer._RETRY_S", 0.02)
     failing.full = True
     bounds = RecorderBounds(file_s=0.02, buffer_rows=50)
     with capture_logs() as logs, Recording(tmp_path, bounds, files=failing) as recording:
@@ -348,7 +348,7 @@ def test_what_was_dropped_is_recorded(tmp_path: Path, failing: FailingFiles) -> 
     recording.recorder.start()
     recording.recorder.close()
     with Recording(tmp_path, bounds, run="run-2") as second:
-        second.recorder._health = recording.recorder.health()
+        second.recorder._writer._health = recording.recorder.health()
         core = Core(second)
         core.send(ConnectionChanged(ConnectionState.CONNECTED))
 

@@ -10,9 +10,10 @@ from typing import Any, Self
 
 import pyarrow.parquet as pq
 
-from coordinator.adapters.recorder import ParquetRecorder, RecorderBounds
+from coordinator.adapters.recorder import ParquetRecorder
 from coordinator.adapters.recorder_files import RecordedFiles
 from coordinator.adapters.recorder_tables import Table
+from coordinator.adapters.recorder_writer import RecorderBounds
 
 START_NS = 1_800_000_000_000_000_000
 DAY_S = 86_400.0

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from coordinator.adapters.recorder import ParquetRecorder, RecorderBounds
+from coordinator.adapters.recorder import ParquetRecorder
 from coordinator.adapters.recorder_files import RecordedFiles
+from coordinator.adapters.recorder_writer import RecorderBounds
 from coordinator.core.events import Event, UsageReportReceived
 from coordinator.core.instructions import PublishUsageReport, SetLocalLimits
 from coordinator.core.model import Dimension, ResourceGroup

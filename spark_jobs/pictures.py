@@ -1,0 +1,128 @@
+"""The pictures of the report: what the curves of a group look like, with the marks of its events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from spark_jobs.charts import Line, Mark, Point, bar_chart, colour_of, heat_map, line_chart
+from spark_jobs.collected import Curves, Value
+from spark_jobs.summary import title_of, unit_of
+from spark_jobs.targets import Condition
+
+_MARKS_MAX = 40
+
+
+def of_group(curves: Curves, events: Sequence[Value], conditions: Sequence[Condition]) -> str:
+    """A section: admitted against the limit, by broker, settle times, and shares over time."""
+    own = [
+        event
+        for event in events
+        if (event["resource_group"], event["dimension"])
+        == (curves.resource_group, curves.dimension)
+    ]
+    marks = [Mark(event["happened"], " + ".join(event["kinds"])) for event in own[:_MARKS_MAX]]
+    name = f"{curves.resource_group}, {unit_of(curves.dimension)}"
+    each = "" if curves.step_s == 1 else f" Each point is {curves.step_s} seconds."
+    return (
+        f"<h2>{escape(name)}</h2>"
+        f'<p class="soft">Admitted against the limit.{each} Blank where not all brokers were recorded.'
+        "</p>"
+        + line_chart(f"{name}: admitted against the limit", list(_sum_lines(curves)), marks)
+        + "<h3>What each broker admitted</h3>"
+        + line_chart(f"{name}: by broker", list(_broker_lines(curves)), marks)
+        + left_out("brokers without a line", curves.brokers_left_out)
+        + "<h3>Seconds until settled</h3>"
+        + bar_chart(f"{name}: settle times", *_settle_bars(own, conditions))
+        + "<h3>Share of fair, by broker</h3>"
+        + heat_map(
+            f"{name}: part of its fair share that each broker got", _heat(curves), curves.step_s
+        )
+        + _heat_legend()
+    )
+
+
+def admitted(cluster: str, curves: Curves) -> str:
+    """Admitted against the limit alone, under the name of its cluster."""
+    title = f"{cluster}: {curves.resource_group}, {unit_of(curves.dimension)}"
+    return f"<div><h3>{escape(title)}</h3>{line_chart(title, list(_sum_lines(curves)), [])}</div>"
+
+
+def left_out(what: str, number: int) -> str:
+    """How many are not shown; nothing when all are."""
+    return f'<p class="soft">{number:,} more {what}.</p>' if number else ""
+
+
+def _sum_lines(curves: Curves) -> Iterator[Line]:
+    def line(column: str) -> list[Point]:
+        return [
+            (point["second"], float(point[column]) if point["known"] else None)
+            for point in curves.points
+        ]
+
+    limits: list[Point] = [(point["second"], float(point["limit"])) for point in curves.points]
+    yield Line("limit", "limit", limits)
+    yield Line("all brokers together", "sum", line("admitted"))
+    if curves.step_s > 1:
+        yield Line("largest second of each point", "top", line("admitted_max"))
+
+
+def _broker_lines(curves: Curves) -> Iterator[Line]:
+    for number, (broker, points) in enumerate(curves.brokers.items()):
+        yield Line(
+            broker, colour_of(number), _with_blanks(points, "admitted", curves.step_s, scale=1.0)
+        )
+
+
+def _with_blanks(points: Sequence[Value], column: str, step_s: int, *, scale: float) -> list[Point]:
+    """A broker's points, with an unknown one wherever some are missing."""
+    found: list[Point] = []
+    for point in points:
+        if found and point["second"] - found[-1][0] > step_s:
+            found.append((found[-1][0] + step_s, None))
+        found.append((point["second"], float(point[column]) * scale))
+    return found
+
+
+def _settle_bars(
+    events: Sequence[Value], conditions: Sequence[Condition]
+) -> tuple[list[tuple[str, float | None, str]], float | None]:
+    target = next(
+        (condition.bound for condition in conditions if condition.name == "settle_s"), None
+    )
+
+    def style(event: Value) -> str:
+        if not event["judged"]:
+            return "soft"
+        settle_s = event["settle_s"]
+        late = settle_s is None or (target is not None and settle_s > target)
+        return "late" if late else ""
+
+    bars = [
+        (f"{event['event']}  {title_of(event)}"[:46], event["settle_s"], style(event))
+        for event in events[:_MARKS_MAX]
+    ]
+    return bars, target
+
+
+def _heat(curves: Curves) -> dict[str, list[Point]]:
+    return {
+        broker: [
+            (point["second"], point["admitted"] / point["fair"] if point["fair"] else None)
+            for point in points
+        ]
+        for broker, points in curves.brokers.items()
+    }
+
+
+def _heat_legend() -> str:
+    keys = (
+        ("h0", "98 % and more"), ("h1", "95 %"), ("h2", "80 %"), ("h3", "50 %"), ("h4", "less"),
+        ("over", "more than 105 %"),
+    )  # fmt: skip
+    items = "".join(
+        f'<li><svg class="key" viewBox="0 0 12 12" aria-hidden="true"><rect class="{style}" width="12"'
+        f' height="12"/></svg>{text}</li>'
+        for style, text in keys
+    )
+    return f'<ul class="legend">{items}</ul>'
