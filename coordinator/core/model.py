@@ -20,7 +20,13 @@ from typing import NamedTuple
 NANOS_PER_SECOND = 1_000_000_000
 
 
-class MonitoringClass(Enum):
+class _Word(Enum):
+    """A member is hashed by its identity: nearly every key has one, and Enum does it in Python."""
+
+    __hash__ = object.__hash__
+
+
+class MonitoringClass(_Word):
     """What a rate is counted on: Pulsar's ResourceGroupMonitoringClass, less replication."""
 
     PUBLISH = "Publish"
@@ -31,14 +37,14 @@ Key = tuple[str, MonitoringClass]
 """A group's name and a class: what traffic is counted and reported under."""
 
 
-class Unit(Enum):
+class Unit(_Word):
     """What a rate counts."""
 
     MESSAGES = "messages"
     BYTES = "bytes"
 
 
-class Dimension(Enum):
+class Dimension(_Word):
     """The four rates of a resource group, by Pulsar's field names."""
 
     PUBLISH_MESSAGES = "publishRateInMsgs"

@@ -2,8 +2,9 @@
 
 Whoever is asked, at any moment, must not name less than the truth. A certificate is read from outside,
 as the admin API does, so a run is the same with and without. It is read at every raise of a limit (what
-lowers one breaks no bound) and once a step besides, since a report that arrives makes a bound smaller; in
-a large cluster by a few sidecars in turn, because a certificate costs as much as there are members.
+lowers one breaks no bound) and once a step besides, since a report that arrives makes a bound smaller. As
+a certificate costs as much as there are members, it is read by a few sidecars in turn where there are
+more than some, and where there are many more, after every few raises.
 
 Held to what it says, with the assumptions that it states (core/certificate.py): by every sidecar that
 runs and has read the group's present definition, whatever the network does. A broker that it does not
@@ -29,7 +30,7 @@ from coordinator.simulation.zookeeper import ZooKeeper
 Place = tuple[str, Dimension]
 
 _READS = 32
-"""Members that certificates are made of at one moment."""
+"""Members that certificates are made of after one raise, on average."""
 
 
 class Watch:
@@ -57,6 +58,8 @@ class Watch:
         self._definitions = definitions
         self._complain = complain
         self._turn = 0
+        #: Members that may be looked at for the raises since the last look.
+        self._reads = 0
         self._lied = False
         #: Whom each sidecar has seen as a member.
         self._known: WeakKeyDictionary[Host, set[str]] = WeakKeyDictionary()
@@ -68,6 +71,13 @@ class Watch:
 
     def raised(self, place: Place) -> None:
         """A local limit was raised."""
+        self._reads += _READS
+        if self._reads >= len(self._hosts):
+            self.look(place)
+
+    def look(self, place: Place) -> None:
+        """Read certificates of a place, of whose turn it is."""
+        self._reads = 0
         self._lied = self._lied or any(host.distort is not None for host in self._hosts.values())
         for host in self._next_hosts():
             self._check(host, place)
@@ -81,7 +91,7 @@ class Watch:
             if group.limits.of(dimension) is not None
         ]
         if places:
-            self.raised(places[self._turn % len(places)])
+            self.look(places[self._turn % len(places)])
 
     def _next_hosts(self) -> Iterator[Host]:
         names = list(self._hosts)

@@ -52,6 +52,7 @@ from coordinator.simulation.zookeeper import ZooKeeper
 from coordinator.wire import reports
 
 _RECLAIMED_PERMILLE = 990
+_ANYBODYS = CoreSettings(broker="any")
 
 
 class World:
@@ -72,8 +73,7 @@ class World:
         #: For the scenario's own choices.
         self.rng = _child(root)
         self.network = Network(_child(root), conditions or Conditions())
-        session_timeout_ns = CoreSettings(broker="any").session_timeout_ns
-        self.zookeeper = ZooKeeper(self.schedule, _child(root), session_timeout_ns)
+        self.zookeeper = ZooKeeper(self.schedule, _child(root), _ANYBODYS.session_timeout_ns)
         self.recording = Recording(seconds)
         self.hosts: dict[str, Host] = {}
         #: Others that read every report but run no core of ours.
@@ -300,13 +300,15 @@ class World:
 
     def _of_members(self, subject: tuple[str, Dimension], total: Sum) -> Sum:
         """What is in force at members, beside what there is for them: the limit and the reserves."""
+        most = total.limit + reserve_of(total.limit, 1, _ANYBODYS)
+        if total.in_force <= most:  # as nearly always, so nobody needs to know who is a member
+            return Sum(total.in_force, most)
         in_force = sum(
             host.limit_of(*subject)
             for host in self.hosts.values()
             if host.session.member is not None
         )
-        reserves = reserve_of(total.limit, 1, CoreSettings(broker="any"))
-        return Sum(in_force, total.limit + reserves)
+        return Sum(in_force, most)
 
     def _known_limit(self, group: str, dimension: Dimension) -> int:
         """The largest limit of a group's dimension that any sidecar goes by."""

@@ -148,7 +148,7 @@ class _Careless(CoordinatorState):
 def test_a_broken_promise_of_balanced_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """It names the seed, the moment, the group and the figures."""
     monkeypatch.setattr("coordinator.simulation.host.CoordinatorState", _Careless)
-    monkeypatch.setattr(Watch, "raised", lambda *_: None)
+    monkeypatch.setattr(Watch, "look", lambda *_: None)
 
     with pytest.raises(PromiseBroken, match=r"seed 5, .* s, .*orders: .* 2,700 of 900"):
         saturated(5).run()
