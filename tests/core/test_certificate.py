@@ -5,14 +5,22 @@ That it is never broken is for the simulator to show (tests/simulation/test_cert
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 
 from coordinator.core import explain
 from coordinator.core.certificate import Basis, Certificate
 from coordinator.core.certifier import MAX_DEPARTED
-from coordinator.core.events import ConnectionChanged, ConnectionState, DrainRequested
+from coordinator.core.columns import entries_in_columns
+from coordinator.core.events import (
+    ConnectionChanged,
+    ConnectionState,
+    DrainRequested,
+    UsageReportReceived,
+)
+from coordinator.core.model import GroupUsage, MonitoringClass, Usage
 from tests.core.cluster import GROUP, SECOND_NS, Cluster
 
 LIMIT = 3_000
@@ -107,6 +115,20 @@ def test_who_takes_no_part_is_not_asked(cluster: Cluster) -> None:
     found = certificate(cluster)
     assert basis_of(found, "b4") is Basis.RESERVE
     assert found.most == LIMIT
+
+
+@pytest.mark.parametrize("keep", [tuple, entries_in_columns], ids=["rows", "columns"])
+def test_who_ended_its_part_counts_with_what_it_held_until_its_next_word(
+    cluster: Cluster, keep: Callable[[Sequence[GroupUsage]], Sequence[GroupUsage]]
+) -> None:
+    """It lowers itself right after it has said so, and not before."""
+    last = next(report for report in reversed(cluster.reports) if report.broker == "b3")
+    end = GroupUsage(GROUP, 0, {MonitoringClass.PUBLISH: Usage(messages_limit=1_000)})
+    for said, most in ((end,), 1_000), ((), 5):
+        last = replace(last, sequence=last.sequence + 1, groups=keep(said), complete=True)
+        cluster.send("b1", UsageReportReceived(last))
+        found = certificate(cluster)
+        assert next(holder for holder in found.holders if holder.broker == "b3").most == most
 
 
 def test_who_stood_still_says_nothing_for_a_round(cluster: Cluster) -> None:

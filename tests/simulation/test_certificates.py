@@ -104,6 +104,36 @@ def cut_off_with_its_part() -> Stage:
     return stage
 
 
+def stood_still_with_an_answer_on_its_way() -> Stage:
+    """A broker stops once it has announced a raise; when it goes on, its part is the other's.
+
+    The answer from before comes first then, and it raises itself: it is no member and does not know it.
+    """
+    stage = Stage(Parameters(brokers=2), seconds=35)
+    slow, _ = stage.names
+    stage.start([10, stage.limit])
+    paused: list[str] = []
+
+    def stop_once(sender: str, report: UsageReport) -> None:
+        announces = any(
+            usage.messages_ceiling is not None
+            for entry in report.groups
+            for usage in entry.usages.values()
+        )
+        if sender == slow and announces and not paused:
+            paused.append(sender)
+            stage.world.schedule.after(
+                1_000_000, lambda: stage.world.hosts[slow].pause(8 * SECOND_NS)
+            )
+
+    def want_all() -> None:
+        stage.world.listeners.append(stop_once)
+        stage.want(slow, stage.limit)
+
+    stage.at(20, want_all)
+    return stage
+
+
 def _forget(*_: object) -> None:
     pass
 
@@ -128,6 +158,10 @@ PLANTED: Mapping[str, tuple[Callable[[], Stage], Callable[[pytest.MonkeyPatch], 
     "believes what it heard long ago": (
         unheard_for_long,
         lambda patch: patch.setattr(Certifier, "_holder", _ageless(Certifier._holder)),
+    ),
+    "takes no notice that it stood still": (
+        stood_still_with_an_answer_on_its_way,
+        lambda patch: patch.setattr(Certifier, "stood_still", lambda *_: False),
     ),
     "forgets who left without a word": (
         cut_off_with_its_part,
