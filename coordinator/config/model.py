@@ -119,7 +119,8 @@ class Config:
             -1 is no limit.
         subscribe_rate_period_seconds: that period.
         hold_seconds: how long limits are held when the bus is silent; longer than the gap of about
-            12 s when a bus topic's owner dies.
+            12 s when a bus topic's owner dies, and at least 8 times report_interval_seconds, so that
+            a silent peer has been noticed before.
         drain_timeout_seconds: how long a stopping gate waits for outstanding receipts.
         record_dir: where reports, decisions and traffic are recorded for the Spark jobs: a directory or
             a URL (s3://, gs://, hdfs://). Empty records nothing: nobody should fill a disk unasked.

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from coordinator.config.model import BROKER_RATES, PARTITION_RATES, UNLIMITED, Config
 from coordinator.core.laws import LAWS
+from coordinator.core.model import NANOS_PER_SECOND
 
 _BROKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _GROUP = re.compile(r"[-=:.\w]{1,255}", re.ASCII)
@@ -86,6 +87,7 @@ def check(config: Config) -> None:
     _check_range(
         "publish_buffer_bytes_max", config.publish_buffer_bytes_max, config.held_bytes_max, 2**40
     )
+    _check_hold(config)
     _check_own_limits(config)
     if not config.record_cluster:
         raise ConfigError("record_cluster: name the cluster; it must not be empty")
@@ -94,6 +96,17 @@ def check(config: Config) -> None:
     if config.shadow_law and config.shadow_law not in LAWS:
         raise ConfigError(f"shadow_law {config.shadow_law!r}: use one of {', '.join(LAWS)}")
     _check_backlog(config)
+
+
+def _check_hold(config: Config) -> None:
+    settings = config.core_settings()
+    if settings.hold_ns < settings.least_hold_ns:
+        least = settings.least_hold_ns / NANOS_PER_SECOND
+        raise ConfigError(
+            f"hold_seconds is {config.hold_seconds}: with report_interval_seconds = "
+            f"{config.report_interval_seconds} a silent peer is noticed after up to {least:g} s; "
+            f"hold for {least:g} or more, or report more often"
+        )
 
 
 def _check_bus(config: Config) -> None:

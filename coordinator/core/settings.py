@@ -47,7 +47,8 @@ class CoreSettings:
             or two of those may get lost.
         burst_ns: what the gate's buckets save up, as time at their rate; told with every certificate.
         hold_ns: how long the last limits are held when the bus is silent. The bus is silent for 12 s
-            whenever the broker that owns its topic dies, so more than that.
+            whenever the broker that owns its topic dies, so more than that; and no less than
+            ``least_hold_ns``.
         session_timeout_ns: the ZooKeeper session's timeout. kazoo says LOST only after it has
             reconnected, so the core counts by itself when the others have dropped this broker.
         alarms: from where on something is worth an alarm.
@@ -73,6 +74,15 @@ class CoreSettings:
     session_timeout_ns: int = 4 * NANOS_PER_SECOND
     alarms: AlarmSettings = _ALARMS
     shadow_law: str | None = None
+
+    @property
+    def least_hold_ns(self) -> int:
+        """The shortest ``hold_ns`` for these rounds.
+
+        Whoever waits no longer for a silent peer relies on that peer having noticed (raising.py), which
+        takes it ``silence_rounds`` and the end of one more round.
+        """
+        return (self.silence_rounds + 1) * self.round_ns
 
     def moved(self, before: int | None, after: int | None, limit: int | None = None) -> bool:
         """Whether a value moved by more than ``change_permille`` of what it was; None is infinite.

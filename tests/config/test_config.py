@@ -109,6 +109,16 @@ def test_a_missing_key_is_named(key: str) -> None:
         ("zookeeper_servers", "localhost", "zookeeper_servers 'localhost': write host:port"),
         ("zookeeper_session_timeout_seconds", 0.1, "zookeeper_session_timeout_seconds is 0.1"),
         ("report_interval_seconds", 0, "report_interval_seconds is 0.0: use 0.1 to 300"),
+        (
+            "report_interval_seconds",
+            60,
+            "hold_seconds is 30.0: with report_interval_seconds = 60.0 a silent peer is noticed after",
+        ),
+        (
+            "hold_seconds",
+            7.9,
+            "hold_seconds is 7.9: with report_interval_seconds = 1.0 a silent peer",
+        ),
         ("report_interval_seconds", "1", "report_interval_seconds: write a float, got '1'"),
         ("report_interval_seconds", True, "report_interval_seconds: write a float, got True"),
         ("held_bytes_max", 1024, "held_bytes_max is 1024: use"),
