@@ -33,12 +33,13 @@ from coordinator.core.model import (
 )
 from coordinator.core.raising import Answers, Raises
 from coordinator.core.settings import CoreSettings
+from coordinator.core.usage_rows import UsageRow
 
 
 class _Told(NamedTuple):
     """What the others were told last of a group and class, and the report that said so first."""
 
-    usage: Usage
+    row: UsageRow
     sequence: int
 
 
@@ -97,9 +98,13 @@ class Reporter:
             self._repeats.pop((group, monitoring_class), None)
 
     def close_round(
-        self, meters: Meters, limits: dict[str, Rates], groups: dict[str, ResourceGroup]
+        self,
+        meters: Meters,
+        limits: dict[str, Rates],
+        groups: dict[str, ResourceGroup],
+        elapsed_ns: int,
     ) -> None:
-        """Mark what changed in the round that just ended."""
+        """Mark what changed in the round that just ended, and lasted so long."""
         self._round_due = True
         for key in list(self._repeats):
             self._urgent.add(key)
@@ -115,7 +120,7 @@ class Reporter:
             if meter.farewells:
                 meter.farewells -= 1
                 self._urgent.add(key)
-            elif self._changed(key, self._usage(meters, key, limits)):
+            elif self._changed(key, self._usage(meters, key, limits), elapsed_ns):
                 self.require(key)
 
     def due(self, now_ns: int) -> bool:
@@ -151,11 +156,12 @@ class Reporter:
             if key[0] not in groups or meters.get(key) is None:
                 continue
             usage = self._usage(meters, key, limits)
-            if complete or self._changed(key, usage):
+            if complete or self._changed(key, usage, elapsed_ns):
                 self._told.pop(key, None)
-                self._told[key] = _Told(usage, self._sequence + 1)
-            # A repeat says the same again, so that it does not matter which of them arrives.
-            usages.setdefault(key[0], {})[key[1]] = self._told[key].usage
+                self._told[key] = _Told(UsageRow(usage, elapsed_ns), self._sequence + 1)
+            # A repeat says the same again, so that it does not matter which of them arrives: the same
+            # rates, whatever time this report covers.
+            usages.setdefault(key[0], {})[key[1]] = self._told[key].row.over(elapsed_ns)
             listed.add(key)
         entries = tuple(
             GroupUsage(name, groups[name].configuration_version, by_class)
@@ -204,10 +210,10 @@ class Reporter:
         latest = next(untouched, None)
         return 0 if latest is None else latest.sequence
 
-    def _changed(self, key: Key, usage: Usage) -> bool:
+    def _changed(self, key: Key, usage: Usage, elapsed_ns: int) -> bool:
         if key not in self._told:
             return True
-        told = self._told[key].usage
+        told = self._told[key].row.over(elapsed_ns)
         return (
             (told.participants > 0) != (usage.participants > 0)
             or told.message_size != usage.message_size

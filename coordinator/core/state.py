@@ -379,7 +379,7 @@ class CoordinatorState:
         self.round += 1
         self.meters.close_round(elapsed_ns, self.limits())
         self.ledgers.close_round()
-        self._reporter.close_round(self.meters, self.limits(), self.groups or {})
+        self._reporter.close_round(self.meters, self.limits(), self.groups or {}, elapsed_ns)
         self.decider.mark(self._raises.groups())  # who is heard, and for how long, depends on time
         self.usage.forget_strangers(now_ns - self.settings.silence_rounds * self.settings.round_ns)
         self.certifier.close_round(self.agreement)

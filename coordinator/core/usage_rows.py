@@ -35,13 +35,13 @@ class UsageRow:
         return (count * NANOS_PER_SECOND + self.elapsed_ns // 2) // self.elapsed_ns
 
     def over(self, elapsed_ns: int) -> Usage:
-        """The usage with the counts that the same rates make in another time."""
+        """The usage with the counts that the same rates make in another time, to the nearest."""
         if elapsed_ns == self.elapsed_ns or self.elapsed_ns <= 0:
             return self.usage
         return replace(
             self.usage,
-            messages=self.usage.messages * elapsed_ns // self.elapsed_ns,
-            bytes=self.usage.bytes * elapsed_ns // self.elapsed_ns,
+            messages=(self.usage.messages * elapsed_ns + self.elapsed_ns // 2) // self.elapsed_ns,
+            bytes=(self.usage.bytes * elapsed_ns + self.elapsed_ns // 2) // self.elapsed_ns,
         )
 
 

@@ -30,6 +30,7 @@ from coordinator.core.instructions import (
 )
 from coordinator.core.lifecycle import IllegalTransition, Lifecycle, Trouble
 from coordinator.core.model import (
+    Dimension,
     Member,
     MonitoringClass,
     Rates,
@@ -438,6 +439,22 @@ def test_a_group_that_is_gone_is_not_remembered_by_others(cluster: Cluster) -> N
     cluster.run(1.1)
 
     assert any(report.complete for report in cluster.reports[before:] if report.broker == "b1")
+
+
+def test_a_repeat_says_the_same_rate_whatever_time_its_report_covers() -> None:
+    """So it does not matter which of them arrives."""
+    state = CoordinatorState(CoreSettings(broker="b1", small_report_entries=0))
+    activate(state)
+    rates, now_ns = [], 0
+    for elapsed_ms, messages in *[(1_000, 1_000)] * 9, (1_000, 1_100), (1_040, 1_100):
+        now_ns += elapsed_ms * 1_000_000
+        traffic = Traffic(GROUP, PUBLISH, messages=messages, participants=1)
+        state.handle(TrafficCounted((traffic,)), now_ns)
+        row = state.usage.row("b1", GROUP, PUBLISH)
+        assert row is not None
+        rates.append(row.rate_of(Dimension.PUBLISH_MESSAGES))
+
+    assert rates == [1_000] * 9 + [1_100] * 2
 
 
 def test_a_small_report_is_always_complete(cluster: Cluster) -> None:

@@ -64,3 +64,10 @@ def test_rates_stay_when_rows_are_put_in_columns() -> None:
 
     assert row.over(SECOND_NS) == Usage(messages=100, bytes=10, participants=1)
     assert row.over(3 * SECOND_NS) is row.usage
+
+
+def test_counts_that_are_brought_to_another_time_are_rounded_to_the_nearest() -> None:
+    """The only message of a long round is one of a shorter round, too."""
+    row = UsageRow(Usage(messages=1, participants=1), elapsed_ns=SECOND_NS * 21 // 20)
+
+    assert row.over(SECOND_NS).messages == 1
