@@ -7,10 +7,10 @@ in it. A ceiling that has grown is known from the report on that said so first; 
 known at once, since those who know more expect more.
 
 Answers get lost as well. A raise worth hurrying for is announced again after 100 ms, 200 ms and so on,
-up to once a round, and whoever takes part replies at once; a small one goes with the reports of the
-rounds. A peer that is heard but has answered nothing for ``hold_ns`` does not hear this broker. It has
-noticed that long ago (``silence_rounds``), raises nothing before it has heard again, and is not waited
-for: one broken link must not stop everybody.
+up to once a round, and whoever takes part replies at once (answering.py); a small one goes with the
+reports of the rounds. A peer that is heard but has answered nothing for ``hold_ns`` does not hear this
+broker. It has noticed that long ago (``silence_rounds``), raises nothing before it has heard again, and
+is not waited for: one broken link must not stop everybody.
 """
 
 from __future__ import annotations
@@ -19,17 +19,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coordinator.core.allocation import reserve_of
-from coordinator.core.model import (
-    DIMENSIONS_OF,
-    Dimension,
-    Key,
-    Member,
-    ResourceGroup,
-    UsageReport,
-)
+from coordinator.core.model import DIMENSIONS_OF, Dimension, Key, Member, UsageReport
 from coordinator.core.settings import CoreSettings
-from coordinator.core.usage_map import UsageMap
 
 MAX_STEPS = 8
 """How many growing ceilings of one raise are told apart; a further one replaces the last."""
@@ -209,33 +200,3 @@ class Raises:
         if now_ns - since_ns >= self._settings.hold_ns:
             return raise_.ceiling  # it does not hear us, knows that, and raises nothing
         return raise_.known_since(answer.sequence) if answer else 0
-
-
-class Answers(NamedTuple):
-    """What to answer to those whose raises wait for this broker."""
-
-    #: The newest report taken, by incarnation of the asker.
-    sequences: Mapping[int, int]
-    #: What the report that answers has to list.
-    keys: Collection[Key]
-
-
-def concerns(
-    key: Key,
-    asker: str,
-    usage: UsageMap,
-    groups: Mapping[str, ResourceGroup],
-    members: Collection[str],
-    settings: CoreSettings,
-) -> bool:
-    """Whether an asker's raise waits for this broker: it takes part, or it is the asker's first raise."""
-    group, row = groups.get(key[0]), usage.row(asker, *key)
-    if group is None or row is None:
-        return False
-    if usage.takes_part(*key):
-        return True
-    return any(
-        (limit := group.limits.of(dimension)) is not None
-        and (row.usage.limit_of(dimension.unit) or 0) <= reserve_of(limit, len(members), settings)
-        for dimension in DIMENSIONS_OF[key[1]]
-    )

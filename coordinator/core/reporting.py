@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from coordinator.core.answering import Answers
 from coordinator.core.columns import entries_in_columns
 from coordinator.core.ledgers import Ledgers
 from coordinator.core.meters import Meters
@@ -31,7 +32,7 @@ from coordinator.core.model import (
     UsageReport,
     shared_versions,
 )
-from coordinator.core.raising import Answers, Raises
+from coordinator.core.raising import Raises
 from coordinator.core.settings import CoreSettings
 from coordinator.core.usage_rows import UsageRow
 

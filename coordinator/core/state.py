@@ -27,6 +27,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from coordinator.core.agreement import Agreement
+from coordinator.core.answering import answers_to_all, asked_by
 from coordinator.core.certificate import Certificate
 from coordinator.core.certifier import Certifier, Facts
 from coordinator.core.decisions import Decider
@@ -65,7 +66,6 @@ from coordinator.core.lifecycle import Lifecycle, Trigger, Trouble, next_state
 from coordinator.core.meters import Meters
 from coordinator.core.model import (
     Dimension,
-    Key,
     Member,
     MonitoringClass,
     Rates,
@@ -75,7 +75,8 @@ from coordinator.core.model import (
 )
 from coordinator.core.observing import Observer, is_observed
 from coordinator.core.policies import STRICT
-from coordinator.core.raising import Answers, Raises, concerns
+from coordinator.core.raising import Raises
+from coordinator.core.registration import Registration
 from coordinator.core.reporting import Reporter
 from coordinator.core.settings import CoreSettings
 from coordinator.core.suspects import Heard, Suspects
@@ -100,8 +101,6 @@ class CoordinatorState:
         self.members: dict[str, Member] = {}
         #: Every definition; None until the store was read for the first time.
         self.groups: dict[str, ResourceGroup] | None = None
-        #: This broker's registration; None while it is not registered.
-        self.incarnation: int | None = None
         #: Rounds closed since the start, and when the present one began.
         self.round = 0
         #: Reports not taken, by reason.
@@ -116,10 +115,7 @@ class CoordinatorState:
         self._round_started_ns: int | None = None
         self._counted_ns: int | None = None
         self._sampled_elapsed_ns = settings.round_ns
-        self._answering = False
-        self._connected = False
-        self._join_requested_round: int | None = None
-        self._seen_as_member = False
+        self._registration = Registration(settings.broker)
 
     def handle(self, event: Event, now_ns: int) -> list[Instruction]:
         """Take one fact in and say what is to be done, in this order.
@@ -139,6 +135,11 @@ class CoordinatorState:
         if self.lease.ask(now_ns):
             instructions.append(ConfirmSession(now_ns))
         return [*limits, *instructions, *self._write_ledgers(now_ns), *self._report(now_ns)]
+
+    @property
+    def incarnation(self) -> int | None:
+        """This broker's registration; None while it is not registered."""
+        return self._registration.incarnation
 
     def limits(self) -> dict[str, Rates]:
         """The local limits in force, by group."""
@@ -262,7 +263,10 @@ class CoordinatorState:
             self.agreement.heard(report.broker, report.view, digest, now_ns)
         if report.learning or self.settings.broker in report.asks:
             self._reporter.require_complete()
-        if report.waiting and self._asked_by(report.broker):
+        groups = self.groups or {}
+        if report.waiting and asked_by(
+            report.broker, self.usage, groups, self.members, self.settings
+        ):
             self._reporter.reply()
         self.decider.mark(self._raises.take(report, self.incarnation, now_ns))
         self.decider.mark(taken.groups)
@@ -278,11 +282,8 @@ class CoordinatorState:
         self.suspects.set_members(self.members)
         self.ledgers.set_members(self.members, now_ns)
         self.troubles.members_changed(self.members, now_ns)
-        own = self.members.get(self.settings.broker)
-        if own is not None and own.incarnation == self.incarnation:
-            self._seen_as_member = True
-        elif self._seen_as_member:
-            self._unregister()  # somebody else's word: the session of this incarnation is over
+        if self._registration.look(self.members):
+            self._unregister()
         if any(before.get(broker) != member for broker, member in self.members.items()):
             self._reporter.require_complete()
         self.decider.mark_all()
@@ -312,10 +313,7 @@ class CoordinatorState:
         if self.lifecycle is Lifecycle.DRAINING:
             return [LeaveMembership()]  # asked for before the drain, answered after it
         self.lifecycle = next_state(self.lifecycle, Trigger.JOINED)
-        self.incarnation = event.incarnation
-        self._join_requested_round = None
-        own = self.members.get(self.settings.broker)
-        self._seen_as_member = own is not None and own.incarnation == event.incarnation
+        self._registration.joined(event.incarnation, self.members)
         self._reporter.restart()
         self._raises.restart()
         self.troubles.restart(now_ns)
@@ -324,7 +322,7 @@ class CoordinatorState:
         return []
 
     def _handle_connection_changed(self, event: ConnectionChanged, now_ns: int) -> None:
-        self._connected = event.state is ConnectionState.CONNECTED
+        self._registration.connected = event.state is ConnectionState.CONNECTED
         self.troubles.connection_changed(event.state, now_ns)
         self.lease.connection_changed(event.state)
         if event.state is ConnectionState.LOST:
@@ -342,7 +340,7 @@ class CoordinatorState:
     def _handle_broker_availability_changed(
         self, event: BrokerAvailabilityChanged
     ) -> list[Instruction]:
-        self._answering = event.answering
+        self._registration.answering = event.answering
         if event.answering or self.incarnation is None:
             return []
         report = self._reporter.farewell(self.incarnation)
@@ -361,9 +359,7 @@ class CoordinatorState:
         return [*instructions, DrainGate()]
 
     def _unregister(self) -> None:
-        self.incarnation = None
-        self._seen_as_member = False
-        self._join_requested_round = None
+        self._registration.end()
         self.ledgers.close_accounts()
         self.decider.mark_all()
 
@@ -397,8 +393,8 @@ class CoordinatorState:
         if self.lifecycle in (Lifecycle.DRAINING, Lifecycle.STOPPED):
             return []
         before = self.lifecycle
-        lease_over = self.lease.is_over(now_ns)
-        if self.troubles.look(now_ns, answering=self._answering, lease_over=lease_over):
+        answering, lease_over = self._registration.answering, self.lease.is_over(now_ns)
+        if self.troubles.look(now_ns, answering=answering, lease_over=lease_over):
             self.decider.mark_all()  # a session that is over must not wait for the end of the round
         cut_off = self.troubles or self.incarnation is None
         if cut_off and before in (Lifecycle.LEARNING, Lifecycle.ACTIVE):
@@ -409,21 +405,15 @@ class CoordinatorState:
             self.lifecycle = next_state(before, Trigger.INFORMED)
         if self.lifecycle is not before:
             self.decider.mark_all()
-        return self._join_if_needed()
+        wants_to_join = self.groups is not None and self._registration.ask(self.round)
+        return [JoinMembership()] if wants_to_join else []
 
     def _is_informed(self) -> bool:
-        return self._seen_as_member and all(
+        return self._registration.seen and all(
             self.usage.is_complete(broker)
             for broker in self.members
             if broker != self.settings.broker
         )
-
-    def _join_if_needed(self) -> list[Instruction]:
-        ready = self._connected and self._answering and self.groups is not None
-        if not ready or self.incarnation is not None or self._join_requested_round == self.round:
-            return []
-        self._join_requested_round = self.round  # asked again next round if nothing comes of it
-        return [JoinMembership()]
 
     # Steps 4 and 5: limits, then reports.
 
@@ -467,40 +457,22 @@ class CoordinatorState:
             return []
         if not self._reporter.due(now_ns):
             return []
+        groups = self.groups or {}
         report = self._reporter.build(
             self.incarnation,
             self.meters,
             self.limits(),
-            self.groups or {},
+            groups,
             self._sampled_elapsed_ns,
             now_ns,
             learning=not self._is_informed(),
             asks=tuple(sorted(name for name in self.members if self.usage.has_gap(name, now_ns))),
-            answers=self._answers(),
+            answers=answers_to_all(self.usage, groups, self.members, self.settings),
         )
         self.decider.mark(self.usage.take(report, now_ns).groups)
         view = self.agreement.digest(self.usage.digest(self.settings.broker))
         troubled = Trouble.BUS_SILENT in self.troubles
         return [PublishUsageReport(replace(report, view=view, troubled=troubled))]
-
-    def _answers(self) -> Answers:
-        """What to answer to all whose raises wait for this broker."""
-        sequences: dict[int, int] = {}
-        keys: set[Key] = set()
-        for peer in self.usage.askers():
-            if asked := self._asked_by(peer):
-                incarnation, sequence = self.usage.newest(peer)
-                sequences[incarnation] = sequence
-                keys |= asked
-        return Answers(sequences, keys)
-
-    def _asked_by(self, peer: str) -> set[Key]:
-        groups = self.groups or {}
-        return {
-            key
-            for key in self.usage.raises(peer)
-            if concerns(key, peer, self.usage, groups, self.members, self.settings)
-        }
 
 
 def _of_participants(event: ParticipantsChanged) -> Traffic:
