@@ -33,8 +33,12 @@ announcement is later has heard of the other before it may raise. What the argum
   (trouble.py); a new incarnation is as patient as if it had never listened before.
 * Reserves of those that take no part are nobody's news. While members come and go views of N differ,
   so these may add up to more than they should for some milliseconds: by half a per cent of the limit
-  for each newcomer that does not know N yet. And "the limit" is, while a new one is on its way, the
-  larger one.
+  for each newcomer that does not know N yet.
+* "The limit" is, while a lower one is on its way, the higher one. And each lowers itself to the target
+  that it sees: where demands have just changed and not everybody has heard, those targets add up to more
+  than the new limit, though never to more than there was. It only falls from there: whoever raised itself
+  would find no room, since what it knows of the others is never less than what they hold. So it is right
+  again as soon as the reports have arrived, and the certificate says what it is until then.
 
 Price: two more reports to settle, one way each (without loss about 60 ms); 4 bytes per raise and report
 and about 10 per answer and report, while somebody wants to raise; a member that died without a farewell

@@ -3,8 +3,9 @@
 The world is that of the policy strict (strict_world.py). Balanced promises less. Who is no member does
 not count: it goes on with what it held (``partitionPolicy`` hold: traffic first). When it is back it
 starts from its reserve, and counts from that moment. And what nobody has to announce, the arrival
-reserves, comes on top; a reserve of a limit that was higher is kept until the others were heard. That
-must hold for any loss, delay, duplicates and reordering; and the same world must catch planted mistakes.
+reserves, comes on top; a reserve of a limit that was higher is kept until the others were heard. Under a
+lower limit they may add up to what they did before, and never to more than a moment ago. That must hold
+for any loss, delay, duplicates and reordering; and the same world must catch planted mistakes.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class BalancedWorld(StrictWorld):
         super().__init__()
         #: The highest limit that there was.
         self._highest = 0
+        #: What members held together a moment ago.
+        self._held = 0
 
     def settings_of(self, broker: str) -> CoreSettings:
         return CoreSettings(broker, hold_ns=NEVER_NS)
@@ -52,8 +55,10 @@ class BalancedWorld(StrictWorld):
             for broker, held in self.in_force().items()
             if self.processes[broker].registration in members
         }
-        most = limit + reserve * len(registered)  # who does not know N yet takes itself to be alone
-        assert sum(registered.values()) <= most, f"{registered} of {limit}"
+        # Who does not know N yet takes itself to be alone.
+        most = max(limit, self._held) + reserve * len(registered)
+        self._held = sum(registered.values())
+        assert self._held <= most, f"{registered} of {limit}"
 
     def _groups(self) -> GroupsChanged:
         rates = Rates(publish_messages=self.limit)
@@ -132,6 +137,23 @@ def test_who_is_back_before_it_hears_everybody_starts_from_its_reserve() -> None
 
     assert sum(held.values()) == 1000
     assert max(held.values()) - min(held.values()) <= 1
+
+
+def test_a_lower_limit_counts_at_once_and_is_right_when_all_have_heard() -> None:
+    """Both have just begun to want all, and have not heard it of each other: each keeps nearly all."""
+    world = BalancedWorld()
+    world.start("b1", 10)
+    world.start("b2", 10)
+    world.calm(20)
+    for process in world.processes.values():
+        process.demand = 5000
+    calm_without(world, 24, ("b1", "b2"), ("b2", "b1"))
+    world.set_limit(500)
+    calm_without(world, 3, ("b1", "b2"), ("b2", "b1"))
+    assert 500 < sum(world.in_force().values()) <= 1000
+
+    world.calm(15)
+    assert world.in_force() == {"b1": 250, "b2": 250}
 
 
 def test_rivals_that_do_not_hear_each_other_share_once_they_do() -> None:
