@@ -9,6 +9,7 @@ Raises, all of them:
 from __future__ import annotations
 
 import uuid
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,7 @@ def session(config: Config) -> ZooKeeperSession:
         root=config.zookeeper_root,
         session_timeout_s=config.zookeeper_session_timeout_seconds,
         credentials=credentials(config),
+        sasl=config.zookeeper_sasl,
     )
 
 
@@ -237,6 +239,10 @@ def credentials(config: Config) -> str:
     user, _, password = found.partition(":")
     if found and not (user and password):
         raise ConfigError(f"{key}: {config.zookeeper_credentials_file} must hold user:password")
+    if config.zookeeper_sasl and find_spec("puresasl") is None:
+        raise ConfigError(
+            "zookeeper_sasl: needs one more library: pip install 'pulsar-quota[sasl]'"
+        )
     return found
 
 

@@ -84,6 +84,7 @@ def test_credentials_are_a_user_and_a_password(tmp_path: Path, text: str) -> Non
             "alarm_backlog_age_seconds",
         ),
         ({"bus_tls_ca_file": "ca.pem"}, "bus_tls_ca_file"),
+        ({"zookeeper_sasl": True}, "zookeeper_sasl"),
         ({"otlp_metrics_url": "collector:4318"}, "otlp_metrics_url"),
         ({"otlp_token_file": "token"}, "otlp_token_file"),
         ({"otlp_interval_seconds": 1.0}, "otlp_interval_seconds"),

@@ -101,8 +101,9 @@ class ZooKeeperSession:
         session_timeout_s: how long after the last heartbeat ZooKeeper drops this sidecar; servers
             clamp it to 2..20 of their ticks.
         request_timeout_s: the deadline of one request, waiting for the connection included.
-        credentials: ``user:password`` of ZooKeeper's digest scheme. What is created then is for whoever
-            has the same ones, and for nobody else; empty shows none, and everybody may change it.
+        credentials: ``user:password``. What is created then is for whoever has the same ones, and for
+            nobody else; empty shows none, and everybody may change it.
+        sasl: whether they are shown by SASL (DIGEST-MD5), or by ZooKeeper's digest scheme.
         clock: the one that the core is told the time of.
 
     Raises:
@@ -117,6 +118,7 @@ class ZooKeeperSession:
         session_timeout_s: float = 4.0,
         request_timeout_s: float = 3.0,
         credentials: str = "",
+        sasl: bool = False,
         clock: Clock | None = None,
     ) -> None:
         if not root.startswith("/") or root.endswith("/") or "//" in root:
@@ -126,6 +128,7 @@ class ZooKeeperSession:
         self._request_timeout_s = request_timeout_s
         self._hosts = hosts
         self._credentials = credentials
+        self._sasl = sasl
         self._clock = clock or MonotonicClock()
         #: Of the connection there is, or was last; set by kazoo's threads, before they say CONNECTED.
         self._connection: Confirmation | None = None
@@ -299,15 +302,25 @@ class ZooKeeperSession:
         client = KazooClient(
             hosts=self._hosts,
             timeout=self._session_timeout_s,
-            # Shown anew at every connection, before anything that waits for one.
-            auth_data=[("digest", self._credentials)] if self._credentials else None,
-            default_acl=CREATOR_ALL_ACL if self._credentials else None,
+            **self._authentication(),
             connection_retry=KazooRetry(max_tries=-1, **delays),
             command_retry=KazooRetry(max_tries=-1, deadline=self._request_timeout_s, **delays),
         )
         client.add_listener(self._on_kazoo_state)
         self._note_connections(client)
         return client
+
+    def _authentication(self) -> dict[str, Any]:
+        """How kazoo shows the credentials, anew at every connection and before anything else."""
+        if not self._credentials:
+            return {}
+        user, _, password = self._credentials.partition(":")
+        shown = {"mechanism": "DIGEST-MD5", "username": user, "password": password}
+        return {
+            "default_acl": CREATOR_ALL_ACL,
+            "sasl_options": shown if self._sasl else None,
+            "auth_data": None if self._sasl else [("digest", self._credentials)],
+        }
 
     def _note_connections(self, client: KazooClient) -> None:
         """Have it noted when each connection was asked for, and what timeout was granted with it.

@@ -80,9 +80,11 @@ class Config:
         bus_accept_unsealed: whether reports without a seal are believed too, while keys are introduced.
         zookeeper_servers: host:port[,host:port...] of the ensemble.
         zookeeper_root: where our nodes live.
-        zookeeper_credentials_file: a file with user:password of ZooKeeper's digest scheme, the same for
-            all sidecars. Nodes are created for these alone; what is there already keeps its permissions.
-            Empty shows none, and whoever reaches ZooKeeper may change our nodes.
+        zookeeper_credentials_file: a file with user:password for ZooKeeper, the same for all sidecars.
+            Nodes are created for these alone; what is there already keeps its permissions. Empty shows
+            none, and whoever reaches ZooKeeper may change our nodes.
+        zookeeper_sasl: whether they are shown by SASL (DIGEST-MD5, for an ensemble with a JAAS login), or
+            by ZooKeeper's digest scheme. Needs the extra sasl of the package.
         zookeeper_session_timeout_seconds: how soon a dead sidecar's share is free. Shorter than a pause
             of the process (garbage collection, suspended machine) costs needless re-joins.
         report_interval_seconds: length of a round; see CoreSettings.round_ns.
@@ -206,6 +208,7 @@ class Config:
     bus_accept_unsealed: bool = False
     zookeeper_root: str = "/pulsar-quota"
     zookeeper_credentials_file: str = ""
+    zookeeper_sasl: bool = False
     zookeeper_session_timeout_seconds: float = 4.0
     report_interval_seconds: float = 1.0
     burst_seconds: float = 0.05

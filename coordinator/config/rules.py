@@ -82,6 +82,8 @@ def check(config: Config) -> None:
     _check_prefix("broker_web_url", config.broker_web_url, ("http://", "https://"))
     _check_bus(config)
     _check_prefix("zookeeper_root", config.zookeeper_root, ("/",))
+    if config.zookeeper_sasl and not config.zookeeper_credentials_file:
+        raise ConfigError("zookeeper_sasl: means nothing without zookeeper_credentials_file")
     for server in config.zookeeper_servers.split(","):
         split_address("zookeeper_servers", server)
     _check_range(

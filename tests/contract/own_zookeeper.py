@@ -20,9 +20,14 @@ _POLL_S = 0.05
 
 
 class OwnZooKeeper:
-    """One standalone server; its calls block, so tests run them in a thread."""
+    """One standalone server; its calls block, so tests run them in a thread.
 
-    def __init__(self, directory: Path) -> None:
+    Args:
+        directory: for its files.
+        java_options: beyond those of every server.
+    """
+
+    def __init__(self, directory: Path, *java_options: str) -> None:
         port = free_block()[0]
         peer = ZooKeeperPeer(1, port, 0, 0)
         data = directory / "data"
@@ -36,7 +41,8 @@ class OwnZooKeeper:
         self.hosts = f"{HOST}:{port}"
         self._port = port
         self._directory = directory
-        self._command = commands.zookeeper(runtime, conf, ensemble=False)
+        java, *arguments = commands.zookeeper(runtime, conf, ensemble=False)
+        self._command = (java, *java_options, *arguments)
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

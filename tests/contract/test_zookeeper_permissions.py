@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
@@ -26,9 +27,11 @@ ORDERS = ResourceGroup("orders", Rates(publish_messages=3_000))
 
 
 @asynccontextmanager
-async def store_of(hosts: str, credentials: str) -> AsyncIterator[ZooKeeperStore]:
+async def store_of(
+    hosts: str, credentials: str, *, sasl: bool = False
+) -> AsyncIterator[ZooKeeperStore]:
     """The store as a sidecar with these credentials opens it, which is a member, too."""
-    session = ZooKeeperSession(hosts, credentials=credentials)
+    session = ZooKeeperSession(hosts, credentials=credentials, sasl=sasl)
     store, membership = ZooKeeperStore(session), ZooKeeperMembership(session, version="1")
     await session.start()
     await store.start()
@@ -88,6 +91,43 @@ async def test_nobody_else_reads_changes_or_deletes_what_sidecars_keep(
                 ResourceGroup("orders", Rates(publish_messages=6_000)), found.version
             )
         assert (await store.read_group("orders")).group.limits.publish_messages == 6_000
+
+
+@pytest.fixture
+def sasl_zookeeper(tmp_path: Path) -> Iterator[OwnZooKeeper]:
+    """A ZooKeeper with a JAAS login that knows quota's password."""
+    (tmp_path / "jaas.conf").write_text(
+        "Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required\n"
+        '  user_quota="secret";\n};\n'
+    )
+    server = OwnZooKeeper(
+        tmp_path,
+        f"-Djava.security.auth.login.config={tmp_path / 'jaas.conf'}",
+        "-Dzookeeper.authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+    )
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+
+
+async def test_credentials_are_shown_by_sasl_where_that_is_wanted(
+    sasl_zookeeper: OwnZooKeeper,
+) -> None:
+    """Nodes are for that login alone; its password by the digest scheme is another identity."""
+    hosts = sasl_zookeeper.hosts
+    async with store_of(hosts, "quota:secret", sasl=True) as store:
+        await store.create_group(ORDERS)
+        async with store_of(hosts, "quota:secret", sasl=True) as other:
+            assert (await other.read_group("orders")).group.limits == ORDERS.limits
+        stranger = ZooKeeperSession(hosts, credentials="quota:secret")
+        await stranger.start()
+        try:
+            with pytest.raises(PortError, match="NoAuth"):
+                await ZooKeeperStore(stranger).delete_group("orders")
+        finally:
+            await stranger.stop()
 
 
 @pytest.mark.parametrize("credentials", ["", "quota:another password"])
