@@ -69,6 +69,18 @@ async def test_the_overview_shows_every_group_with_what_it_uses(browser: Browser
         assert mistakes == []
 
 
+async def test_a_limit_that_is_tried_out_says_that_it_holds_nothing_back(browser: Browser) -> None:
+    """Though its brokers want more than it has, nobody is shown as throttled for it."""
+    async with orders() as world:
+        found = await world.store.read_group("orders")
+        await world.store.update_group(replace(found.group, enforcement="observe"), found.version)
+        async with opened(browser, world) as (page, mistakes):
+            row = page.get_by_role("row").filter(has_text="orders")
+            await expect(row).to_contain_text("tried out: holds nothing back")
+            await expect(row).not_to_contain_text("broker-2")
+            assert mistakes == []
+
+
 async def test_nothing_asks_for_a_person_until_something_does(browser: Browser) -> None:
     """The banner says what is wrong, in words."""
     async with orders() as world, opened(browser, world) as (page, _):
