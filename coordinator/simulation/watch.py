@@ -76,7 +76,7 @@ class Watch:
             self.look(place)
 
     def look(self, place: Place) -> None:
-        """Read certificates of a place, of whose turn it is."""
+        """Read a place's certificates at the sidecars whose turn it is."""
         self._reads = 0
         self._lied = self._lied or any(host.distort is not None for host in self._hosts.values())
         for host in self._next_hosts():
