@@ -9,7 +9,7 @@ Of each kind the first `MAX_SIGHTED` topics by name are seen; more would say no 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from coordinator.core.alarms import AlarmKind, AlarmSettings, Sighting
@@ -18,17 +18,27 @@ from coordinator.core.backlog.monitor import BacklogView
 MAX_SIGHTED: Final = 1_000
 
 
-def sightings(
-    views: Iterable[BacklogView], broker: str, settings: AlarmSettings
-) -> tuple[Sighting, ...]:
-    """What is the case with these topics of a broker."""
-    found: list[Sighting] = []
-    room = dict.fromkeys(AlarmKind, MAX_SIGHTED)
-    for sighting in (each for view in views for each in _of_topic(view, broker, settings)):
-        if room[sighting.kind]:
-            room[sighting.kind] -= 1
-            found.append(sighting)
-    return tuple(found)
+class BacklogConditions:
+    """Sees what is the case with the topics of a broker, one after the other.
+
+    Args:
+        broker: whose topics they are.
+        settings: from where on something is worth an alarm.
+    """
+
+    def __init__(self, broker: str, settings: AlarmSettings) -> None:
+        self._broker = broker
+        self._settings = settings
+        self._room = dict.fromkeys(AlarmKind, MAX_SIGHTED)
+        #: What is the case with the topics looked at so far.
+        self.found: list[Sighting] = []
+
+    def look_at(self, view: BacklogView) -> None:
+        """Look at one more topic."""
+        for sighting in _of_topic(view, self._broker, self._settings):
+            if self._room[sighting.kind]:
+                self._room[sighting.kind] -= 1
+                self.found.append(sighting)
 
 
 def _of_topic(view: BacklogView, broker: str, settings: AlarmSettings) -> Iterator[Sighting]:

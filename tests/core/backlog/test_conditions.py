@@ -6,8 +6,9 @@ import pytest
 
 from coordinator.core.alarms import AlarmKind, AlarmSettings, Sighting
 from coordinator.core.backlog import conditions
-from coordinator.core.backlog.conditions import sightings
+from coordinator.core.backlog.conditions import BacklogConditions
 from coordinator.core.backlog.model import BacklogQuota
+from coordinator.core.backlog.monitor import BacklogView
 from tests.core.backlog.world import TOPIC, World
 
 KIB = 1024
@@ -25,7 +26,15 @@ def world_with(quota: BacklogQuota, messages: int) -> World:
 
 def seen(world: World, settings: AlarmSettings | None = None) -> list[Sighting]:
     """What is the case at b1."""
-    return list(sightings([world.view()], "b1", settings or AlarmSettings()))
+    return seen_of([world.view()], settings or AlarmSettings())
+
+
+def seen_of(views: list[BacklogView], settings: AlarmSettings) -> list[Sighting]:
+    """What is the case at b1 with these topics."""
+    conditions = BacklogConditions("b1", settings)
+    for view in views:
+        conditions.look_at(view)
+    return conditions.found
 
 
 def test_a_backlog_without_a_quota_is_no_case_for_anybody() -> None:
@@ -95,10 +104,8 @@ def test_of_a_kind_so_many_topics_are_seen_at_most(monkeypatch: pytest.MonkeyPat
     """The first of them by name; other kinds have room of their own."""
     monkeypatch.setattr(conditions, "MAX_SIGHTED", 2)
     world = world_with(BacklogQuota(size_bytes=10 * KIB), 20)
-    views = [world.view()] * 3
+    settings = AlarmSettings(backlog_age_s=0.5)
+    assert len(seen_of([world.view()] * 3, settings)) == 2
 
-    found = sightings(views, "b1", AlarmSettings(backlog_age_s=0.5))
-    assert len(found) == 2
     world.pass_s(1)
-    views = [world.view()] * 3
-    assert len(sightings(views, "b1", AlarmSettings(backlog_age_s=0.5))) == 4
+    assert len(seen_of([world.view()] * 3, settings)) == 4
