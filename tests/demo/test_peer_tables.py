@@ -56,11 +56,11 @@ def test_a_second_is_what_the_counters_say(place: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_the_report_says_of_the_peer_what_there_is_to_say(place: Path) -> None:
+def test_the_report_says_of_the_peer_what_there_is_to_say(place: Path, tmp_path: Path) -> None:
     """Starved brokers, events and all; nothing of what the peer keeps to itself."""
     spark: SparkSession = session("tests", quick=True)
     intake = examine(place)
-    made = frames({name: read(spark, intake, name) for name in SCHEMAS})
+    made = frames({name: read(spark, intake, name) for name in SCHEMAS}, tmp_path)
     events = [row.asDict() for row in made.events.orderBy("event").collect()]
 
     assert intake.cluster == peer_tables.CLUSTER

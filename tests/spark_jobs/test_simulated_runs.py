@@ -51,14 +51,20 @@ def runs(place: Path) -> dict[str, Run]:
 
 
 @pytest.fixture(scope="module")
-def events(runs: dict[str, Run], place: Path, spark: SparkSession) -> Mapping[str, list[Value]]:
+def events(
+    runs: dict[str, Run],
+    place: Path,
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Mapping[str, list[Value]]:
     """What the report finds, by scenario; of all in one go, as groups of one cluster."""
     tables = {
         table: reduce(DataFrame.unionByName, [_renamed(spark, place, name, table) for name in runs])
         for table in SCHEMAS
     }
     found: dict[str, list[Value]] = {name: [] for name in runs}
-    for row in frames(tables).events.orderBy("happened").collect():
+    made = frames(tables, tmp_path_factory.mktemp("figures"))
+    for row in made.events.orderBy("happened").collect():
         found[row["resource_group"]].append(row.asDict())
     return found
 
