@@ -36,7 +36,7 @@ def sentence_of(
     match binding:
         case Binding.LEVEL:
             sentence = (
-                f"{_cut(answer)} more {dimension.unit.value} than there are, so each is cut at "
+                f"{_cut(answer, dimension.unit)} cut at "
                 f"{_level(answer)}{_by_weight(answer, subject)}: {subject} gets {local:,}/s of the "
                 f"{answer.limit:,}/s."
             )
@@ -139,10 +139,12 @@ def _by_weight(answer: Split, subject: str) -> str:
     return f" per active topic, of which {subject} has {weights[subject]:,} of {whole:,}"
 
 
-def _cut(answer: Split) -> str:
+def _cut(answer: Split, unit: Unit) -> str:
     cut = [
         broker
         for broker, claim in answer.claims.items()
         if claim.wants is None or claim.wants > answer.targets[broker]
     ]
-    return "One broker wants" if len(cut) == 1 else f"{len(cut)} brokers want"
+    if len(cut) == 1:
+        return f"{cut[0]} alone wants more {unit.value} than there are and is"
+    return f"{len(cut)} brokers want more {unit.value} than there are, so each is"
