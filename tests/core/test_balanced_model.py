@@ -76,8 +76,8 @@ class HostileToBalanced(HostileWorld):
 def test_no_story_lets_members_hold_more_than_there_is() -> None:
     """Loss, delay, duplicates, crashes, restarts, partitions, changes: always the same stories.
 
-    Of a thousand random ones, one is known in which two hold nearly all for a moment: a broker leaves and is
-    back at once while another process takes the registration of its peer, and reports come late.
+    Of a thousand random ones, one is known in which two hold nearly all for a moment: a broker leaves
+    and is back at once while another process takes its peer's registration, and reports come late.
     """
     run_state_machine_as_test(
         HostileToBalanced,
