@@ -12,6 +12,7 @@ import benchmarks.bucket
 import benchmarks.gate
 import benchmarks.gate_broker
 import benchmarks.law
+import benchmarks.sidecar
 import benchmarks.sim
 import benchmarks.spark
 import benchmarks.wire
@@ -24,6 +25,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     **benchmarks.gate_broker.MEASUREMENTS,
     **benchmarks.wire.MEASUREMENTS,
     **benchmarks.api.MEASUREMENTS,
+    **benchmarks.sidecar.MEASUREMENTS,
     **benchmarks.backlog.MEASUREMENTS,
     **benchmarks.sim.MEASUREMENTS,
     **benchmarks.spark.MEASUREMENTS,
