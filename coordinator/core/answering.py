@@ -28,14 +28,13 @@ class Answers(NamedTuple):
 def answers_to_all(
     usage: UsageMap,
     groups: Mapping[str, ResourceGroup],
-    members: Collection[str],
     settings: CoreSettings,
 ) -> Answers:
     """What to answer to all whose raises wait for this broker."""
     sequences: dict[int, int] = {}
     keys: set[Key] = set()
     for peer in usage.askers():
-        if asked := asked_by(peer, usage, groups, members, settings):
+        if asked := asked_by(peer, usage, groups, settings):
             incarnation, sequence = usage.newest(peer)
             sequences[incarnation] = sequence
             keys |= asked
@@ -46,13 +45,10 @@ def asked_by(
     peer: str,
     usage: UsageMap,
     groups: Mapping[str, ResourceGroup],
-    members: Collection[str],
     settings: CoreSettings,
 ) -> set[Key]:
     """Where a peer's raises wait for this broker."""
-    return {
-        key for key in usage.raises(peer) if _concerns(key, peer, usage, groups, members, settings)
-    }
+    return {key for key in usage.raises(peer) if _concerns(key, peer, usage, groups, settings)}
 
 
 def _concerns(
@@ -60,10 +56,12 @@ def _concerns(
     asker: str,
     usage: UsageMap,
     groups: Mapping[str, ResourceGroup],
-    members: Collection[str],
     settings: CoreSettings,
 ) -> bool:
-    """Whether a raise waits for this broker: it takes part, or it is the asker's first raise."""
+    """Whether a raise waits for this broker: it takes part, or it may be the asker's first raise.
+
+    An asker that has not raised itself yet holds a reserve, of however few members there were then.
+    """
     group, row = groups.get(key[0]), usage.row(asker, *key)
     if group is None or row is None:
         return False
@@ -71,6 +69,6 @@ def _concerns(
         return True
     return any(
         (limit := group.limits.of(dimension)) is not None
-        and (row.usage.limit_of(dimension.unit) or 0) <= reserve_of(limit, len(members), settings)
+        and (row.usage.limit_of(dimension.unit) or 0) <= reserve_of(limit, 1, settings)
         for dimension in DIMENSIONS_OF[key[1]]
     )

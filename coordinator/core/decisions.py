@@ -84,6 +84,8 @@ class Decider:
         self.observed: set[str] = set()
         #: The latest decision per group and dimension.
         self.decisions: dict[tuple[str, Dimension], Decision] = {}
+        #: Limits that were not raised above a reserve yet. The reserve may have shrunk since.
+        self._unraised: set[tuple[str, Dimension]] = set()
         self._marked: set[str] = set()
         self._all_marked = False
         self._reborn = False
@@ -112,6 +114,7 @@ class Decider:
         self.observed.discard(group)
         for dimension in Dimension:
             self.decisions.pop((group, dimension), None)
+            self._unraised.discard((group, dimension))
             self._raises.drop(group, dimension)
 
     def decide(
@@ -158,6 +161,7 @@ class Decider:
             own = held.of(dimension) if held is not None else None
             decision = self._decide_dimension(group, dimension, own, facts)
             self.decisions[group.name, dimension] = decision
+            self._note_raise(group, dimension, own, decision.local_limit, facts)
             rates[dimension] = decision.local_limit
         self.in_force[group.name] = Rates.from_mapping(rates)
         changed = self.in_force[group.name] != held
@@ -169,6 +173,22 @@ class Decider:
             self.observed ^= {group.name}
             changed = True
         return changed
+
+    def _note_raise(
+        self,
+        group: ResourceGroup,
+        dimension: Dimension,
+        own: int | None,
+        local: int | None,
+        facts: _Facts,
+    ) -> None:
+        limit, place = group.limits.of(dimension), (group.name, dimension)
+        if limit is None or local is None:
+            self._unraised.discard(place)
+        elif local <= reserve_of(limit, len(facts.members), self._settings):
+            self._unraised.add(place)
+        elif own is None or local > own:
+            self._unraised.discard(place)
 
     def _decide_dimension(
         self, group: ResourceGroup, dimension: Dimension, own: int | None, facts: _Facts
@@ -246,7 +266,7 @@ class Decider:
             if not facts.usage.is_current(peer, now_ns):
                 self._raises.wait_for(group, dimension, peer)
                 return held
-        first = held <= answer.reserve
+        first = held <= answer.reserve or (group, dimension) in self._unraised
         asked = facts.members.keys() - {broker} if first else peers
         known = self._raises.known_to(group, dimension, asked, facts.members, now_ns)
         local = max(held, min(wanted, known, room(limit, broker, answer.ceilings)))

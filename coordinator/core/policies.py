@@ -24,8 +24,9 @@ with its own raise in it, **the limits in force never add up to more than the li
 are lost, late, doubled or overtaken, for however long. Of two that want the same room, the one whose
 announcement is later has heard of the other before it may raise. What the argument needs:
 
-* Before a broker raises itself above the arrival reserve for the first time, *all members* have to
+* Before a broker raises itself above its arrival reserve for the first time, *all members* have to
   answer; later those that take part. So whoever takes part knows of all who hold more than the reserve.
+  (The first time counts, not what it holds: the reserve becomes smaller with every newcomer.)
 * Who is no member holds nothing. A broker that lost its ZooKeeper session and goes on
   (``partitionPolicy`` hold or safe) adds what it holds, once the others have taken over its share:
   nobody can tell it from a dead one. Back under a new incarnation it holds its reserve, whatever trouble

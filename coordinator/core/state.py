@@ -264,9 +264,7 @@ class CoordinatorState:
         if report.learning or self.settings.broker in report.asks:
             self._reporter.require_complete()
         groups = self.groups or {}
-        if report.waiting and asked_by(
-            report.broker, self.usage, groups, self.members, self.settings
-        ):
+        if report.waiting and asked_by(report.broker, self.usage, groups, self.settings):
             self._reporter.reply()
         self.decider.mark(self._raises.take(report, self.incarnation, now_ns))
         self.decider.mark(taken.groups)
@@ -467,7 +465,7 @@ class CoordinatorState:
             now_ns,
             learning=not self._is_informed(),
             asks=tuple(sorted(name for name in self.members if self.usage.has_gap(name, now_ns))),
-            answers=answers_to_all(self.usage, groups, self.members, self.settings),
+            answers=answers_to_all(self.usage, groups, self.settings),
         )
         self.decider.mark(self.usage.take(report, now_ns).groups)
         view = self.agreement.digest(self.usage.digest(self.settings.broker))

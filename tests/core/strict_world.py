@@ -68,6 +68,8 @@ class Process:
 
     state: CoordinatorState
     demand: int = 0
+    #: Producers; without any the process takes no part in the group.
+    participants: int = 1
     registration: Member | None = None
     #: Since when ZooKeeper is out of reach; None while it is not.
     cut_off_ns: int | None = None
@@ -123,6 +125,11 @@ class StrictWorld:
             ParticipantsChanged(GROUP, MonitoringClass.PUBLISH, 1),
         ):
             self._handle(broker, event)
+
+    def let_go(self, broker: str) -> None:
+        """The last producer of a broker leaves."""
+        self.processes[broker].participants = 0
+        self._handle(broker, ParticipantsChanged(GROUP, MonitoringClass.PUBLISH, 0))
 
     def usurp(self, broker: str, demand: int) -> None:
         """A second process of the same broker registers; the first, cut off, knows nothing of it."""
@@ -294,7 +301,7 @@ class StrictWorld:
             MonitoringClass.PUBLISH,
             messages=admitted,
             messages_held_ns=held,
-            participants=1,
+            participants=process.participants,
         )
 
     def _groups(self) -> GroupsChanged:

@@ -161,6 +161,22 @@ def test_a_lower_limit_counts_at_once_and_is_right_when_all_have_heard() -> None
     assert world.in_force() == {"b1": 250, "b2": 250}
 
 
+def test_the_first_raise_waits_for_all_members_also_when_the_reserve_became_smaller() -> None:
+    """b2, without a part, does not hear b1, which holds the reserve of one that is alone."""
+    world = BalancedWorld()
+    world.start("b1", 5000)
+    world.start("b2", 0)
+    world.let_go("b2")
+    calm_without(world, 20, ("b1", "b2"))
+    world.start("b3", 0)
+    world.let_go("b3")
+    calm_without(world, 20, ("b1", "b2"))
+    assert world.in_force()["b1"] == 5
+
+    world.calm(20)
+    assert world.in_force()["b1"] == 998
+
+
 def test_rivals_that_do_not_hear_each_other_share_once_they_do() -> None:
     """Nobody ever holds too much, and in the end all is shared."""
     held = two_deaf_rivals().in_force()
