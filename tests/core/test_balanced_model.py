@@ -74,11 +74,7 @@ class HostileToBalanced(HostileWorld):
 
 
 def test_no_story_lets_members_hold_more_than_there_is() -> None:
-    """Loss, delay, duplicates, crashes, restarts, partitions, changes: always the same stories.
-
-    Of a thousand random ones, one is known in which two hold nearly all for a moment: a broker leaves
-    and is back at once while another process takes its peer's registration, and reports come late.
-    """
+    """Loss, delay, duplicates, crashes, restarts, partitions, changes: always the same stories."""
     run_state_machine_as_test(
         HostileToBalanced,
         settings=settings(
