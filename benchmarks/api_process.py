@@ -40,6 +40,7 @@ from coordinator.following import Following
 from coordinator.gate import Gate
 from coordinator.logs import configure_logs
 from coordinator.runner import Runner
+from coordinator.serving import keep_what_is_loaded
 
 GROUPS = 200
 _LOOK_S = 0.005
@@ -125,6 +126,7 @@ async def _serve(upstream: int) -> None:
     while not (server.started and runner.health().ready):  # noqa: ASYNC110 - no event says so
         await asyncio.sleep(0.01)
     await gate.start()
+    keep_what_is_loaded()
     lateness = _Lateness()
     watching = asyncio.create_task(lateness.watch())
     print(listening.getsockname()[1], gate.port, flush=True)  # noqa: T201 - whoever started it reads this

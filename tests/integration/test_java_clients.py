@@ -30,10 +30,16 @@ _CONSUMED = re.compile(r"--- (\d+) records received")
 
 
 def run(cluster: Cluster, url: str, tool: str, *arguments: str) -> str:
-    """Run a tool to its end; return what it said."""
+    """Run a tool to its end, where its files harm nobody; return what it said."""
     command = cluster.tool_command(tool, arguments, broker_url=url)
     done = subprocess.run(
-        command, check=False, capture_output=True, text=True, timeout=180, stdin=subprocess.DEVNULL
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        stdin=subprocess.DEVNULL,
+        cwd=cluster.state_dir,
     )
     said = done.stdout + done.stderr
     assert done.returncode == 0, said[-3000:]
