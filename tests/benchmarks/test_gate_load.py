@@ -37,12 +37,17 @@ def test_frames_say_what_they_are_meant_to() -> None:
 
 
 def test_the_load_tools_last_words_are_understood() -> None:
-    """And its early end is an error, with what it said."""
+    """Its rate of sending counts its own end, too, and is not believed; an early end is an error."""
     said = (
-        "INFO - Aggregated throughput stats --- 52292 records sent --- 5207.981 msg/s --- 3.9 Mbit/s\n"
+        "INFO - Aggregated throughput stats --- 300235 records sent --- 14968.334 msg/s --- 116 Mbit/s\n"
         "INFO - Aggregated latency stats --- Latency: mean:  99.205 ms - med:  79.781 - 95pct: 300.155"
         " - 99pct: 390.829 - 99.9pct: 444.525"
     )
-    assert _outcome(said) == Outcome(5207.981, 99.205, 390.829)
+    received = (
+        "INFO - Aggregated throughput stats --- 400000 records received --- 180069.1 msg/s ---"
+    )
+
+    assert _outcome(said) == Outcome(30023.5, 99.205, 390.829)
+    assert _outcome(received) == Outcome(180069.1, 0.0, 0.0)
     with pytest.raises(RuntimeError, match="no such option"):
         _outcome("no such option")
