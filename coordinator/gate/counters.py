@@ -38,6 +38,11 @@ class Stopwatch:
         #: How often it began.
         self.starts = 0
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is not so now, and was not since this was last asked for the time."""
+        return self._since_ns is None and not self._total_ns
+
     def set(self, *, running: bool, now_ns: int) -> None:
         """It is so from now on, or not."""
         self.starts += running and self._since_ns is None
@@ -125,9 +130,11 @@ class TrafficCounter:
 
     def collect(self, now_ns: int) -> Traffic | None:
         """What happened since the last time; None when nothing did and nobody is connected."""
+        if self._is_silent():  # most groups are, and this is asked twenty times a second
+            return None
         messages, size = self._collected
         self._collected = (self.messages, self.bytes)
-        traffic = Traffic(
+        return Traffic(
             self.group,
             self.monitoring_class,
             messages=self.messages - messages,
@@ -137,5 +144,11 @@ class TrafficCounter:
             participants=self.participants,
             topics=len(self._topics),
         )
-        news = traffic.messages or traffic.bytes or traffic.participants
-        return traffic if news or traffic.messages_held_ns or traffic.bytes_held_ns else None
+
+    def _is_silent(self) -> bool:
+        return (
+            not self.participants
+            and (self.messages, self.bytes) == self._collected
+            and self._messages_held.is_idle
+            and self._bytes_held.is_idle
+        )
