@@ -27,6 +27,7 @@ from coordinator.adapters.broker_backlog import HttpBacklogSource
 from coordinator.adapters.clock import MonotonicClock, wall_ms
 from coordinator.backlog import BacklogWatch
 from coordinator.core.backlog.monitor import BacklogMonitor
+from deploy.local import processes
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.state import Broker
@@ -39,7 +40,6 @@ INTERVAL_S: Final = 60.0
 _STATS_S: Final = 5.0
 _NAMESPACE: Final = "bench/backlog"
 _TENTH, _ALL = "", "-all-behind"
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,9 @@ class Bench:
 
     def __init__(self, cluster: Cluster, partitions: int) -> None:
         self.broker: Broker = cluster.brokers[0]
+        assert self.broker.pid is not None
+        self._pid = self.broker.pid
         self._partitions = partitions
-        self._stat = Path(f"/proc/{self.broker.pid}/stat")
         topics = Topics(cluster.brokers)
         topics.create_tenant(_NAMESPACE.split("/")[0])
         topics.create_namespace(_NAMESPACE, bundles=16)
@@ -95,8 +96,7 @@ class Bench:
 
     def processor_s(self) -> float:
         """What the broker has used so far."""
-        fields = self._stat.read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        return processes.processor_s(self._pid)
 
     async def idle_share(self, seconds: float) -> float:
         """What the broker needs for itself: processor seconds per second."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-import os
 import socket
 import subprocess
 import sys
@@ -24,6 +23,7 @@ import uvloop
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, MonitoringClass, Rates
 from coordinator.gate import Gate
+from deploy.local import processes
 
 TENANT: Final = "bench"
 """Its namespace ``limited`` is attached to a group."""
@@ -129,17 +129,16 @@ class Process:
     """A running gate or pass-through."""
 
     def __init__(self, pid: int, port: int) -> None:
-        self._proc = Path("/proc", str(pid))
+        self._pid = pid
         self.port = port
 
     def processor_s(self) -> float:
         """Processor time of its one busy thread since its start, in seconds."""
-        return int((self._proc / "schedstat").read_text().split()[0]) / NANOS_PER_SECOND
+        return int(Path(f"/proc/{self._pid}/schedstat").read_text().split()[0]) / NANOS_PER_SECOND
 
     def resident_bytes(self) -> int:
         """Memory that it has now."""
-        pages = int((self._proc / "statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE")
+        return processes.resident_bytes(self._pid)
 
 
 def free_port() -> int:

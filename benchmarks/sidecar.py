@@ -7,7 +7,6 @@ takes 50 MB.
 
 from __future__ import annotations
 
-import os
 import statistics
 import tempfile
 import time
@@ -20,6 +19,7 @@ import httpx
 import pulsar
 
 from benchmarks.figures import Figure, Measurement
+from deploy.local import processes
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import Sidecars
@@ -33,7 +33,6 @@ WATCHED_S: Final = 30.0
 
 _NAMESPACE: Final = "bench/idle"
 _BUNDLES: Final = 4
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
 _MEGABYTE: Final = 10**6
 
 
@@ -79,11 +78,11 @@ def _observe(
         _define_groups(sidecars.admin_url(broker.name))
         with _a_producer(sidecars.service_url):
             time.sleep(SETTLING_S)
-            stat = Path(f"/proc/{sidecars.pid(broker.name)}/stat")
-            began_s, used_s = time.monotonic(), _processor_s(stat)
+            pid = sidecars.pid(broker.name)
+            began_s, used_s = time.monotonic(), processes.processor_s(pid)
             time.sleep(WATCHED_S)
-            share = (_processor_s(stat) - used_s) / (time.monotonic() - began_s)
-            return starts, _resident(stat.with_name("statm")) / _MEGABYTE, 100 * share
+            share = (processes.processor_s(pid) - used_s) / (time.monotonic() - began_s)
+            return starts, processes.resident_bytes(pid) / _MEGABYTE, 100 * share
 
 
 def _define_groups(admin_url: str) -> None:
@@ -103,15 +102,6 @@ def _a_producer(service_url: str) -> Iterator[None]:
         yield
     finally:
         client.close()
-
-
-def _processor_s(stat: Path) -> float:
-    fields = stat.read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
-
-
-def _resident(statm: Path) -> int:
-    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 MEASUREMENTS: Mapping[str, Measurement] = dict.fromkeys(

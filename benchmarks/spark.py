@@ -22,6 +22,7 @@ from typing import Self
 
 from benchmarks.figures import Figure, Measurement
 from benchmarks.spark_rows import write
+from deploy.local import processes
 
 ROWS = 10_000_000
 TARGET_ROWS_PER_SECOND = 100_000_000 / 600
@@ -118,7 +119,7 @@ class _Watch(threading.Thread):
         super().__init__(daemon=True)
         self._pid = pid
         self._done = threading.Event()
-        self._ticks: dict[int, int] = {}
+        self._processor_s: dict[int, float] = {}
         self.peak_bytes = 0
 
     def __enter__(self) -> Self:
@@ -132,7 +133,7 @@ class _Watch(threading.Thread):
     @property
     def processor_s(self) -> float:
         """Of all processes, as far as they were seen."""
-        return sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK")
+        return sum(self._processor_s.values())
 
     def run(self) -> None:
         """Look until told to stop."""
@@ -146,8 +147,8 @@ class _Watch(threading.Thread):
             command = (place / "cmdline").read_bytes()
             if command == parent:
                 return 0  # between fork and exec it shows its parent's memory
-            pages = int((place / "statm").read_text().split()[1])
-            fields = (place / "stat").read_text().rpartition(")")[2].split()
+            own = processes.resident_bytes(pid)
+            computed_s = processes.processor_s(pid)
             children = [
                 int(child)
                 for path in place.glob("task/*/children")
@@ -155,6 +156,5 @@ class _Watch(threading.Thread):
             ]
         except OSError:
             return 0
-        self._ticks[pid] = int(fields[11]) + int(fields[12])
-        own = pages * os.sysconf("SC_PAGE_SIZE")
+        self._processor_s[pid] = computed_s
         return own + sum(self._look(child, command) for child in children)

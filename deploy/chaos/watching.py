@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import resource
 import threading
 import time
 from collections.abc import Mapping
@@ -17,12 +16,12 @@ import httpx
 
 from deploy.chaos.checker.history import Footprint, Word
 from deploy.chaos.stage import Stage
+from deploy.local import processes
 
 _PERIOD_S = 0.5
 #: A sidecar that stands still keeps nobody waiting.
 _TIMEOUT_S = 1.0
 _DIMENSION = "publishRateInMsgs"
-_RESIDENT_FIELD = 1
 _THREADS = re.compile(r"^Threads:\s+(\d+)", re.MULTILINE)
 _TASKS = re.compile(r"^pulsar_quota_tasks (\d+)", re.MULTILINE)
 
@@ -92,7 +91,7 @@ class Watcher:
         try:
             pid = self._sidecars.pid(name)
             of_process = Path(f"/proc/{pid}")
-            pages = int((of_process / "statm").read_text().split()[_RESIDENT_FIELD])
+            resident = processes.resident_bytes(pid)
             descriptors = sum(1 for _ in (of_process / "fd").iterdir())
             status = (of_process / "status").read_text()
             metrics = client.get(f"{self._sidecars.admin_url(name)}/metrics").text
@@ -101,7 +100,6 @@ class Watcher:
         threads, tasks = _number(_THREADS, status), _number(_TASKS, metrics)
         if threads is None or tasks is None:  # it ended, or has just begun
             return None
-        resident = pages * resource.getpagesize()
         return Footprint(name, pid, time.monotonic(), resident, descriptors, threads, tasks)
 
     def _certified(self, body: Any) -> int | None:

@@ -22,6 +22,10 @@ _POLL_S = 0.02
 _ENDED = ("Z", "X")
 _LONGEST_LINE = 300
 _STAT_OF_SELF = Path("/proc/self/stat")
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+#: Of /proc/PID/stat, counted from the state on, and of /proc/PID/statm (proc(5)).
+_STATE, _USER_TICKS, _SYSTEM_TICKS, _START = 0, 11, 12, 19
+_RESIDENT_PAGES = 1
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 #: The processes that this Python started. Kept so that they are reaped when they end.
@@ -132,19 +136,34 @@ def tail(log_file: Path, lines: int = 25) -> str:
     return "\n".join(line[:_LONGEST_LINE] for line in text.splitlines()[-lines:])
 
 
+def processor_s(pid: int) -> float:
+    """Processor time of a process since its start, in seconds; raises OSError if there is none."""
+    fields = _stat_fields(pid)
+    return (int(fields[_USER_TICKS]) + int(fields[_SYSTEM_TICKS])) / _TICKS_PER_S
+
+
+def resident_bytes(pid: int) -> int:
+    """Memory that a process has now; raises OSError if there is none."""
+    pages = Path(f"/proc/{pid}/statm").read_text().split()[_RESIDENT_PAGES]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
 def _state_and_start(pid: int) -> tuple[str, str]:
     """Return a process's state as one letter, X if there is none, and when it started."""
     if not _STAT_OF_SELF.exists():
         return _ask_ps(pid)
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        fields = _stat_fields(pid)
     except OSError:
         return "X", ""
-    # The name in parentheses may hold spaces: count the fields (proc(5)) from the last one on.
-    fields = stat.rpartition(")")[2].split()
-    state, ticks_since_boot = fields[0], fields[19]
+    state, ticks_since_boot = fields[_STATE], fields[_START]
     # The boot id, because after a reboot the ticks count from zero again.
     return state, f"{_BOOT_ID.read_text().strip()}:{ticks_since_boot}"
+
+
+def _stat_fields(pid: int) -> list[str]:
+    # The name in parentheses may hold spaces: what counts comes behind the last one.
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def _ask_ps(pid: int) -> tuple[str, str]:

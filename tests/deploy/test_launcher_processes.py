@@ -86,6 +86,23 @@ def test_signalling_what_is_gone_says_so(start: Start) -> None:
     assert not processes.send_signal(process, signal.SIGTERM)
 
 
+def test_what_a_process_takes_is_told() -> None:
+    """Of this one: at least what Python itself knows it has used."""
+    before_s = sum(os.times()[:2])
+
+    assert processes.processor_s(os.getpid()) >= before_s - 0.02
+    assert processes.resident_bytes(os.getpid()) > 1_000_000
+
+
+def test_of_a_process_that_is_gone_nothing_is_told(start: Start) -> None:
+    """An error that the system knows, not a number."""
+    process = start("true")
+    assert processes.wait_until_gone(process, 5)
+    for take in (processes.processor_s, processes.resident_bytes):
+        with pytest.raises(OSError, match=str(process.pid)):
+            take(process.pid)
+
+
 def test_a_program_that_does_not_exist_is_named(tmp_path: Path) -> None:
     """The error says what could not be started."""
     with pytest.raises(LocalClusterError, match="/no/such/program"):
