@@ -20,7 +20,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
 
-from coordinator.core.policies import BALANCED, POLICIES
+from deploy import command_line
 from deploy.chaos import LISTENERS
 from deploy.chaos.checker.history import History
 from deploy.chaos.checker.verdict import Verdict, judge
@@ -28,9 +28,8 @@ from deploy.chaos.mishaps import MISHAPS
 from deploy.chaos.run import Run
 from deploy.chaos.schedule import Planned, of_names, schedule
 from deploy.chaos.stage import Stage
-from deploy.demo.errors import DemoError, WrongUse
+from deploy.demo.errors import WrongUse
 from deploy.local.cluster import Cluster
-from deploy.local.errors import LocalClusterError, MissingProgramError, WrongUseError
 from deploy.local.layout import ClusterOptions
 
 _BROKERS = ("broker-1", "broker-2", "broker-3")
@@ -42,17 +41,7 @@ _MISHAPS_A_MINUTE = 4
 def main(arguments: list[str] | None = None) -> int:
     """Run once and return the exit code."""
     options = _parser().parse_args(arguments)
-    try:
-        return _chaos(options.state_dir.absolute())
-    except (WrongUse, WrongUseError, MissingProgramError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except (DemoError, LocalClusterError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("error: interrupted; everything that was started is stopped", file=sys.stderr)
-        return 1
+    return command_line.exit_code(lambda: _chaos(options.state_dir.absolute()))
 
 
 def _chaos(directory: Path) -> int:
@@ -60,9 +49,7 @@ def _chaos(directory: Path) -> int:
     minutes = _number("MINUTES", _MINUTES)
     if minutes <= 0:
         raise WrongUse(f"MINUTES is {minutes:g}: more than 0 are needed.")
-    policy = os.environ.get("POLICY") or BALANCED
-    if policy not in POLICIES:
-        raise WrongUse(f"POLICY is {policy!r}: use {', '.join(POLICIES)}.")
+    policy = command_line.policy()
     planned = _planned(seed, minutes)
     print(f"seed {seed}, policy {policy}, at most {minutes:g} minutes, {len(planned)} mishaps:")
     for number, each in enumerate(planned, start=1):

@@ -19,15 +19,14 @@ from types import FrameType
 from rich.columns import Columns
 from rich.console import Console
 
-from coordinator.core.policies import BALANCED, POLICIES
+from deploy import command_line
 from deploy.demo import play, report, result, summary, targets
-from deploy.demo.errors import DemoError, WrongUse
+from deploy.demo.errors import WrongUse
 from deploy.demo.figures import Figures, evaluate
 from deploy.demo.peer import PulsarGroups
 from deploy.demo.recording import Recording
 from deploy.demo.sidecars import Sidecars, recorded_in
 from deploy.demo.system import System
-from deploy.local.errors import LocalClusterError, MissingProgramError, WrongUseError
 
 _OUTPUT = Path(__file__).parents[2] / "demo-out"
 #: Of output that is no terminal's: room for two tables side by side.
@@ -39,26 +38,13 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     peer, keep = (os.environ.get(name, "") not in ("", "0") for name in ("PEER", "KEEP"))
     console = Console(width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
-    try:
+
+    def work() -> int:
         if options.stop:
             return _stop(options.state_dir)
-        return _demo(console, options.state_dir, _policy(), peer=peer, keep=keep)
-    except (WrongUse, WrongUseError, MissingProgramError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except (DemoError, LocalClusterError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("error: interrupted; everything that was started is stopped", file=sys.stderr)
-        return 1
+        return _demo(console, options.state_dir, command_line.policy(), peer=peer, keep=keep)
 
-
-def _policy() -> str:
-    policy = os.environ.get("POLICY") or BALANCED
-    if policy not in POLICIES:
-        raise WrongUse(f"POLICY is {policy!r}: use {', '.join(POLICIES)}.")
-    return policy
+    return command_line.exit_code(work)
 
 
 def _demo(console: Console, state_dir: Path, policy: str, *, peer: bool, keep: bool) -> int:

@@ -1,0 +1,34 @@
+"""What the command lines of `make demo` and `make chaos` have in common: exit codes, and POLICY."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+from coordinator.core.policies import BALANCED, POLICIES
+from deploy.demo.errors import DemoError, WrongUse
+from deploy.local.errors import LocalClusterError, MissingProgramError, WrongUseError
+
+
+def exit_code(work: Callable[[], int]) -> int:
+    """Do the work and return its exit code: 1 if it fails, 2 for wrong use or a missing program."""
+    try:
+        return work()
+    except (WrongUse, WrongUseError, MissingProgramError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except (DemoError, LocalClusterError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("error: interrupted; everything that was started is stopped", file=sys.stderr)
+        return 1
+
+
+def policy() -> str:
+    """The group's overshoot policy: POLICY in the environment, or balanced; raises WrongUse."""
+    chosen = os.environ.get("POLICY") or BALANCED
+    if chosen not in POLICIES:
+        raise WrongUse(f"POLICY is {chosen!r}: use {', '.join(POLICIES)}.")
+    return chosen
