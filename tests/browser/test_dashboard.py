@@ -142,7 +142,7 @@ async def test_a_change_is_shown_before_it_is_made(browser: Browser) -> None:
         await expect(apply).to_be_disabled()
         await page.get_by_role("button", name="Show what it would do").click()
         await apply.click()
-        await expect(page.get_by_text("Accepted")).to_be_visible()
+        await expect(page.get_by_text("Accepted as operation")).to_be_visible()
         assert (await world.store.read_group("orders")).group.limits.publish_messages == 9_000
 
 

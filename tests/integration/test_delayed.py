@@ -14,7 +14,7 @@ import pytest
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
 from deploy.local.topics import Topics
-from tests.integration.world import TENANT, World, eventually
+from tests.integration.world import TENANT, World, eventually, least_per_second
 
 pytestmark = pytest.mark.cluster
 
@@ -70,7 +70,7 @@ def test_delayed_messages_pass_at_their_own_rate_and_others_do_not_wait_for_them
         if result == pulsar.Result.Ok:
             receipts.append(time.monotonic())
 
-    for _ in range(4 * RATE):
+    for _ in range(8 * RATE):
         late.send_async(b"late", received, deliver_after=timedelta(seconds=1))
     for _ in range(20 * RATE):
         prompt.send_async(b"prompt", None)
@@ -78,11 +78,12 @@ def test_delayed_messages_pass_at_their_own_rate_and_others_do_not_wait_for_them
     before = len(receipts)
     late.flush()
 
-    assert before < 3 * RATE, "a thousand others passed while most of these waited"
+    assert before < 7 * RATE, "a thousand others passed while most of these waited"
     steady = [at for at in receipts if at > receipts[0] + 1]
-    assert len(receipts) == 4 * RATE
-    assert len(steady) / (steady[-1] - steady[0]) == pytest.approx(RATE, rel=0.15)
-    assert counted(world, broker, topic)["messages"] == 4 * RATE
+    assert len(receipts) == 8 * RATE
+    assert len(steady) / (steady[-1] - steady[0]) <= RATE * 1.15
+    assert least_per_second(steady) >= RATE * 0.8
+    assert counted(world, broker, topic)["messages"] == 8 * RATE
     assert counted(world, broker, topic)["warnings"] == []
     told = world.get(f"/quota/v1/explain/{GROUP}", at=broker)["delayed"]
     assert "count here, whatever its value" in told[0]

@@ -1,8 +1,9 @@
 """Real consumers through a real gate: the dispatch limit holds from the first second on.
 
-No bound from above leaves room for a busy machine. The one from below says that deliveries go on: while
-the machine stands still there are none, and no limit saves that up. tests/gate/test_dispatch.py has the
-exact bounds of both kinds, with slow brokers, too.
+The bound from above counts from the start: a client that stands still for a moment takes what came
+in the meantime at once. The one from below says that deliveries go on: while the machine stands still
+there are none, and no limit saves that up. tests/gate/test_dispatch.py has the exact bounds of both
+kinds, with slow brokers, too.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 
 import pulsar
 import pytest
@@ -105,6 +105,7 @@ def test_a_dispatch_limit_holds_and_loses_nothing(
     world.limit(dispatchRateInMsgs=LIMIT)
     eventually(lambda: 0 <= limit_of(world) <= LIMIT, "a limit at its broker")
 
+    began = time.monotonic()
     with drinkers(world, connect, topic, kind, count) as consumers:
 
         def arrivals() -> list[tuple[float, int]]:
@@ -116,18 +117,17 @@ def test_a_dispatch_limit_holds_and_loses_nothing(
         since = time.monotonic()
         eventually(lambda: time.monotonic() > since + 4, "four seconds")
         limited = per_half_second(arrivals(), since)
-        first_second = sum(at < arrivals()[0][0] + 1 for at, _ in arrivals())
+        under_the_limit = [at for at, _ in arrivals()]
         group = f"/admin/v2/resourcegroups/{world.group}"
         world.put(group, {"dispatchRateInMsgs": -1}, at="broker-2")
         lifted_at = time.monotonic()
         eventually(lambda: len(arrivals()) >= BACKLOG, "the rest")
         took = arrivals()[BACKLOG - 1][0] - lifted_at
 
-    assert first_second <= LIMIT * 1.1
-    assert sum(limited) <= 4 * LIMIT * 1.1
-    assert all(a + b <= LIMIT * 1.3 for a, b in pairwise(limited))
+    assert sum(at < under_the_limit[0] + 1 for at in under_the_limit) <= LIMIT * 1.3
+    assert all(n <= LIMIT * (0.2 + 1.05 * (at - began)) for n, at in enumerate(under_the_limit))
     assert statistics.median(limited) >= 0.3 * LIMIT / 2
-    assert took < 5
+    assert took < 10
     assert sorted(number for _, number in arrivals()) == list(range(BACKLOG))
     if count == 1:
         assert [number for _, number in arrivals()] == list(range(BACKLOG))

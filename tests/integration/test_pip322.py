@@ -34,7 +34,7 @@ from coordinator.gate.frames import read_fields, submessage
 from tests.gate import peer
 from tests.gate.test_proxy import read_frame
 from tests.integration.test_topic_limits import in_force, limit_topic
-from tests.integration.world import World, eventually
+from tests.integration.world import World, eventually, least_per_second
 
 pytestmark = pytest.mark.cluster
 
@@ -75,20 +75,20 @@ def test_five_producers_keep_to_500_messages_per_second(world: World, connect: C
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
 
     assert len(done) == 3000
-    took = max(done) - started
     bins = by_second(done, started)
-    assert (3000 - 500) / took <= 1.4 * 500
+    assert (3000 - 500) / (max(done) - started) <= 1.4 * 500
     assert all(a + b <= 500 * 2 * 1.15 for a, b in pairwise(bins[1:-1]))
-    assert took < 3000 / 500 * 1.5
+    assert least_per_second(done) >= 500 * 0.7
 
 
 async def test_a_burst_of_3000_frames_is_spread_out(world: World) -> None:
     """All in one piece, on one connection: each has its receipt, in order, at 500 per second.
 
     Upstream let 1,416 and 1,584 through in two seconds; its bound is 1,550 for two neighbouring ones.
+    Ours is 1,150 for the first two.
     """
     topic = world.topic_of["broker-1"]
     limit_topic(world, topic, 500)
@@ -113,10 +113,10 @@ async def test_a_burst_of_3000_frames_is_spread_out(world: World) -> None:
             assert (kind, producer_id, sequence) == (7, 1, number)
     writer.close()
 
-    bins = by_second(times, started)
-    assert bins[0] <= 500 * 1.15
-    assert all(a + b <= 500 * 2 * 1.15 for a, b in pairwise(bins))
-    assert times[-1] - started < 3000 / 500 * 1.5
+    assert by_second(times, started)[0] <= 500 * 1.15
+    # Counted from the start: whoever reads late reads what came in the meantime at once.
+    assert all(n <= 100 + 500 * 1.05 * (at - started) for n, at in enumerate(times))
+    assert least_per_second(times) >= 500 * 0.7
 
 
 def receipt_of(frame: bytes) -> tuple[int, int, int]:

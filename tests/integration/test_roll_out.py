@@ -13,7 +13,7 @@ from deploy.chaos.links import Link, Links
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
 from deploy.local.topics import Topics
-from tests.integration.world import TENANT, World, eventually
+from tests.integration.world import TENANT, World
 
 pytestmark = pytest.mark.cluster
 
@@ -92,9 +92,7 @@ def _limit(world: World, name: str) -> None:
 
 def _until_passes(world: World, names: Sequence[str], rate: int, what: str) -> None:
     """Wait until these brokers together admit this rate, over two seconds and within a tenth."""
-
-    def passes() -> bool:
-        measured = world.measure(2)
-        return sum(measured[name] for name in names) == pytest.approx(rate, rel=0.1)
-
-    eventually(passes, what, timeout_s=60.0)
+    world.comes_to(
+        lambda measured: sum(measured[name] for name in names) == pytest.approx(rate, rel=0.1),
+        what,
+    )

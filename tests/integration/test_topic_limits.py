@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pulsar
 import pytest
 
-from tests.integration.world import World, eventually
+from tests.integration.world import World, eventually, least_per_second
 
 pytestmark = pytest.mark.cluster
 
@@ -62,5 +62,5 @@ def test_a_partitioned_topic_has_one_limit_for_all_its_partitions(
 
     assert len(receipts) == 2400
     steady = [at for at in receipts if at > receipts[0] + 1]
-    rate = len(steady) / (steady[-1] - steady[0])
-    assert rate == pytest.approx(400, rel=0.1)
+    assert len(steady) / (steady[-1] - steady[0]) <= 400 * 1.1
+    assert least_per_second(steady) >= 400 * 0.85

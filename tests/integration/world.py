@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -85,21 +87,56 @@ class World:
 
     def measure(self, seconds: float) -> dict[str, float]:
         """Messages per second that each broker took in, by its own counters."""
+        return {
+            name: (after.messages - before.messages) / (after.middle_s - before.middle_s)
+            for name, (before, after) in self._window(seconds).items()
+        }
+
+    def measure_at_least(self, seconds: float) -> dict[str, float]:
+        """The same, over the longest time that the answers leave open: not above the truth."""
+        return {
+            name: (after.messages - before.messages) / (after.answered_s - before.asked_s)
+            for name, (before, after) in self._window(seconds).items()
+        }
+
+    def comes_to(
+        self, holds: Callable[[dict[str, float]], bool], what: str, seconds: float = 2.0
+    ) -> None:
+        """Measure window by window until one is as said; the failure shows the last one.
+
+        A machine that stands still for a moment takes the load away from a broker, and its part is then
+        rightly another's. What is said here is what the limit comes back to, not that nothing happens.
+        """
+        deadline = time.monotonic() + 60.0
+        while not holds(measured := self.measure(seconds)):
+            assert time.monotonic() < deadline, f"never {what}; at last {measured}"
+
+    def _window(self, seconds: float) -> dict[str, tuple[_Counted, _Counted]]:
         before = self._counters()
         time.sleep(seconds)
         after = self._counters()
-        return {
-            name: (after[name][1] - before[name][1]) / (after[name][0] - before[name][0])
-            for name in self.topic_of
-        }
+        return {name: (before[name], after[name]) for name in self.topic_of}
 
-    def _counters(self) -> dict[str, tuple[float, int]]:
+    def _counters(self) -> dict[str, _Counted]:
         found = {}
         for name, topic in self.topic_of.items():
-            asked = time.monotonic()
-            count = self.topics.counters(topic).messages_in
-            found[name] = ((asked + time.monotonic()) / 2, count)
+            asked_s = time.monotonic()
+            messages = self.topics.counters(topic).messages_in
+            found[name] = _Counted(messages, asked_s, time.monotonic())
         return found
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """What a broker's counter said, and between which moments, in seconds of the monotonic clock."""
+
+    messages: int
+    asked_s: float
+    answered_s: float
+
+    @property
+    def middle_s(self) -> float:
+        return (self.asked_s + self.answered_s) / 2
 
 
 def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
@@ -108,3 +145,13 @@ def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 30.0
     while not condition():
         assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
         time.sleep(0.05)
+
+
+def least_per_second(times: Sequence[float]) -> float:
+    """What at least half of the seconds from the first of these moments to the last have of them.
+
+    A second in which the machine stands still has none, and no limit saves that up; the mean has it.
+    """
+    first, last = min(times), max(times)
+    seconds = Counter(int(at - first) for at in times)
+    return statistics.median(seconds[second] for second in range(int(last - first)))
