@@ -117,7 +117,7 @@ async def test_requests_to_a_frozen_zookeeper_are_unreachable_in_time(
             before_s = time.monotonic()
             with pytest.raises(StoreUnreachable):
                 await call()
-            assert time.monotonic() - before_s < 2.0
+            assert time.monotonic() - before_s < 10.0
         own_zookeeper.thaw()
 
 
@@ -245,7 +245,7 @@ async def test_stopping_while_zookeeper_is_frozen_takes_seconds_only(
         await _is(CONNECTED, sidecar)
         own_zookeeper.freeze()
         before_s = time.monotonic()
-    assert time.monotonic() - before_s < 8.0
+    assert time.monotonic() - before_s < 20.0
     own_zookeeper.thaw()
 
 
