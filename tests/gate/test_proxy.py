@@ -111,7 +111,7 @@ class Client:
 
     async def next(self) -> bytes:
         """The next frame; nothing when the connection is closed."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             return await read_frame(self.reader)
 
 
@@ -161,7 +161,7 @@ async def site(
 
 async def until(condition: Callable[[], bool]) -> None:
     """Let the loop run until something is so."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not condition():
             await asyncio.sleep(0.001)
 

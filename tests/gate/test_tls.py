@@ -92,7 +92,7 @@ async def test_a_client_without_tls_is_turned_away(files: TlsFiles) -> None:
         here.clients.append(stranger)
         stranger.writer.write(peer.connect())
 
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await stranger.reader.read()  # an alert at most, then the end
         assert here.broker.received == []
         good = await connect(here, trusting(files.certificate))
@@ -110,7 +110,7 @@ async def test_clients_certificates_can_be_demanded(files: TlsFiles, tmp_path: P
             with refused():
                 client = await connect(here, trusting(files.certificate, stranger))
                 client.writer.write(peer.PING)
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(30):
                     await client.reader.readexactly(1)
 
 

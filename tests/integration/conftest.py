@@ -41,7 +41,7 @@ def world(cluster: Cluster, sidecars: Sidecars) -> Iterator[World]:
     namespace = f"{TENANT}/n{next(_numbers)}"
     topics.create_namespace(namespace, bundles=12)
     by_broker = topics.one_for_each_broker(namespace, "t")
-    with httpx.Client(trust_env=False, timeout=10.0) as http:
+    with httpx.Client(trust_env=False, timeout=30.0) as http:
         yield World(cluster, sidecars, topics, namespace, by_broker, http)
 
 

@@ -31,7 +31,7 @@ class Bench:
         self.cluster = cluster
         self.sidecars = sidecars
         self.topics = Topics(cluster.brokers)
-        self.http = httpx.Client(trust_env=False, timeout=15.0, follow_redirects=True)
+        self.http = httpx.Client(trust_env=False, timeout=30.0, follow_redirects=True)
         self.topics.create_tenant(TENANT)
         for namespace in (NAMESPACE, DRY):
             self.topics.create_namespace(namespace, bundles=4)

@@ -37,7 +37,7 @@ def counting(
             topics.create_tenant(TENANT)
             topics.create_namespace(namespace, bundles=12)
             by_broker = topics.one_for_each_broker(namespace, "t")
-            with httpx.Client(trust_env=False, timeout=10.0) as http:
+            with httpx.Client(trust_env=False, timeout=30.0) as http:
                 yield World(cluster, own, topics, namespace, by_broker, http)
     finally:
         sidecars.start()

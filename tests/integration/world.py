@@ -83,7 +83,7 @@ class World:
             for process in processes:
                 process.terminate()
             for process in processes:
-                process.wait(timeout=20)
+                process.wait(timeout=60)
 
     def measure(self, seconds: float) -> dict[str, float]:
         """Messages per second that each broker took in, by its own counters."""
@@ -139,7 +139,7 @@ class _Counted:
         return (self.asked_s + self.answered_s) / 2
 
 
-def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 30.0) -> None:
+def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:
     """Wait until something holds; the failure says what never did."""
     deadline = time.monotonic() + timeout_s
     while not condition():

@@ -144,9 +144,9 @@ def shares(runner: Runner) -> dict[str, int | None]:
 
 
 async def eventually(condition: Callable[[], bool], what: str) -> None:
-    """Wait until something holds; fails after ten seconds."""
+    """Wait until something holds; fails after half a minute."""
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while not condition():
                 await asyncio.sleep(0.005)
     except TimeoutError:
