@@ -69,7 +69,7 @@ def _sampler(brokers: dict[str, StubBroker]) -> CounterSampler:
 
 
 def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -40,11 +40,7 @@ def test_a_corrupt_definition_disturbs_no_other(world: World) -> None:
     path = f"/pulsar-quota/groups/broken-{world.group}"
     try:
         zookeeper.create(path, b"{not json")
-        eventually(
-            lambda: any(path in fault for fault in faults(world)),
-            "the fault is named",
-            timeout_s=10,
-        )
+        eventually(lambda: any(path in fault for fault in faults(world)), "the fault is named")
         world.put(f"/admin/v2/resourcegroups/{world.group}", {"publishRateInMsgs": 600}, "broker-2")
         eventually(
             lambda: {row["publishRateInMsgs"] for row in world.local_limits().values()} == {1},

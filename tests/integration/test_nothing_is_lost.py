@@ -101,7 +101,7 @@ def test_throttling_and_a_drain_lose_duplicate_and_reorder_nothing(
     time.sleep(0.5)
     world.sidecars.start("broker-1")
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
 
     for name, publisher in publishers.items():
         assert publisher.failures == []
@@ -122,7 +122,7 @@ def test_a_killed_broker_loses_and_reorders_nothing(world: World, connect: Conne
     world.cluster.kill("broker-2")
     try:
         for thread in threads:
-            thread.join(90)
+            thread.join(150)
     finally:
         world.cluster.start_server("broker-2")
     eventually(

@@ -86,8 +86,8 @@ def rows_of(place: Path, table: Table) -> list[dict[str, Any]]:
 
 
 def eventually(condition: Callable[[], bool], what: str) -> None:
-    """Wait until something holds; fails after ten seconds."""
-    deadline = time.monotonic() + 10
+    """Wait until something holds; fails after half a minute."""
+    deadline = time.monotonic() + 30
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"never happened: {what}")
