@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import httpx
 
+from deploy.background import Background
 from deploy.chaos.checker.history import Footprint, Word
 from deploy.chaos.stage import Stage
 from deploy.local import processes
@@ -26,33 +25,17 @@ _THREADS = re.compile(r"^Threads:\s+(\d+)", re.MULTILINE)
 _TASKS = re.compile(r"^pulsar_quota_tasks (\d+)", re.MULTILINE)
 
 
-class Watcher:
+class Watcher(Background):
     """Watches the sidecars while it is entered as a context; what it saw can be read at any time."""
 
     def __init__(self, stage: Stage) -> None:
+        super().__init__({"watching": self._watch})
         self._sidecars = stage.sidecars
         self._group = stage.group
         self._brokers = tuple(stage.brokers)
         # Appended to by one thread and read by another: a list's append is atomic.
         self.sweeps: list[Mapping[str, Word]] = []
         self.footprints: list[Footprint] = []
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="watching", daemon=True)
-
-    def __enter__(self) -> Self:
-        """Start watching."""
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stop watching."""
-        self._stop.set()
-        self._thread.join()
 
     def _watch(self) -> None:
         with (

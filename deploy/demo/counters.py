@@ -8,14 +8,13 @@ would answer with another broker's count, at an unknown time.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Self
+from functools import partial
 
 import httpx
 
+from deploy.background import Background
 from deploy.demo.recording import Miss, Sample
 
 _PERIOD_S = 0.2
@@ -26,7 +25,7 @@ _FRESH_S = 1.0
 _OK = 200
 
 
-class CounterSampler:
+class CounterSampler(Background):
     """Samples topics while it is entered as a context; what it has seen can be read at any time.
 
     Args:
@@ -35,37 +34,18 @@ class CounterSampler:
     """
 
     def __init__(self, web_urls: Mapping[str, str], topics: Sequence[str]) -> None:
+        super().__init__(
+            {
+                f"counters of {topic}": partial(
+                    self._follow, topic, _PERIOD_S * number / len(topics)
+                )
+                for number, topic in enumerate(topics)
+            }
+        )
         self._web_urls = dict(web_urls)
         # Appended to by one thread each and read by others: a list's append is atomic.
         self._samples: dict[str, list[Sample]] = {topic: [] for topic in topics}
         self._misses: dict[str, list[Miss]] = {topic: [] for topic in topics}
-        self._stop = threading.Event()
-        self._threads = [
-            threading.Thread(
-                target=self._follow,
-                args=(topic, _PERIOD_S * number / len(topics)),
-                name=f"counters of {topic}",
-                daemon=True,
-            )
-            for number, topic in enumerate(topics)
-        ]
-
-    def __enter__(self) -> Self:
-        """Start sampling."""
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stop sampling."""
-        self._stop.set()
-        for thread in self._threads:
-            thread.join()
 
     @property
     def samples(self) -> list[Sample]:
@@ -76,11 +56,6 @@ class CounterSampler:
     def misses(self) -> list[Miss]:
         """All misses so far, for each topic in order."""
         return [miss for of_topic in self._misses.values() for miss in tuple(of_topic)]
-
-    @property
-    def alive(self) -> bool:
-        """Whether every topic is still being sampled."""
-        return all(thread.is_alive() for thread in self._threads)
 
     def latest(self, topic: str) -> Sample | None:
         """Return the topic's last sample, unless it is too old to say who serves the topic now."""

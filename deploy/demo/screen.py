@@ -7,8 +7,6 @@ stop what is shown.
 
 from __future__ import annotations
 
-import threading
-from types import TracebackType
 from typing import Self
 
 import httpx
@@ -17,6 +15,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from deploy.background import Background
 from deploy.demo.frame import Frame, FrameMaker, Row
 from deploy.local.errors import LocalClusterError
 
@@ -25,8 +24,8 @@ _PLAIN_PERIOD_S = 2.0
 _BARS = "▁▂▃▄▅▆▇█"
 
 
-class Screen:
-    """Shows frames while it is entered as a context.
+class Screen(Background):
+    """Shows frames while it is entered as a context; the last picture is left standing.
 
     Args:
         console: where to.
@@ -39,30 +38,18 @@ class Screen:
     def __init__(
         self, console: Console, maker: FrameMaker, *, system: str, addresses: str, acts: int
     ) -> None:
+        super().__init__({"screen": self._run})
         self._console = console
         self._maker = maker
         self._system = system
         self._addresses = addresses
         self._acts = acts
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="screen", daemon=True)
 
     def __enter__(self) -> Self:
         """Start showing."""
         if not self._console.is_terminal:
             self._console.print(f"{self._system}: {self._addresses}")
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Stop showing, with the last picture left standing."""
-        self._stop.set()
-        self._thread.join()
+        return super().__enter__()
 
     def _run(self) -> None:
         if not self._console.is_terminal:
