@@ -33,6 +33,7 @@ from coordinator.core.instructions import (
     PublishUsageReport,
     WriteLedger,
 )
+from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import (
     LedgerRecord,
     Member,
@@ -48,6 +49,17 @@ from coordinator.core.state import CoordinatorState
 STEP_NS = 50_000_000
 SECOND_NS = 1_000_000_000
 GROUP = "orders"
+ORDERS = ResourceGroup(GROUP, Rates(publish_messages=3000))
+
+
+def activate(state: CoordinatorState) -> None:
+    """Bring a lone sidecar, b1, to ACTIVE."""
+    state.handle(ConnectionChanged(ConnectionState.CONNECTED), 0)
+    state.handle(GroupsChanged((ORDERS,)), 0)
+    state.handle(BrokerAvailabilityChanged(answering=True), 0)
+    state.handle(MembershipJoined(7), 0)
+    state.handle(MembersChanged((Member("b1", 7),)), 0)
+    assert state.lifecycle is Lifecycle.ACTIVE
 
 
 @dataclass

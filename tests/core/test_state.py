@@ -1,4 +1,4 @@
-"""The state machine: events in, the whole list of instructions out; then several cores together."""
+"""The state machine: events in, the whole list of instructions out."""
 
 from collections.abc import Iterator
 
@@ -30,21 +30,18 @@ from coordinator.core.instructions import (
 )
 from coordinator.core.lifecycle import IllegalTransition, Lifecycle, Trouble
 from coordinator.core.model import (
-    Dimension,
     Member,
     MonitoringClass,
     Rates,
-    ResourceGroup,
     Traffic,
     UsageReport,
 )
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.core.usage_map import Verdict
-from tests.core.cluster import GROUP, SECOND_NS, Cluster
+from tests.core.cluster import GROUP, ORDERS, SECOND_NS, activate
 
 PUBLISH = MonitoringClass.PUBLISH
-ORDERS = ResourceGroup(GROUP, Rates(publish_messages=3000))
 
 
 @pytest.fixture
@@ -55,28 +52,9 @@ def state() -> Iterator[CoordinatorState]:
     state.validate()
 
 
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    """An empty cluster with a limit of 3,000 messages per second; every core is checked afterwards."""
-    cluster = Cluster(limit=3000)
-    yield cluster
-    for state in cluster.states.values():
-        state.validate()
-
-
 def stands(state: CoordinatorState) -> Lifecycle:
     """Where the core stands (a call, since every event may have moved it)."""
     return state.lifecycle
-
-
-def activate(state: CoordinatorState) -> None:
-    """Bring a lone sidecar to ACTIVE."""
-    state.handle(ConnectionChanged(ConnectionState.CONNECTED), 0)
-    state.handle(GroupsChanged((ORDERS,)), 0)
-    state.handle(BrokerAvailabilityChanged(answering=True), 0)
-    state.handle(MembershipJoined(7), 0)
-    state.handle(MembersChanged((Member("b1", 7),)), 0)
-    assert stands(state) is Lifecycle.ACTIVE
 
 
 def test_it_joins_when_zookeeper_groups_and_broker_are_there(state: CoordinatorState) -> None:
@@ -236,262 +214,6 @@ def test_a_registration_that_arrives_in_trouble_starts_from_the_reserve_all_the_
     state.handle(MembershipJoined(8), 2 * SECOND_NS)
     assert stands(state) is Lifecycle.DEGRADED
     assert state.limits()[GROUP] == Rates(publish_messages=15)
-
-
-def test_a_new_incarnation_has_patience_with_a_bus_that_was_silent_for_long(
-    cluster: Cluster,
-) -> None:
-    """Its equal part is free only when the others, to whom it is new, have waited as long."""
-    cluster.start("b1", demand=5000)
-    cluster.start("b2", demand=5000)
-    cluster.run(5)
-    cluster.deaf = {"b1"}
-    cluster.send("b1", ConnectionChanged(ConnectionState.LOST))
-    cluster.end_session("b1")
-    cluster.run(80)
-    cluster.send("b1", ConnectionChanged(ConnectionState.CONNECTED))
-    assert cluster.limit_of("b1") <= 15
-    cluster.run(30)
-    assert cluster.limit_of("b1") <= 15
-    cluster.run(60)
-
-    assert (cluster.limit_of("b1"), cluster.limit_of("b2")) == (1500, 1500)
-
-
-@pytest.mark.parametrize(("policy", "expected"), [("hold", 3000), ("safe", 1500), ("stop", 0)])
-def test_the_partition_policy_decides_what_a_lost_sidecar_lets_through(
-    policy: str, expected: int
-) -> None:
-    """With hold it keeps its limit, with safe at most C/N, with stop nothing passes."""
-    cluster = Cluster(limit=3000, partition_policy=policy)
-    cluster.start("b1", demand=5000)
-    cluster.start("b2")
-    cluster.run(2)
-    cluster.send("b1", ConnectionChanged(ConnectionState.SUSPENDED))
-    cluster.run(5)
-
-    assert cluster.limit_of("b1") == min(expected, 2993)
-
-
-def test_the_end_of_the_lease_stops_a_sidecar_at_once_and_not_at_the_end_of_the_round() -> None:
-    """Others claim its share by the clock, so its own clock acts between two rounds as well."""
-    cluster = Cluster(limit=3000, partition_policy="stop")
-    cluster.start("b1", demand=5000)
-    cluster.start("b2")
-    cluster.run(2.3)
-    cluster.send("b1", ConnectionChanged(ConnectionState.SUSPENDED))
-    until_ns = cluster.states["b1"].lease.until_ns
-    assert until_ns is not None
-    cluster.run((until_ns - cluster.now_ns) / SECOND_NS - 0.05)
-    assert cluster.limit_of("b1") > 0
-    cluster.run(0.1)
-
-    assert cluster.limit_of("b1") == 0
-
-
-def test_a_saturated_skewed_start_settles_at_equal_shares(cluster: Cluster) -> None:
-    """5,000 and 2,000 wanted of 3,000: both get half, within one second, never more than 3,000."""
-    cluster.start("b1", demand=5000)
-    cluster.start("b2", demand=2000)
-    cluster.run(1)
-
-    assert {cluster.limit_of("b1"), cluster.limit_of("b2")} == {1500}
-    assert max(sum(step.values()) for step in cluster.admitted) <= 3000
-
-
-def test_a_joiner_gets_its_fair_share_within_two_rounds(cluster: Cluster) -> None:
-    """The third participant starts from the reserve and has its third long before the second round."""
-    for broker, demand in (("b1", 5000), ("b2", 2000), ("b3", 0)):
-        cluster.start(broker, demand)
-    cluster.run(3)
-    assert cluster.limit_of("b3") == 5
-    cluster.want("b3", 5000)
-    cluster.run(1)
-
-    assert [cluster.limit_of(broker) for broker in ("b1", "b2", "b3")] == [1000, 1000, 1000]
-    assert max(sum(step.values()) for step in cluster.admitted) <= 3000
-
-
-def test_a_new_limit_is_in_force_within_a_round(cluster: Cluster) -> None:
-    """Doubled and halved: lowered at once, raised into the new room."""
-    for broker in ("b1", "b2", "b3"):
-        cluster.start(broker, demand=9000)
-    cluster.run(2)
-    cluster.set_limit(6000)
-    cluster.run(0.5)
-    assert [cluster.limit_of(broker) for broker in ("b1", "b2", "b3")] == [2000, 2000, 2000]
-    cluster.set_limit(3000)
-
-    assert [cluster.limit_of(broker) for broker in ("b1", "b2", "b3")] == [1000, 1000, 1000]
-
-
-def test_a_dead_brokers_share_stays_until_its_session_ends_and_then_returns(
-    cluster: Cluster,
-) -> None:
-    """Silence is not idleness; membership's word is, and then one round is enough."""
-    for broker in ("b1", "b2", "b3"):
-        cluster.start(broker, demand=5000)
-    cluster.run(2)
-    cluster.kill("b2")
-    cluster.run(4)
-    assert [cluster.limit_of("b1"), cluster.limit_of("b3")] == [1000, 1000]
-    cluster.end_session("b2")
-    cluster.run(0.5)
-
-    assert [cluster.limit_of("b1"), cluster.limit_of("b3")] == [1500, 1500]
-
-
-def test_what_one_broker_does_not_use_the_others_get(cluster: Cluster) -> None:
-    """A demand below the fair share keeps a little headroom; all the rest goes to the saturated ones."""
-    for broker in ("b1", "b2", "b3"):
-        cluster.start(broker, demand=5000)
-    cluster.run(2)
-    cluster.want("b2", 300)
-    cluster.run(2)
-
-    assert 300 <= cluster.limit_of("b2") <= 330
-    assert sum(cluster.limit_of(broker) for broker in cluster.states) == 3000
-
-
-def test_a_constant_demand_moves_no_limit(cluster: Cluster) -> None:
-    """After settling, limits do not change for a minute (oscillation 0)."""
-    for broker, demand in (("b1", 5000), ("b2", 700), ("b3", 0)):
-        cluster.start(broker, demand)
-    cluster.run(130)
-    before = [cluster.limit_of(broker) for broker in cluster.states]
-    cluster.run(60)
-
-    assert [cluster.limit_of(broker) for broker in cluster.states] == before
-
-
-def test_a_silent_bus_holds_the_limits_and_then_goes_to_equal_parts(cluster: Cluster) -> None:
-    """Nothing is raised; after `hold` lower to C/N, after a second `hold` raise to C/N."""
-    cluster.start("b1", demand=5000)
-    cluster.start("b2", demand=300)
-    cluster.run(130)
-    high, low = cluster.limit_of("b1"), cluster.limit_of("b2")
-    cluster.deaf = {"b1", "b2"}
-    cluster.run(20)
-    assert cluster.states["b1"].troubles.all() == (Trouble.BUS_SILENT,)
-    assert (cluster.limit_of("b1"), cluster.limit_of("b2")) == (high, low)
-    cluster.run(25)
-    assert (cluster.limit_of("b1"), cluster.limit_of("b2")) == (1500, low)
-    cluster.run(30)
-    assert (cluster.limit_of("b1"), cluster.limit_of("b2")) == (1500, 1500)
-    cluster.deaf = set()
-    cluster.run(7)
-
-    assert cluster.states["b1"].lifecycle is Lifecycle.ACTIVE
-    assert cluster.limit_of("b1") > 2500
-
-
-def test_eager_settles_too(cluster: Cluster) -> None:
-    """The eager policy arrives at the same shares."""
-    cluster.policy = "eager"
-    cluster.start("b1", demand=5000)
-    cluster.start("b2", demand=2000)
-    cluster.run(2)
-
-    assert [cluster.limit_of("b1"), cluster.limit_of("b2")] == [1500, 1500]
-
-
-def test_with_nothing_new_reports_are_empty_but_for_a_few(cluster: Cluster) -> None:
-    """Suppression of large reports: at constant demand a group is reported once in so many rounds."""
-    cluster.small_report_entries = 0
-    cluster.complete_report_rounds = 5
-    cluster.start("b1", demand=5000)
-    cluster.start("b2", demand=5000)
-    cluster.run(8)
-    before = len(cluster.reports)
-    cluster.run(50)
-    reports = cluster.reports[before:]
-
-    assert len(reports) == 2 * 50
-    assert [report for report in reports if report.groups and not report.complete] == []
-    assert sum(report.complete for report in reports) == 2 * 50 / 5
-
-
-def test_whoever_missed_a_change_of_a_large_report_asks_and_is_told(cluster: Cluster) -> None:
-    """Also when every repeat was lost, and long before a complete report is due."""
-    cluster.small_report_entries = 0
-    cluster.start("b1", demand=5000)
-    cluster.start("b2", demand=5000)
-    cluster.run(5)
-    cluster.want("b1", 300)
-    cluster.deaf = {"b2"}
-    cluster.run(5)
-    assert cluster.limit_of("b2") == 1500
-    cluster.deaf = set()
-    cluster.run(4)
-
-    assert cluster.limit_of("b2") > 2600
-    assert cluster.states["b2"].usage.is_current("b1", cluster.now_ns)
-
-
-def test_a_group_that_is_gone_is_not_remembered_by_others(cluster: Cluster) -> None:
-    """What a broker told of a group is taken back when the group is deleted: it reports completely."""
-    cluster.small_report_entries = 0
-    cluster.start("b1", demand=5000)
-    cluster.start("b2", demand=5000)
-    cluster.run(5)
-    before = len(cluster.reports)
-    cluster.send("b1", GroupsChanged(()))
-    cluster.run(1.1)
-
-    assert any(report.complete for report in cluster.reports[before:] if report.broker == "b1")
-
-
-def test_a_repeat_says_the_same_rate_whatever_time_its_report_covers() -> None:
-    """So it does not matter which of them arrives."""
-    state = CoordinatorState(CoreSettings(broker="b1", small_report_entries=0))
-    activate(state)
-    rates, now_ns = [], 0
-    for elapsed_ms, messages in *[(1_000, 1_000)] * 9, (1_000, 1_100), (1_040, 1_100):
-        now_ns += elapsed_ms * 1_000_000
-        traffic = Traffic(GROUP, PUBLISH, messages=messages, participants=1)
-        state.handle(TrafficCounted((traffic,)), now_ns)
-        row = state.usage.row("b1", GROUP, PUBLISH)
-        assert row is not None
-        rates.append(row.rate_of(Dimension.PUBLISH_MESSAGES))
-
-    assert rates == [1_000] * 9 + [1_100] * 2
-
-
-def test_a_small_report_is_always_complete(cluster: Cluster) -> None:
-    """Whatever was lost before is healed by the next report that arrives."""
-    cluster.start("b1", demand=5000)
-    cluster.run(8)
-
-    assert all(report.complete for report in cluster.reports)
-
-
-def test_a_sidecar_that_misses_a_complete_report_asks_for_it(cluster: Cluster) -> None:
-    """A starting sidecar whose bus connects late learns within a round of its connection."""
-    cluster.start("b1", demand=5000)
-    cluster.run(2)
-    cluster.deaf = {"b2"}
-    cluster.start("b2", demand=5000)
-    cluster.run(0.5)
-    assert cluster.states["b2"].lifecycle is Lifecycle.LEARNING
-    cluster.deaf = set()
-    cluster.run(1.2)
-
-    assert cluster.limit_of("b2") == 1500
-
-
-def test_one_lost_report_is_no_alarm_and_is_healed(cluster: Cluster) -> None:
-    """What changed is said again in the next rounds; nobody is degraded for it."""
-    cluster.start("b1", demand=5000)
-    cluster.start("b2", demand=5000)
-    cluster.run(3)
-    cluster.deaf = {"b1"}
-    cluster.want("b1", 300)
-    cluster.run(1)
-    cluster.deaf = set()
-    cluster.run(2.2)
-
-    assert cluster.limit_of("b2") > 2600
-    assert stands(cluster.states["b2"]) is Lifecycle.ACTIVE
 
 
 events: st.SearchStrategy[Event] = st.one_of(

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from coordinator.core.model import MonitoringClass
-from coordinator.gate.frames import MalformedFrame
 from tests.gate import peer
 from tests.gate.conftest import TOPIC, Bench
 
 PUBLISH, DISPATCH = MonitoringClass.PUBLISH, MonitoringClass.DISPATCH
 OTHER = "persistent://tenant/other/topic"
-CHALLENGE, RESPONSE = peer.command(36, (1, "broker")), peer.command(37, (1, "client"))
 
 
 def test_everything_passes_untouched_without_groups(bench: Bench) -> None:
@@ -174,97 +168,6 @@ def test_replication_is_exempt_and_counted_apart(bench: Bench) -> None:
     assert bench.groups.collect(bench.now_ns) == ()
 
 
-def test_the_bound_stops_decoding_and_half_of_it_resumes(bench: Bench) -> None:
-    """Beyond the bound nothing is decoded, not even what is already in memory."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 1000)
-    size = len(peer.send(1, 0))
-    client = bench.producing(held_bytes_max=10 * size)
-    sends = [peer.send(1, number % 100) for number in range(30)]
-
-    assert client.sends(*sends, peer.PING) == []
-
-    assert (client.session.held_frames, client.session.paused) == (10, True)
-    received: list[bytes] = []
-    while client.session.paused:
-        bench.wait(5)
-        received += client.broker_got()
-        assert client.session.held_bytes <= 10 * size
-    bench.wait(100)
-    received += client.broker_got()
-    received.remove(peer.PING)  # overtakes what is held, once it is read
-    assert received == sends
-
-
-def test_a_frame_larger_than_the_bound_is_held_alone(bench: Bench) -> None:
-    """Or it would never pass."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 1000)
-    client = bench.producing(held_bytes_max=100)
-    frame = peer.send(content=b"z" * 1000)
-
-    assert client.sends(frame, frame) == []
-    assert (client.session.held_frames, client.session.paused) == (1, True)
-
-    bench.wait(5)
-    assert client.broker_got() == [frame, frame]
-
-
-def test_during_a_pause_the_gate_answers_for_the_client(bench: Bench) -> None:
-    """The client's PONG is stuck; without an answer the broker closes after a minute."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 0)
-    client = bench.producing(held_bytes_max=100)
-
-    assert client.is_sent(peer.PING) == [peer.PING]
-    assert client.broker_got() == []
-    client.sends(peer.send(), peer.send())
-
-    assert client.is_sent(peer.PING) == [peer.PING]
-    assert client.broker_got() == [peer.PONG]
-    client.session.keep_alive()
-    assert client.client_got() == [peer.PONG]
-    assert bench.tally.keep_alive_replies == 2
-
-
-def test_a_challenged_client_is_heard_while_its_producer_is_held(bench: Bench) -> None:
-    """Only SENDs are held; the answer to AUTH_CHALLENGE overtakes them."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 0)
-    client = bench.producing()
-    client.sends(peer.send())
-
-    assert client.is_sent(CHALLENGE) == [CHALLENGE]
-    assert client.sends(peer.send(), RESPONSE) == [RESPONSE]
-    assert client.session.held_frames == 2
-
-
-def test_a_challenged_client_is_read_although_no_more_could_be_held(bench: Bench) -> None:
-    """The broker ends a connection that does not answer; so twice as much is held until it does."""
-    bench.attach(ns="limited")
-    bench.limit("limited", 0)
-    size = len(peer.send())
-    client = bench.producing(held_bytes_max=4 * size)
-    client.sends(*[peer.send()] * 6, RESPONSE, *[peer.send()] * 5)
-    assert (client.session.held_frames, client.session.paused) == (4, True)
-
-    client.is_sent(CHALLENGE)
-
-    assert client.broker_got() == [RESPONSE]
-    assert (client.session.held_frames, client.session.paused) == (6, True)
-
-
-def test_a_sign_of_life_waits_for_the_frame_under_way(bench: Bench) -> None:
-    """Bytes between two halves of a frame would end the connection that they are to keep alive."""
-    client = bench.client()
-    frame = peer.delivery()
-    client.session.receive_from_broker(frame[:60], bench.now_ns)
-
-    client.session.keep_alive()
-
-    assert client.is_sent(frame[60:]) == [frame, peer.PONG]
-
-
 def test_released_frames_wait_for_the_frame_under_way(bench: Bench) -> None:
     """A large frame of another producer streams through while held ones become due."""
     bench.attach(ns="limited")
@@ -392,110 +295,3 @@ def test_a_change_of_attachments_moves_producers_at_once(bench: Bench) -> None:
         ("slow", PUBLISH, 1), ("quick", PUBLISH, 1), ("slow", PUBLISH, 0),
         ("slow", PUBLISH, 1), ("quick", PUBLISH, 0), ("slow", PUBLISH, 0),
     ]  # fmt: skip
-
-
-def test_a_malformed_frame_leaves_what_came_before_intact(bench: Bench) -> None:
-    """The frames before it have passed, the books say so, and other connections do not notice."""
-    bench.attach(ns="group")
-    client, other = bench.producing(), bench.producing()
-
-    with pytest.raises(MalformedFrame):
-        client.sends(peer.send(), b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", peer.send())
-
-    assert client.broker_got() == [peer.send()]
-    client.session.close(bench.now_ns)
-    assert other.sends(peer.send()) == [peer.send()]
-    (traffic,) = bench.groups.collect(bench.now_ns)
-    assert (traffic.messages, traffic.participants) == (2, 1)
-
-
-def test_connected_announces_how_large_frames_may_be(bench: Bench) -> None:
-    """A broker with another maxMessageSize is believed."""
-    client = bench.client()
-    client.is_sent(peer.connected(100))
-
-    with pytest.raises(MalformedFrame):
-        client.sends(peer.send(content=b"z" * 10_400))
-
-
-FRAMES = [
-    peer.producer(TOPIC, 1, 1), peer.producer(TOPIC, 2, 2), peer.send(1), peer.send(2, messages=3),
-    peer.close_producer(1, 3), peer.subscribe(TOPIC, 1, 4), peer.unsubscribe(1, 5), peer.PING,
-    peer.close_consumer(1, 6), peer.connect(),
-]  # fmt: skip
-ANSWERS = [
-    *(peer.success(request) for request in range(1, 7)),
-    *(peer.error(request) for request in range(1, 7)),
-    *(peer.producer_success(request) for request in range(1, 7)),
-    peer.receipt(1), peer.receipt(2), peer.send_error(1), peer.close_producer(1, 0), peer.PING,
-    peer.close_consumer(1, 0), peer.delivery(1, 3), peer.connected(),
-]  # fmt: skip
-
-
-@given(
-    frames=st.lists(st.sampled_from(FRAMES + ANSWERS), min_size=1, max_size=6),
-    damage=st.tuples(st.integers(0, 10_000), st.binary(min_size=1, max_size=6)),
-    side=st.sampled_from(["client", "broker"]),
-)
-def test_damaged_frames_raise_one_error_only(
-    frames: list[bytes], damage: tuple[int, bytes], side: str
-) -> None:
-    """Nearly right streams from either side pass or are malformed, and the books can be closed."""
-    bench = Bench()
-    bench.attach(ns="group")
-    bench.limit("group", 1000)
-    client = bench.producing()
-    stream = bytearray(b"".join(frames))
-    position = damage[0] % len(stream)
-    stream[position : position + len(damage[1])] = damage[1]
-    receive = client.session.receive_from_client
-    if side == "broker":
-        receive = client.session.receive_from_broker
-    with suppress(MalformedFrame):
-        receive(bytes(stream), bench.now_ns)
-
-    client.session.close(bench.now_ns)
-
-    assert (bench.queue.waiting, client.session.held_bytes) == (0, 0)
-
-
-@pytest.mark.slow
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(
-    steps=st.lists(
-        st.one_of(
-            st.tuples(st.just("client"), st.sampled_from(FRAMES)),
-            st.tuples(st.just("broker"), st.sampled_from(ANSWERS)),
-            st.tuples(st.just("wait"), st.integers(1, 60)),
-            st.tuples(st.just("limit"), st.sampled_from([None, 0, 20, 1000])),
-            st.tuples(st.just("attach"), st.sampled_from(["group", "other"])),
-        ),
-        max_size=40,
-    )
-)
-def test_any_order_of_events_keeps_the_books(steps: list[tuple[str, bytes | int | str]]) -> None:
-    """Whoever says what when: nothing fails, bounds hold, and in the end everybody is counted out."""
-    bench = Bench()
-    bench.attach(ns="group")
-    client = bench.client(held_bytes_max=500)
-    for step, value in steps:
-        match step, value:
-            case "client", bytes():
-                client.sends(value)
-            case "broker", bytes():
-                client.is_sent(value)
-            case "wait", int():
-                bench.wait(value)
-            case "attach", str():
-                bench.attach(ns=value)
-            case _:
-                assert not isinstance(value, bytes | str)
-                bench.limit("group", value)
-        session = client.session
-        assert 0 <= session.held_bytes <= 500
-        assert (session.held_bytes == 0) == (session.held_frames == 0)
-        assert bench.queue.waiting == 0 or session.held_frames
-        client.broker_got()
-    client.session.close(bench.now_ns)
-    assert bench.queue.waiting == 0
-    assert all(traffic.participants == 0 for traffic in bench.groups.collect(bench.now_ns))

@@ -1,0 +1,109 @@
+"""What is reported when, and what becomes of it when reports are lost."""
+
+from coordinator.core.events import GroupsChanged, TrafficCounted
+from coordinator.core.lifecycle import Lifecycle
+from coordinator.core.model import Dimension, MonitoringClass, Traffic
+from coordinator.core.settings import CoreSettings
+from coordinator.core.state import CoordinatorState
+from tests.core.cluster import GROUP, Cluster, activate
+
+PUBLISH = MonitoringClass.PUBLISH
+
+
+def test_with_nothing_new_reports_are_empty_but_for_a_few(cluster: Cluster) -> None:
+    """Suppression of large reports: at constant demand a group is reported once in so many rounds."""
+    cluster.small_report_entries = 0
+    cluster.complete_report_rounds = 5
+    cluster.start("b1", demand=5000)
+    cluster.start("b2", demand=5000)
+    cluster.run(8)
+    before = len(cluster.reports)
+    cluster.run(50)
+    reports = cluster.reports[before:]
+
+    assert len(reports) == 2 * 50
+    assert [report for report in reports if report.groups and not report.complete] == []
+    assert sum(report.complete for report in reports) == 2 * 50 / 5
+
+
+def test_whoever_missed_a_change_of_a_large_report_asks_and_is_told(cluster: Cluster) -> None:
+    """Also when every repeat was lost, and long before a complete report is due."""
+    cluster.small_report_entries = 0
+    cluster.start("b1", demand=5000)
+    cluster.start("b2", demand=5000)
+    cluster.run(5)
+    cluster.want("b1", 300)
+    cluster.deaf = {"b2"}
+    cluster.run(5)
+    assert cluster.limit_of("b2") == 1500
+    cluster.deaf = set()
+    cluster.run(4)
+
+    assert cluster.limit_of("b2") > 2600
+    assert cluster.states["b2"].usage.is_current("b1", cluster.now_ns)
+
+
+def test_a_group_that_is_gone_is_not_remembered_by_others(cluster: Cluster) -> None:
+    """What a broker told of a group is taken back when the group is deleted: it reports completely."""
+    cluster.small_report_entries = 0
+    cluster.start("b1", demand=5000)
+    cluster.start("b2", demand=5000)
+    cluster.run(5)
+    before = len(cluster.reports)
+    cluster.send("b1", GroupsChanged(()))
+    cluster.run(1.1)
+
+    assert any(report.complete for report in cluster.reports[before:] if report.broker == "b1")
+
+
+def test_a_repeat_says_the_same_rate_whatever_time_its_report_covers() -> None:
+    """So it does not matter which of them arrives."""
+    state = CoordinatorState(CoreSettings(broker="b1", small_report_entries=0))
+    activate(state)
+    rates, now_ns = [], 0
+    for elapsed_ms, messages in *[(1_000, 1_000)] * 9, (1_000, 1_100), (1_040, 1_100):
+        now_ns += elapsed_ms * 1_000_000
+        traffic = Traffic(GROUP, PUBLISH, messages=messages, participants=1)
+        state.handle(TrafficCounted((traffic,)), now_ns)
+        row = state.usage.row("b1", GROUP, PUBLISH)
+        assert row is not None
+        rates.append(row.rate_of(Dimension.PUBLISH_MESSAGES))
+
+    assert rates == [1_000] * 9 + [1_100] * 2
+
+
+def test_a_small_report_is_always_complete(cluster: Cluster) -> None:
+    """Whatever was lost before is healed by the next report that arrives."""
+    cluster.start("b1", demand=5000)
+    cluster.run(8)
+
+    assert all(report.complete for report in cluster.reports)
+
+
+def test_a_sidecar_that_misses_a_complete_report_asks_for_it(cluster: Cluster) -> None:
+    """A starting sidecar whose bus connects late learns within a round of its connection."""
+    cluster.start("b1", demand=5000)
+    cluster.run(2)
+    cluster.deaf = {"b2"}
+    cluster.start("b2", demand=5000)
+    cluster.run(0.5)
+    assert cluster.states["b2"].lifecycle is Lifecycle.LEARNING
+    cluster.deaf = set()
+    cluster.run(1.2)
+
+    assert cluster.limit_of("b2") == 1500
+
+
+def test_one_lost_report_is_no_alarm_and_is_healed(cluster: Cluster) -> None:
+    """What changed is said again in the next rounds; nobody is degraded for it."""
+    cluster.start("b1", demand=5000)
+    cluster.start("b2", demand=5000)
+    cluster.run(3)
+    cluster.deaf = {"b1"}
+    cluster.want("b1", 300)
+    cluster.run(1)
+    cluster.deaf = set()
+    cluster.run(2.2)
+
+    assert cluster.limit_of("b2") > 2600
+    assert cluster.states["b2"].lifecycle is Lifecycle.ACTIVE

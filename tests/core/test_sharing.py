@@ -1,0 +1,164 @@
+"""Several cores together: where the limits settle, how soon, and what holds them in trouble."""
+
+import pytest
+
+from coordinator.core.events import ConnectionChanged, ConnectionState
+from coordinator.core.lifecycle import Lifecycle, Trouble
+from tests.core.cluster import SECOND_NS, Cluster
+
+
+def test_a_saturated_skewed_start_settles_at_equal_shares(cluster: Cluster) -> None:
+    """5,000 and 2,000 wanted of 3,000: both get half, within one second, never more than 3,000."""
+    cluster.start("b1", demand=5000)
+    cluster.start("b2", demand=2000)
+    cluster.run(1)
+
+    assert {cluster.limit_of("b1"), cluster.limit_of("b2")} == {1500}
+    assert max(sum(step.values()) for step in cluster.admitted) <= 3000
+
+
+def test_a_joiner_gets_its_fair_share_within_two_rounds(cluster: Cluster) -> None:
+    """The third participant starts from the reserve and has its third long before the second round."""
+    for broker, demand in (("b1", 5000), ("b2", 2000), ("b3", 0)):
+        cluster.start(broker, demand)
+    cluster.run(3)
+    assert cluster.limit_of("b3") == 5
+    cluster.want("b3", 5000)
+    cluster.run(1)
+
+    assert [cluster.limit_of(broker) for broker in ("b1", "b2", "b3")] == [1000, 1000, 1000]
+    assert max(sum(step.values()) for step in cluster.admitted) <= 3000
+
+
+def test_a_new_limit_is_in_force_within_a_round(cluster: Cluster) -> None:
+    """Doubled and halved: lowered at once, raised into the new room."""
+    for broker in ("b1", "b2", "b3"):
+        cluster.start(broker, demand=9000)
+    cluster.run(2)
+    cluster.set_limit(6000)
+    cluster.run(0.5)
+    assert [cluster.limit_of(broker) for broker in ("b1", "b2", "b3")] == [2000, 2000, 2000]
+    cluster.set_limit(3000)
+
+    assert [cluster.limit_of(broker) for broker in ("b1", "b2", "b3")] == [1000, 1000, 1000]
+
+
+def test_a_dead_brokers_share_stays_until_its_session_ends_and_then_returns(
+    cluster: Cluster,
+) -> None:
+    """Silence is not idleness; membership's word is, and then one round is enough."""
+    for broker in ("b1", "b2", "b3"):
+        cluster.start(broker, demand=5000)
+    cluster.run(2)
+    cluster.kill("b2")
+    cluster.run(4)
+    assert [cluster.limit_of("b1"), cluster.limit_of("b3")] == [1000, 1000]
+    cluster.end_session("b2")
+    cluster.run(0.5)
+
+    assert [cluster.limit_of("b1"), cluster.limit_of("b3")] == [1500, 1500]
+
+
+def test_what_one_broker_does_not_use_the_others_get(cluster: Cluster) -> None:
+    """A demand below the fair share keeps a little headroom; all the rest goes to the saturated ones."""
+    for broker in ("b1", "b2", "b3"):
+        cluster.start(broker, demand=5000)
+    cluster.run(2)
+    cluster.want("b2", 300)
+    cluster.run(2)
+
+    assert 300 <= cluster.limit_of("b2") <= 330
+    assert sum(cluster.limit_of(broker) for broker in cluster.states) == 3000
+
+
+def test_a_constant_demand_moves_no_limit(cluster: Cluster) -> None:
+    """After settling, limits do not change for a minute (oscillation 0)."""
+    for broker, demand in (("b1", 5000), ("b2", 700), ("b3", 0)):
+        cluster.start(broker, demand)
+    cluster.run(130)
+    before = [cluster.limit_of(broker) for broker in cluster.states]
+    cluster.run(60)
+
+    assert [cluster.limit_of(broker) for broker in cluster.states] == before
+
+
+def test_eager_settles_too(cluster: Cluster) -> None:
+    """The eager policy arrives at the same shares."""
+    cluster.policy = "eager"
+    cluster.start("b1", demand=5000)
+    cluster.start("b2", demand=2000)
+    cluster.run(2)
+
+    assert [cluster.limit_of("b1"), cluster.limit_of("b2")] == [1500, 1500]
+
+
+def test_a_new_incarnation_has_patience_with_a_bus_that_was_silent_for_long(
+    cluster: Cluster,
+) -> None:
+    """Its equal part is free only when the others, to whom it is new, have waited as long."""
+    cluster.start("b1", demand=5000)
+    cluster.start("b2", demand=5000)
+    cluster.run(5)
+    cluster.deaf = {"b1"}
+    cluster.send("b1", ConnectionChanged(ConnectionState.LOST))
+    cluster.end_session("b1")
+    cluster.run(80)
+    cluster.send("b1", ConnectionChanged(ConnectionState.CONNECTED))
+    assert cluster.limit_of("b1") <= 15
+    cluster.run(30)
+    assert cluster.limit_of("b1") <= 15
+    cluster.run(60)
+
+    assert (cluster.limit_of("b1"), cluster.limit_of("b2")) == (1500, 1500)
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("hold", 3000), ("safe", 1500), ("stop", 0)])
+def test_the_partition_policy_decides_what_a_lost_sidecar_lets_through(
+    policy: str, expected: int
+) -> None:
+    """With hold it keeps its limit, with safe at most C/N, with stop nothing passes."""
+    cluster = Cluster(limit=3000, partition_policy=policy)
+    cluster.start("b1", demand=5000)
+    cluster.start("b2")
+    cluster.run(2)
+    cluster.send("b1", ConnectionChanged(ConnectionState.SUSPENDED))
+    cluster.run(5)
+
+    assert cluster.limit_of("b1") == min(expected, 2993)
+
+
+def test_the_end_of_the_lease_stops_a_sidecar_at_once_and_not_at_the_end_of_the_round() -> None:
+    """Others claim its share by the clock, so its own clock acts between two rounds as well."""
+    cluster = Cluster(limit=3000, partition_policy="stop")
+    cluster.start("b1", demand=5000)
+    cluster.start("b2")
+    cluster.run(2.3)
+    cluster.send("b1", ConnectionChanged(ConnectionState.SUSPENDED))
+    until_ns = cluster.states["b1"].lease.until_ns
+    assert until_ns is not None
+    cluster.run((until_ns - cluster.now_ns) / SECOND_NS - 0.05)
+    assert cluster.limit_of("b1") > 0
+    cluster.run(0.1)
+
+    assert cluster.limit_of("b1") == 0
+
+
+def test_a_silent_bus_holds_the_limits_and_then_goes_to_equal_parts(cluster: Cluster) -> None:
+    """Nothing is raised; after `hold` lower to C/N, after a second `hold` raise to C/N."""
+    cluster.start("b1", demand=5000)
+    cluster.start("b2", demand=300)
+    cluster.run(130)
+    high, low = cluster.limit_of("b1"), cluster.limit_of("b2")
+    cluster.deaf = {"b1", "b2"}
+    cluster.run(20)
+    assert cluster.states["b1"].troubles.all() == (Trouble.BUS_SILENT,)
+    assert (cluster.limit_of("b1"), cluster.limit_of("b2")) == (high, low)
+    cluster.run(25)
+    assert (cluster.limit_of("b1"), cluster.limit_of("b2")) == (1500, low)
+    cluster.run(30)
+    assert (cluster.limit_of("b1"), cluster.limit_of("b2")) == (1500, 1500)
+    cluster.deaf = set()
+    cluster.run(7)
+
+    assert cluster.states["b1"].lifecycle is Lifecycle.ACTIVE
+    assert cluster.limit_of("b1") > 2500
