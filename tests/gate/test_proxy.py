@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -17,9 +16,10 @@ from coordinator.core.gate_views import TopicLimitView
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, MonitoringClass, Rates
 from coordinator.core.topics import TopicName
 from coordinator.gate import Gate
-from coordinator.gate.tls import TlsFiles, TlsListener
+from coordinator.gate.tls import TlsFiles
 from tests.gate import peer
 from tests.gate.conftest import MILLISECOND_NS, TOPIC, Story
+from tests.gate.gates import gate_to
 
 GROUP = Attachments({}, {"tenant/ns": "group"})
 
@@ -29,13 +29,6 @@ def topic_name(name: str) -> TopicName:
     topic = TopicName.parse(name)
     assert topic is not None
     return topic
-
-
-class MonotonicClock:
-    """The real one."""
-
-    def now_ns(self) -> int:
-        return time.monotonic_ns()
 
 
 class FakeBroker:
@@ -138,16 +131,8 @@ async def site(
     """A gate that is closed when the test is over."""
     async with FakeBroker() as broker:
         story = Story()
-        gate = Gate(
-            listen_host="127.0.0.1",
-            listen_port=0,
-            upstream_host="127.0.0.1",
-            upstream_port=broker.port if upstream is None else upstream,
-            listener=story,
-            clock=MonotonicClock(),
-            held_bytes_max=held_bytes_max,
-            tls=None if tls is None else TlsListener("127.0.0.1", 0, tls),
-        )
+        port = broker.port if upstream is None else upstream
+        gate = gate_to(port, listener=story, held_bytes_max=held_bytes_max, entrance=tls)
         await gate.start()
         here = Site(gate, broker, story)
         try:

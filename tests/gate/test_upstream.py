@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from coordinator.gate import Gate
-from coordinator.gate.tls import TlsError, TlsFiles, TlsListener, common_name
+from coordinator.gate.tls import TlsError, TlsFiles, common_name
 from coordinator.gate.upstream import Address, Upstream, UpstreamTls
 from tests.gate import peer
-from tests.gate.conftest import Story
-from tests.gate.test_proxy import MonotonicClock, until
+from tests.gate.gates import gate_to, started
+from tests.gate.test_proxy import until
 from tests.gate.test_tls import make_certificate, trusting
 
 V2 = b"\r\n\r\n\0\r\nQUIT\n"
@@ -46,26 +46,6 @@ def test_a_header_names_the_client(
     assert upstream.header(client, gate) == header
 
 
-def gate_to(
-    port: int,
-    tls: UpstreamTls | None = None,
-    proxy_protocol: int = 0,
-    entrance: TlsFiles | None = None,
-) -> Gate:
-    """A gate, not started, to whoever listens on this port."""
-    return Gate(
-        listen_host="127.0.0.1",
-        listen_port=0,
-        upstream_host="127.0.0.1",
-        upstream_port=port,
-        listener=Story(),
-        clock=MonotonicClock(),
-        tls=None if entrance is None else TlsListener("127.0.0.1", 0, entrance),
-        upstream_tls=tls,
-        proxy_protocol=proxy_protocol,
-    )
-
-
 @asynccontextmanager
 async def gate_before(
     received: list[bytes],
@@ -85,12 +65,11 @@ async def gate_before(
         writer.close()
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context) as server:
-        gate = gate_to(server.sockets[0].getsockname()[1], tls, proxy_protocol, entrance)
-        await gate.start()
-        try:
+        port = server.sockets[0].getsockname()[1]
+        async with started(
+            gate_to(port, upstream_tls=tls, proxy_protocol=proxy_protocol, entrance=entrance)
+        ) as gate:
             yield gate
-        finally:
-            await gate.close()
 
 
 @pytest.fixture
@@ -162,7 +141,8 @@ async def test_the_broker_learns_whose_certificate_a_client_has_shown(
 async def test_a_gate_that_is_closed_leaves_no_connection_to_the_broker(files: TlsFiles) -> None:
     """Not even one whose client has gone and whose broker does not answer the end of TLS."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        gate = gate_to(listening.getsockname()[1], UpstreamTls(files.certificate, "localhost"))
+        tls = UpstreamTls(files.certificate, "localhost")
+        gate = gate_to(listening.getsockname()[1], upstream_tls=tls)
         await gate.start()
         _, client = await asyncio.open_connection("127.0.0.1", gate.port)
         with await asyncio.to_thread(_accept, listening, serving(files)) as silent:

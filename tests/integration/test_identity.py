@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import httpx
@@ -16,15 +16,15 @@ from coordinator import parts
 from coordinator.adapters.pulsar_bus import PulsarBus
 from coordinator.config import Config
 from coordinator.gate import Gate
-from coordinator.gate.tls import TlsFiles, TlsListener
+from coordinator.gate.tls import TlsFiles
 from coordinator.gate.upstream import UpstreamTls
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.ports import free_block
 from tests.admin_api.keys import SECRET, token
 from tests.gate import peer
-from tests.gate.conftest import Story
-from tests.gate.test_proxy import MonotonicClock, read_frame
+from tests.gate.gates import gate_to, started
+from tests.gate.test_proxy import read_frame
 from tests.gate.test_tls import make_certificate, trusting
 
 pytestmark = pytest.mark.cluster
@@ -82,26 +82,12 @@ def broker(
         yield cluster, tls_port
 
 
-@asynccontextmanager
-async def gate_before(certificates: dict[str, TlsFiles], port: int) -> AsyncIterator[Gate]:
+def gate_before(certificates: dict[str, TlsFiles], port: int) -> AbstractAsyncContextManager[Gate]:
     """A gate that demands a certificate, and shows the broker its own."""
     own, broker = certificates["gate"], certificates["broker"]
     entrance = TlsFiles(own.certificate, own.key, own.certificate.parent.parent / "all.pem")
-    gate = Gate(
-        listen_host="127.0.0.1",
-        listen_port=0,
-        upstream_host="127.0.0.1",
-        upstream_port=port,
-        listener=Story(),
-        clock=MonotonicClock(),
-        tls=TlsListener("127.0.0.1", 0, entrance),
-        upstream_tls=UpstreamTls(broker.certificate, "localhost", own.certificate, own.key),
-    )
-    await gate.start()
-    try:
-        yield gate
-    finally:
-        await gate.close()
+    shown = UpstreamTls(broker.certificate, "localhost", own.certificate, own.key)
+    return started(gate_to(port, entrance=entrance, upstream_tls=shown))
 
 
 async def answers(port: int, context: ssl.SSLContext | None, *requests: bytes) -> list[int]:

@@ -1,0 +1,47 @@
+"""Gates with sockets, on free ports of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from coordinator.adapters.clock import MonotonicClock
+from coordinator.gate import Gate
+from coordinator.gate.throttle import HELD_BYTES_MAX
+from coordinator.gate.tls import TlsFiles, TlsListener
+from coordinator.gate.upstream import UpstreamTls
+from tests.gate.conftest import Story
+
+
+def gate_to(
+    port: int,
+    *,
+    listener: Story | None = None,
+    held_bytes_max: int = HELD_BYTES_MAX,
+    entrance: TlsFiles | None = None,
+    upstream_tls: UpstreamTls | None = None,
+    proxy_protocol: int = 0,
+) -> Gate:
+    """A gate, not started, to whoever listens on this port; with TLS if it is given the files."""
+    return Gate(
+        listen_host="127.0.0.1",
+        listen_port=0,
+        upstream_host="127.0.0.1",
+        upstream_port=port,
+        listener=listener or Story(),
+        clock=MonotonicClock(),
+        held_bytes_max=held_bytes_max,
+        tls=None if entrance is None else TlsListener("127.0.0.1", 0, entrance),
+        upstream_tls=upstream_tls,
+        proxy_protocol=proxy_protocol,
+    )
+
+
+@asynccontextmanager
+async def started(gate: Gate) -> AsyncIterator[Gate]:
+    """The gate at work; it is closed afterwards."""
+    await gate.start()
+    try:
+        yield gate
+    finally:
+        await gate.close()
