@@ -206,16 +206,16 @@ async def test_a_limit_holds_and_its_end_releases() -> None:
 
 
 async def test_the_timer_releases_what_may_pass() -> None:
-    """Ten messages at 200/s need no further stimulus."""
+    """Thirty messages at 200/s, three times what can be saved up, need no further stimulus."""
     async with site() as here:
         here.gate.set_attachments(GROUP)
         here.gate.set_limits("group", Rates(publish_messages=200))
         client = await here.client()
-        client.writer.writelines(peer.send(1, number) for number in range(10))
+        client.writer.writelines(peer.send(1, number) for number in range(30))
 
-        assert [await client.next() for _ in range(10)] == [peer.receipt(1, n) for n in range(10)]
+        assert [await client.next() for _ in range(30)] == [peer.receipt(1, n) for n in range(30)]
         (traffic,) = here.gate.collect()
-        assert (traffic.messages, traffic.participants, traffic.topics) == (10, 1, 1)
+        assert (traffic.messages, traffic.participants, traffic.topics) == (30, 1, 1)
         assert traffic.messages_held_ns > 10_000_000
 
 
