@@ -15,6 +15,7 @@ from coordinator.ports import GroupStore
 from deploy.local.cluster import Cluster
 from deploy.local.state import Broker
 from tests.contract.own_zookeeper import OwnZooKeeper
+from tests.contract.sessions import patient
 from tests.contract.stores import OpenStore
 
 
@@ -57,7 +58,7 @@ async def open_store(request: pytest.FixtureRequest) -> AsyncIterator[OpenStore]
     opened: list[tuple[ZooKeeperSession, ZooKeeperStore]] = []
 
     async def connect() -> GroupStore:
-        session = ZooKeeperSession(hosts, root=root)
+        session = patient(hosts, root)
         store = ZooKeeperStore(session)
         opened.append((session, store))
         await session.start()

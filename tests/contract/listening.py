@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 """Far more than anything takes, so that only a real fault reaches it."""
 
 _POLL_S = 0.01

@@ -25,6 +25,7 @@ from coordinator.ports import (
     VersionConflict,
 )
 from tests.contract.listening import Heard
+from tests.contract.sessions import patient
 
 Open = Callable[[], Awaitable[tuple[GroupStore, LedgerStore]]]
 Records = tuple[LedgerRecord, ...]
@@ -51,7 +52,7 @@ async def open_stores(request: pytest.FixtureRequest) -> AsyncIterator[Open]:
     opened: list[tuple[ZooKeeperSession, ZooKeeperStore, ZooKeeperLedgers]] = []
 
     async def connect() -> tuple[GroupStore, LedgerStore]:
-        session = ZooKeeperSession(hosts, root=root)
+        session = patient(hosts, root)
         store, ledgers = ZooKeeperStore(session), ZooKeeperLedgers(session)
         opened.append((session, store, ledgers))
         await session.start()

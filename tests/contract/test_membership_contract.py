@@ -15,11 +15,11 @@ from kazoo.client import KazooClient
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.memory import MemoryEnsemble, MemoryMembership
 from coordinator.adapters.zookeeper_membership import ZooKeeperMembership
-from coordinator.adapters.zookeeper_session import ZooKeeperSession
 from coordinator.core.events import ConnectionState
 from coordinator.core.model import Member
 from coordinator.ports import Membership, StoreUnreachable
 from tests.contract.listening import Heard, eventually
+from tests.contract.sessions import PATIENT_S, patient
 
 Members = tuple[Member, ...]
 
@@ -62,7 +62,7 @@ async def open_sidecar(request: pytest.FixtureRequest) -> AsyncIterator[OpenSide
 
 
 def _in_memory(ensemble: MemoryEnsemble) -> Sidecar:
-    membership = MemoryMembership(ensemble, MonotonicClock())
+    membership = MemoryMembership(ensemble, MonotonicClock(), session_timeout_s=PATIENT_S)
     heard: Heard[ConnectionState] = Heard()
     membership.watch_connection(heard)
     membership.connect()
@@ -78,7 +78,7 @@ def _in_memory(ensemble: MemoryEnsemble) -> Sidecar:
 
 
 async def _on_zookeeper(hosts: str, root: str) -> Sidecar:
-    session = ZooKeeperSession(hosts, root=root)
+    session = patient(hosts, root)
     membership = ZooKeeperMembership(session, version="1")
     heard: Heard[ConnectionState] = Heard()
     membership.watch_connection(heard)
@@ -229,7 +229,7 @@ async def test_a_confirmed_session_is_known_by_its_connection(open_sidecar: Open
     before = await sidecar.membership.confirm()
     assert await sidecar.membership.confirm() == before
     assert asked_ns <= before.connected_ns <= time.monotonic_ns()
-    assert before.timeout_ns == 4_000_000_000
+    assert before.timeout_ns == PATIENT_S * 1_000_000_000
     await sidecar.expire()
     after = await sidecar.membership.confirm()
     assert after.connected_ns > before.connected_ns

@@ -10,10 +10,10 @@ import pytest
 
 from coordinator.adapters.memory_operations import MemoryOperations
 from coordinator.adapters.zookeeper_operations import ZooKeeperOperations
-from coordinator.adapters.zookeeper_session import ZooKeeperSession
 from coordinator.core.model import Dimension
 from coordinator.core.operations import Operation, Stage
 from coordinator.ports import OPERATIONS_LENGTH, NotFound, OperationStore, RecordedOperation
+from tests.contract.sessions import patient
 
 CHANGE = Operation(
     id=-1,
@@ -34,7 +34,7 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[OperationStore]
         yield MemoryOperations()
         return
     hosts = request.getfixturevalue("zookeeper_hosts")
-    session = ZooKeeperSession(hosts, root=f"/contract-{uuid.uuid4().hex}")
+    session = patient(hosts, f"/contract-{uuid.uuid4().hex}")
     await session.start()
     yield ZooKeeperOperations(session)
     await session.stop()

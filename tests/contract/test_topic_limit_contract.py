@@ -27,6 +27,7 @@ from coordinator.ports import (
     VersionConflict,
 )
 from tests.contract.listening import Heard
+from tests.contract.sessions import patient
 
 Open = Callable[[], Awaitable[tuple[GroupStore, TopicLimitStore]]]
 
@@ -52,7 +53,7 @@ async def open_stores(request: pytest.FixtureRequest) -> AsyncIterator[Open]:
     opened: list[tuple[ZooKeeperSession, ZooKeeperTopicLimits]] = []
 
     async def connect() -> tuple[GroupStore, TopicLimitStore]:
-        session = ZooKeeperSession(hosts, root=root)
+        session = patient(hosts, root)
         limits = ZooKeeperTopicLimits(session)
         opened.append((session, limits))
         await session.start()
@@ -200,7 +201,7 @@ async def test_limits_that_cannot_be_read_leave_the_last_ones_in_force(
     zookeeper_hosts: str,
 ) -> None:
     """Somebody with a ZooKeeper shell wrote nonsense; other topics are not disturbed."""
-    session = ZooKeeperSession(zookeeper_hosts, root=f"/contract-{uuid.uuid4().hex}")
+    session = patient(zookeeper_hosts, f"/contract-{uuid.uuid4().hex}")
     limits = ZooKeeperTopicLimits(session)
     await session.start()
     await limits.start()

@@ -20,6 +20,7 @@ from coordinator.core.model import Member, Rates, ResourceGroup
 from coordinator.ports import Catalogue, NotFound, StoreUnreachable, Unreadable, Versioned
 from tests.contract.listening import Heard, eventually
 from tests.contract.own_zookeeper import OwnZooKeeper
+from tests.contract.sessions import PATIENT_S
 
 pytestmark = pytest.mark.cluster
 
@@ -29,7 +30,6 @@ CONNECTED, SUSPENDED, LOST = (
     ConnectionState.LOST,
 )
 GOLD = ResourceGroup("gold", Rates(publish_messages=100))
-SESSION_TIMEOUT_S = 1.5
 
 
 @dataclass
@@ -46,10 +46,12 @@ class Sidecar:
 
 @asynccontextmanager
 async def a_sidecar(
-    hosts: str, session_timeout_s: float = SESSION_TIMEOUT_S
+    hosts: str, session_timeout_s: float = PATIENT_S, request_timeout_s: float = PATIENT_S
 ) -> AsyncIterator[Sidecar]:
     """A sidecar that is started and watches, connected or not."""
-    session = ZooKeeperSession(hosts, session_timeout_s=session_timeout_s, request_timeout_s=1.0)
+    session = ZooKeeperSession(
+        hosts, session_timeout_s=session_timeout_s, request_timeout_s=request_timeout_s
+    )
     sidecar = Sidecar(session, ZooKeeperStore(session), ZooKeeperMembership(session))
     sidecar.membership.watch_connection(sidecar.states)
     sidecar.membership.watch_members(sidecar.members)
@@ -84,7 +86,7 @@ async def _is(state: ConnectionState, sidecar: Sidecar) -> None:
 async def test_starting_without_zookeeper_waits_for_it(own_zookeeper: OwnZooKeeper) -> None:
     """No state is reported before the first connection, and then all goes by itself."""
     own_zookeeper.kill()
-    async with a_sidecar(own_zookeeper.hosts) as sidecar:
+    async with a_sidecar(own_zookeeper.hosts, request_timeout_s=5.0) as sidecar:
         with pytest.raises(StoreUnreachable):
             await sidecar.membership.join("broker-1", "")
         assert sidecar.states.values == []
@@ -99,7 +101,7 @@ async def test_requests_to_a_frozen_zookeeper_are_unreachable_in_time(
     own_zookeeper: OwnZooKeeper,
 ) -> None:
     """Connections stay open and nobody answers: the deadline is ours."""
-    async with a_sidecar(own_zookeeper.hosts) as sidecar:
+    async with a_sidecar(own_zookeeper.hosts, request_timeout_s=1.0) as sidecar:
         await _is(CONNECTED, sidecar)
         own_zookeeper.freeze()
         calls: list[Callable[[], Awaitable[object]]] = [
@@ -125,7 +127,7 @@ async def test_a_short_freeze_suspends_and_the_registration_lives_on(
     own_zookeeper: OwnZooKeeper,
 ) -> None:
     """SUSPENDED, then CONNECTED with the same incarnation."""
-    async with a_sidecar(own_zookeeper.hosts, session_timeout_s=10.0) as sidecar:
+    async with a_sidecar(own_zookeeper.hosts, session_timeout_s=20.0) as sidecar:
         incarnation = await sidecar.membership.join("broker-1", "")
         await sidecar.members.until(lambda m: len(m) == 1)
         own_zookeeper.freeze()
@@ -143,7 +145,7 @@ async def test_who_keeps_asking_a_frozen_zookeeper_notices_that_it_is_silent(
     own_zookeeper: OwnZooKeeper,
 ) -> None:
     """Each request is a sign of our life, not of the server's."""
-    async with a_sidecar(own_zookeeper.hosts) as sidecar:
+    async with a_sidecar(own_zookeeper.hosts, session_timeout_s=6.0) as sidecar:
         await _is(CONNECTED, sidecar)
         own_zookeeper.freeze()
         async with asyncio.TaskGroup() as tasks:
@@ -166,7 +168,7 @@ async def test_a_registration_outlives_a_silent_zookeeper_or_is_said_to_be_lost(
     own_zookeeper: OwnZooKeeper,
 ) -> None:
     """SUSPENDED for as long as no server answers: nobody can expire a session meanwhile."""
-    async with a_sidecar(own_zookeeper.hosts) as sidecar:
+    async with a_sidecar(own_zookeeper.hosts, session_timeout_s=6.0) as sidecar:
         first = await sidecar.membership.join("broker-1", "")
         own_zookeeper.kill()
         await _is(SUSPENDED, sidecar)
@@ -216,7 +218,7 @@ async def test_a_dead_client_is_replaced_and_everything_goes_on(
     own_zookeeper: OwnZooKeeper,
 ) -> None:
     """A reply out of order ends kazoo's connection thread for good."""
-    async with a_sidecar(own_zookeeper.hosts) as sidecar:
+    async with a_sidecar(own_zookeeper.hosts, 6.0, request_timeout_s=5.0) as sidecar:
         await sidecar.membership.join("broker-1", "")
         await sidecar.members.until(lambda m: len(m) == 1)
         # What kazoo does not expect ends its connection thread for good.

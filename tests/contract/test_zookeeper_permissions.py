@@ -14,11 +14,11 @@ from kazoo.exceptions import NoAuthError
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from coordinator.adapters.zookeeper_membership import ZooKeeperMembership
-from coordinator.adapters.zookeeper_session import ZooKeeperSession
 from coordinator.adapters.zookeeper_store import ZooKeeperStore
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.ports import PortError
 from tests.contract.own_zookeeper import OwnZooKeeper
+from tests.contract.sessions import patient
 
 pytestmark = pytest.mark.cluster
 
@@ -31,7 +31,7 @@ async def store_of(
     hosts: str, credentials: str, *, sasl: bool = False
 ) -> AsyncIterator[ZooKeeperStore]:
     """The store as a sidecar with these credentials opens it, which is a member, too."""
-    session = ZooKeeperSession(hosts, credentials=credentials, sasl=sasl)
+    session = patient(hosts, credentials=credentials, sasl=sasl)
     store, membership = ZooKeeperStore(session), ZooKeeperMembership(session, version="1")
     await session.start()
     await store.start()
@@ -121,7 +121,7 @@ async def test_credentials_are_shown_by_sasl_where_that_is_wanted(
         await store.create_group(ORDERS)
         async with store_of(hosts, "quota:secret", sasl=True) as other:
             assert (await other.read_group("orders")).group.limits == ORDERS.limits
-        stranger = ZooKeeperSession(hosts, credentials="quota:secret")
+        stranger = patient(hosts, credentials="quota:secret")
         await stranger.start()
         try:
             with pytest.raises(PortError, match="NoAuth"):
@@ -137,7 +137,7 @@ async def test_a_sidecar_without_the_credentials_is_told_so(
     """ZooKeeper's answer is an error of the port, and changes nothing."""
     async with store_of(own_zookeeper.hosts, OURS) as store:
         await store.create_group(ORDERS)
-        stranger = ZooKeeperSession(own_zookeeper.hosts, credentials=credentials)
+        stranger = patient(own_zookeeper.hosts, credentials=credentials)
         await stranger.start()
         try:
             with pytest.raises(PortError, match="NoAuth"):
