@@ -35,7 +35,7 @@ class Bench(Protocol):
         ...
 
     def publish(self, count: int) -> list[int]:
-        """Publish and return the publish times, in ms."""
+        """Publish and return a time just before each, in ms."""
         ...
 
     def subscribe(self, name: str) -> None:
@@ -106,11 +106,11 @@ class RealBench:
         self._admin.close()
 
     def publish(self, count: int) -> list[int]:
-        ids = []
+        times = []
         for _ in range(count):
+            times.append(time.time_ns() // 1_000_000)
             self._producer.send(b"x" * 1000)
-            ids.append(time.time_ns() // 1_000_000)
-        return ids
+        return times
 
     def subscribe(self, name: str) -> None:
         self._consumers[name] = self._client.subscribe(
@@ -156,7 +156,9 @@ async def test_storage_tells_the_cursors_the_ledgers_and_the_size_behind_each(be
     bench.publish(8)
     bench.acknowledge("a/b c", 2)
     bench.acknowledge("other", 5)
-    storage = await _storage_once(bench, lambda found: _done(found, "other") == 4)
+    storage = await _storage_once(
+        bench, lambda found: (_done(found, "a/b c"), _done(found, "other")) == (1, 4)
+    )
     oldest = storage.oldest()
     assert oldest is not None
     assert (oldest.name, oldest.mark_delete.entry, oldest.durable) == ("a/b c", 1, True)
@@ -172,7 +174,7 @@ async def test_an_entry_tells_when_it_was_published(bench: Bench) -> None:
     first = storage.first_after(Position(storage.ledgers[0].number, -1))
     assert first is not None
     published_ms = await bench.source.published_ms(bench.topic, first)
-    assert abs(published_ms - times[0]) < 1_000
+    assert times[0] <= published_ms <= time.time_ns() // 1_000_000
 
 
 async def test_who_has_acknowledged_everything_has_no_backlog(bench: Bench) -> None:
@@ -221,12 +223,12 @@ async def test_a_subscription_is_moved_to_a_position_and_never_back(bench: Bench
 
 
 async def test_messages_that_expire_are_acknowledged(bench: Bench) -> None:
-    """By their publish time; young ones stay."""
+    """By their publish time; young ones stay. A broker begins when the oldest is half as old again."""
     bench.subscribe("a")
     bench.publish(2)
     await asyncio.sleep(6.1)
     bench.publish(2)
-    await bench.source.expire(bench.topic, "a", 5)
+    await bench.source.expire(bench.topic, "a", 4)
     storage = await _storage_once(bench, lambda found: _done(found, "a") == 1)
     assert _done(storage, "a") == 1
 
