@@ -148,11 +148,6 @@ class HttpBacklogSource:
         body = {"ledgerId": position.ledger, "entryId": position.entry, "partitionIndex": -1}
         await self._ask("POST", f"{_subscription(topic, subscription)}/expireMessages", body=body)
 
-    async def expire(self, topic: str, subscription: str, older_than_s: int) -> None:
-        """Acknowledge what is older than so many seconds; raises as the port says."""
-        path = f"{_subscription(topic, subscription)}/expireMessages/{older_than_s}"
-        await self._ask("POST", path)
-
     async def _ask(
         self,
         method: str,

@@ -140,14 +140,6 @@ class MemoryBacklogSource:
         done = max(found.acknowledged[subscription], found.index_of(position) + 1)
         found.acknowledged[subscription] = min(len(found.entries), done)
 
-    async def expire(self, topic: str, subscription: str, older_than_s: int) -> None:
-        """Acknowledge what is older than that, counted from the newest entry."""
-        self._called("expire", topic)
-        found = self._topic(topic)
-        newest_ms = found.entries[-1][1]
-        old = [at_ms for _, at_ms in found.entries if newest_ms - at_ms > older_than_s * 1000]
-        found.acknowledged[subscription] = max(found.acknowledged[subscription], len(old))
-
     def _called(self, call: str, topic: str) -> None:
         self.asked.append((call, topic))
         if call in self.trouble:

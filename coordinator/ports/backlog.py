@@ -43,7 +43,3 @@ class BacklogSource(Protocol):
     async def expire_to(self, topic: str, subscription: str, position: Position) -> None:
         """Acknowledge everything up to a position; what is acknowledged already stays so."""
         ...
-
-    async def expire(self, topic: str, subscription: str, older_than_s: int) -> None:
-        """Acknowledge what is older than so many seconds of a subscription."""
-        ...

@@ -53,17 +53,37 @@ async def test_a_backlog_is_evicted_down_to_nine_tenths_and_counted() -> None:
     assert action.outcome == "a to 3:0"
 
 
-async def test_an_age_is_evicted_by_time() -> None:
-    """What is older than nine tenths of it goes."""
+@pytest.mark.parametrize("old", [1, 3, 5, 100])
+async def test_an_age_is_evicted_to_nine_tenths_of_it(old: int) -> None:
+    """What is older than that goes, in every subscription, and a few entries are read for it."""
+    world = BacklogWorld(ENFORCED)
+    world.topic().quota = BacklogQuota(age_s=60, age_policy=QuotaPolicy.EVICT)
+    world.topic().acknowledged["b"] = old + 2
+    world.publish(old)
+    world.pass_s(7)
+    world.publish(2)
+    world.pass_s(54)
+    world.publish(7)
+    await world.watch.check()
+    world.source.asked.clear()
+    await world.enforcement.look()
+    assert world.topic().acknowledged == {"a": old, "b": old + 2}
+    assert world.enforcement.broker_evictions == {QuotaType.TIME: 1}
+    assert sum(call == "published_ms" for call, _ in world.source.asked) <= 9
+
+
+async def test_an_age_that_nobody_exceeds_any_more_is_not_evicted() -> None:
+    """What was too old has been acknowledged between the look and the deed."""
     world = BacklogWorld(ENFORCED)
     world.topic().quota = BacklogQuota(age_s=60, age_policy=QuotaPolicy.EVICT)
     world.publish(3)
     world.pass_s(61)
-    world.publish(2)
     await world.watch.check()
+    world.topic().acknowledged["a"] = 3
+    world.publish(1)
     await world.enforcement.look()
     assert world.topic().acknowledged == {"a": 3}
-    assert world.enforcement.broker_evictions == {QuotaType.TIME: 1}
+    assert not world.enforcement.evictions
 
 
 @pytest.mark.parametrize("policy", list(QuotaPolicy))

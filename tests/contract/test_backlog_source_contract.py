@@ -222,17 +222,6 @@ async def test_a_subscription_is_moved_to_a_position_and_never_back(bench: Bench
         assert _done(storage, "a/b c") == 3
 
 
-async def test_messages_that_expire_are_acknowledged(bench: Bench) -> None:
-    """By their publish time; young ones stay. A broker begins when the oldest is half as old again."""
-    bench.subscribe("a")
-    bench.publish(2)
-    await asyncio.sleep(6.1)
-    bench.publish(2)
-    await bench.source.expire(bench.topic, "a", 4)
-    storage = await _storage_once(bench, lambda found: _done(found, "a") == 1)
-    assert _done(storage, "a") == 1
-
-
 async def test_what_does_not_exist_is_not_found(bench: Bench) -> None:
     """Not unreachable: to ask again would not help."""
     missing = bench.topic + "-none"

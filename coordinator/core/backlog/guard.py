@@ -8,11 +8,12 @@ connected::
     producer_exception         --> the gate answers them with an error, likewise
     consumer_backlog_eviction  --> what is too much is acknowledged, in every subscription
 
-Evicted is down to nine tenths of the quota, as in Pulsar, and always *up to* something: to a position
-for a size, to an age for an age. Doing it twice is doing it once, so nothing is lost by the broker's own
-eviction at the same moment. No two sidecars evict the same topic, because each asks its own broker
-alone, and only the owner of a topic carries it out. Pulsar's own cursors are left alone: nobody consumes
-for them.
+Evicted is down to nine tenths of the quota, as in Pulsar, and always *up to* a position: doing it twice
+is doing it once, so nothing is lost by the broker's own eviction at the same moment. Where an age ends is
+searched for in the topic. A broker could be asked to expire what is older than so many seconds, but it
+refuses that for a backlog of less than 1,000 entries until the oldest is half as old again. No two
+sidecars evict the same topic, because each asks its own broker alone, and only the owner of a topic
+carries it out. Pulsar's own cursors are left alone: nobody consumes for them.
 
 In a dry run the same is decided and written down, and nothing is done.
 """
@@ -94,22 +95,11 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class EvictToPosition:
+class Eviction:
     """Acknowledge everything up to a position."""
 
     subscription: str
     position: Position
-
-
-@dataclass(frozen=True, slots=True)
-class EvictOlderThan:
-    """Acknowledge what is older than so many seconds."""
-
-    subscription: str
-    seconds: int
-
-
-Eviction = EvictToPosition | EvictOlderThan
 
 
 class BacklogGuard:
@@ -200,27 +190,20 @@ class BacklogGuard:
         )
 
 
-def evictions(action: Action, storage: TopicStorage) -> list[Eviction]:
-    """What to acknowledge to come within nine tenths of a quota; the furthest behind first."""
-    target = action.limit * 9 // 10
+def evicted_target(limit: int) -> int:
+    """What a quota of so much is evicted down to: nine tenths, as in Pulsar."""
+    return limit * 9 // 10
+
+
+def evictions(storage: TopicStorage, position: Position) -> list[Eviction]:
+    """Who has to acknowledge what is left up to a position; the furthest behind first."""
     behind = sorted(
-        (c for c in storage.cursors if c.durable and not c.internal),
-        key=lambda cursor: (cursor.mark_delete, cursor.name),
+        (first, cursor.name)
+        for cursor in storage.cursors
+        if cursor.durable and not cursor.internal
+        if (first := storage.first_after(cursor.mark_delete)) is not None and first <= position
     )
-    if action.quota_type is QuotaType.TIME:
-        return [
-            EvictOlderThan(cursor.name, target)
-            for cursor in behind
-            if storage.first_after(cursor.mark_delete) is not None
-        ]
-    position = storage.leaving(target)
-    if position is None:
-        return []
-    return [
-        EvictToPosition(cursor.name, position)
-        for cursor in behind
-        if cursor.mark_delete < position and storage.size_after(cursor.mark_delete) > target
-    ]
+    return [Eviction(name, position) for _, name in behind]
 
 
 def block_of(action: Action) -> Block:

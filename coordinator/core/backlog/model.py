@@ -14,7 +14,7 @@ producers and brokers stamp them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
@@ -153,13 +153,28 @@ class TopicStorage:
 
     def first_after(self, position: Position) -> Position | None:
         """The first entry behind a position; None when there is none."""
+        return next((Position(number, first) for number, first, _ in self._behind(position)), None)
+
+    def entries_after(self, position: Position) -> int:
+        """How many entries there are behind a position."""
+        return sum(entries for _, _, entries in self._behind(position))
+
+    def nth_after(self, position: Position, index: int) -> Position:
+        """The entry behind a position that has so many others before it; raises IndexError."""
+        for number, first, entries in self._behind(position):
+            if index < entries:
+                return Position(number, first + index)
+            index -= entries
+        raise IndexError(f"{index} entries too far behind {position}")
+
+    def _behind(self, position: Position) -> Iterator[tuple[int, int, int]]:
+        """Of each ledger with entries behind a position: its number, the first of them, how many."""
         for ledger in self.ledgers:
             if ledger.number < position.ledger:
                 continue
-            entry = position.entry + 1 if ledger.number == position.ledger else 0
-            if entry < ledger.entries:
-                return Position(ledger.number, entry)
-        return None
+            first = position.entry + 1 if ledger.number == position.ledger else 0
+            if first < ledger.entries:
+                yield ledger.number, first, ledger.entries - first
 
     def size_after(self, position: Position) -> int:
         """Bytes behind a position, of the ledger that it lies in by its share of entries."""

@@ -12,9 +12,9 @@ from coordinator.core.backlog.guard import (
     BacklogGuard,
     Deed,
     Enforcement,
-    EvictOlderThan,
-    EvictToPosition,
+    Eviction,
     block_of,
+    evicted_target,
     evictions,
 )
 from coordinator.core.backlog.model import BacklogQuota, Position, QuotaPolicy, QuotaType
@@ -108,24 +108,35 @@ def test_a_size_is_evicted_to_nine_tenths_in_every_subscription_that_is_too_far_
     world.topic.acknowledged = {"a": 0, "b": 8, "c": 18, "pulsar.dedup": 0}
     world.check()
     (action,) = guard().decide([world.view()], world.now_ms)
-    wanted = evictions(action, world.topic.storage())
-    assert wanted == [
-        EvictToPosition("a", Position(3, 0)),
-        EvictToPosition("b", Position(3, 0)),
-    ]
-    assert world.topic.storage().size_after(Position(3, 0)) == 9 * 1024
+    storage = world.topic.storage()
+    position = storage.leaving(evicted_target(action.limit))
+    assert position == Position(3, 0)
+    assert evictions(storage, position) == [Eviction("a", position), Eviction("b", position)]
+    assert storage.size_after(position) == 9 * 1024
 
 
-def test_an_age_is_evicted_to_nine_tenths_of_it() -> None:
-    """By time, which the broker looks up."""
+def test_whoever_is_done_up_to_a_position_is_left_alone() -> None:
+    """Also when the position is the beginning of a ledger, before which there is another's end."""
     world = World()
-    world.topic.acknowledged = {"a": 0, "done": 3}
-    world.topic.quota = BacklogQuota(age_s=60, age_policy=QuotaPolicy.EVICT)
-    world.publish(3)
-    world.pass_s(61)
-    world.check()
-    (action,) = guard().decide([world.view()], world.now_ms)
-    assert evictions(action, world.topic.storage()) == [EvictOlderThan("a", 54)]
+    world.topic.acknowledged = {"behind": 0, "done": 5}
+    world.publish(8)
+    storage = world.topic.storage()
+    for position in (Position(1, 4), Position(2, -1)):
+        assert evictions(storage, position) == [Eviction("behind", position)]
+
+
+def test_entries_behind_a_position_are_counted_and_found_by_their_number() -> None:
+    """Over ledgers of any length, from any entry on."""
+    topic = MemoryTopicStorage(entries_per_ledger=3)
+    for _ in range(10):
+        topic.publish(0)
+    storage, everything = topic.storage(), [topic.position_of(index) for index in range(10)]
+    for index, position in enumerate(everything):
+        behind = everything[index + 1 :]
+        assert storage.entries_after(position) == len(behind)
+        assert [storage.nth_after(position, n) for n in range(len(behind))] == behind
+        with pytest.raises(IndexError, match="too far behind"):
+            storage.nth_after(position, len(behind))
 
 
 def test_what_is_left_is_never_more_than_nine_tenths_and_nearly_that() -> None:
