@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
-from coordinator.cli.spark import spark_job, tell
+from coordinator.cli.spark import Cluster, Cores, Hours, Recorded, spark_job, tell
 
 
 def backlog_trends(
     context: typer.Context,
-    directory: Annotated[Path, typer.Argument(help="What the sidecars recorded.", metavar="DIR")],
-    out: Annotated[Path, typer.Option(help="Where the hours go, as Parquet.", metavar="DIR")],
-    cluster: Annotated[
-        str | None, typer.Option(help="This cluster's files only.", show_default=False)
-    ] = None,
-    cores: Annotated[int, typer.Option(help="Cores to use.", min=1)] = 2,
+    directory: Recorded,
+    out: Hours,
+    cluster: Cluster = None,
+    cores: Cores = 2,
 ) -> None:
     """Add recorded backlogs up by topic and hour; running it again changes nothing."""
     with spark_job(out):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.spark import spark_job
+from coordinator.cli.spark import Cores, spark_job
 
 
 def live(
@@ -18,7 +18,7 @@ def live(
     ] = None,
     late: Annotated[int, typer.Option(help="Seconds that a row may be late.", min=1)] = 150,
     once: Annotated[bool, typer.Option("--once", help="Stop when nothing is left to do.")] = False,
-    cores: Annotated[int, typer.Option(help="Cores to use.", min=1)] = 2,
+    cores: Cores = 2,
 ) -> None:
     """Follow what is recorded, second by second; stopped or killed, it goes on where it was."""
     with spark_job(out):

@@ -9,12 +9,12 @@ import typer
 
 from coordinator.cli.output import print_json
 from coordinator.cli.session import session_of
-from coordinator.cli.spark import spark_job
+from coordinator.cli.spark import Cores, Recorded, spark_job
 
 
 def report(
     context: typer.Context,
-    directory: Annotated[Path, typer.Argument(help="What the sidecars recorded.", metavar="DIR")],
+    directory: Recorded,
     out: Annotated[Path, typer.Option(help="Where the report goes.", metavar="DIR")],
     cluster: Annotated[
         str | None, typer.Option(help="Report on this cluster's files only.", show_default=False)
@@ -35,7 +35,7 @@ def report(
             show_default=False,
         ),
     ] = None,
-    cores: Annotated[int, typer.Option(help="Cores to use.", min=1)] = 2,
+    cores: Cores = 2,
 ) -> None:
     """Say from recorded traffic whether limits held, how fair and how soon."""
     with spark_job(out):

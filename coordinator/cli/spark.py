@@ -1,4 +1,4 @@
-"""What the commands that start Spark have in common: how it fails, and how days of hours are told.
+"""What the commands that start Spark have in common: options, failures, and how days are told.
 
 Spark is an extra and takes seconds to load, so a command imports its job within ``spark_job``.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,11 @@ from coordinator.cli.session import session_of
 
 if TYPE_CHECKING:
     from spark_jobs.days import Job, Outcome
+
+Recorded = Annotated[Path, typer.Argument(help="What the sidecars recorded.", metavar="DIR")]
+Hours = Annotated[Path, typer.Option(help="Where the hours go, as Parquet.", metavar="DIR")]
+Cluster = Annotated[str | None, typer.Option(help="This cluster's files only.", show_default=False)]
+Cores = Annotated[int, typer.Option(help="Cores to use.", min=1)]
 
 
 @contextmanager

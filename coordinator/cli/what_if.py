@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from coordinator.cli.session import session_of
-from coordinator.cli.spark import spark_job
+from coordinator.cli.spark import Cluster, Cores, Recorded, spark_job
 
 
 def what_if(
     context: typer.Context,
-    directory: Annotated[Path, typer.Argument(help="What the sidecars recorded.", metavar="DIR")],
+    directory: Recorded,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -28,13 +28,11 @@ def what_if(
     seconds: Annotated[
         int, typer.Option(help="How much of each group is played: its last seconds.", min=10)
     ] = 3_600,
-    cluster: Annotated[
-        str | None, typer.Option(help="This cluster's files only.", show_default=False)
-    ] = None,
+    cluster: Cluster = None,
     out: Annotated[
         Path | None, typer.Option(help="Where all rows go, as Parquet.", metavar="DIR")
     ] = None,
-    cores: Annotated[int, typer.Option(help="Cores to use.", min=1)] = 2,
+    cores: Cores = 2,
 ) -> None:
     """Say from recorded traffic what a change would have done."""
     with spark_job(out):
