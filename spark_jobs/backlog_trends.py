@@ -10,14 +10,12 @@ forecast is worth, and how the job ends. The quota stands in the limit's place.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
-from spark_jobs.days import Job, Outcome, cells, forecast, foretold, write_days
+from spark_jobs.days import Job, Outcome, forecast, foretold, write_days
 from spark_jobs.intake import Intake, read
 from spark_jobs.session import computing
 
@@ -89,18 +87,12 @@ def follow(spark: SparkSession, intake: Intake, out: Path) -> Outcome:
         return foretold(intake, written, trends(written), out / "trends")
 
 
-def _line(row: Mapping[str, Any]) -> str:
-    used, per_day, reached = cells(row)
-    figures = f"{row['quota_type']:<6} {used:>7} {per_day:>9} {row['exceeded']:>9}"
-    return f"{figures}  {reached:<16}   {row['topic']}"
-
-
 JOB = Job(
     "backlog-trends",
     (TABLE,),
     follow,
-    f"{'quota':<6} {'used':>7} {'per day':>9} {'exceeded':>9}  80 % is reached    topic",
-    _line,
+    layout="{quota_type:<6} {used:>7} {per_day:>9} {exceeded:>9}  {reached:<16}   {topic}",
+    titles={"quota_type": "quota", "exceeded": "exceeded", "topic": "topic"},
 )
 
 

@@ -62,15 +62,15 @@ class Job:
         name: of its command.
         required: tables without which nothing can be made.
         work: writes the days of an intake below a directory.
-        heading: of the forecast, for a terminal.
-        line: one row of it.
+        layout: of a line of the forecast on a terminal: its columns, and how wide each is.
+        titles: of the columns that are the job's own.
     """
 
     name: str
     required: Sequence[str]
     work: Callable[[SparkSession, Intake, Path], Outcome]
-    heading: str
-    line: Callable[[Mapping[str, Any]], str]
+    layout: str
+    titles: Mapping[str, str]
 
     def produce(
         self, directory: Path, out: Path, *, cluster: str | None = None, cores: int = 2
@@ -87,7 +87,9 @@ class Job:
     def text(self, outcome: Outcome) -> str:
         """The forecast as a table for a terminal."""
         warnings = (f"warning: {warning}" for warning in outcome.warnings)
-        return "\n".join([self.heading, *map(self.line, outcome.rows), *warnings])
+        heading = self.layout.format_map({**_TITLES, **self.titles})
+        lines = (self.layout.format_map(_for_people(row)) for row in outcome.rows)
+        return "\n".join([heading, *lines, *warnings])
 
     def main(self, arguments: Sequence[str] | None = None) -> int:
         """The entry point for spark-submit."""
@@ -139,6 +141,7 @@ def foretold(intake: Intake, written: DataFrame, lines: DataFrame, target: Path)
     )
 
 
+_TITLES = {"used": "used", "per_day": "per day", "reached": "80 % is reached"}
 _FORECAST = ("hours", "used", "per_day", "explained", "reached")
 
 
@@ -172,12 +175,13 @@ def forecast(of_hours: DataFrame, by: Sequence[str]) -> DataFrame:
     return line.select(*by, "hours", "used", "per_day", "explained", _reached().alias("reached"))
 
 
-def cells(row: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Of a line of a forecast, for people: used, per day, and when 80 % is reached."""
-    used = "-" if row["used"] is None else f"{row['used']:.1%}"
-    per_day = "-" if row["per_day"] is None else f"{row['per_day']:+.2%}"
-    reached = "-" if row["reached"] is None else f"{row['reached']:%Y-%m-%d %H:%M}"
-    return used, per_day, reached
+def _for_people(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **row,
+        "used": "-" if row["used"] is None else f"{row['used']:.1%}",
+        "per_day": "-" if row["per_day"] is None else f"{row['per_day']:+.2%}",
+        "reached": "-" if row["reached"] is None else f"{row['reached']:%Y-%m-%d %H:%M}",
+    }
 
 
 def _reached() -> Column:

@@ -9,14 +9,12 @@ job ends.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
-from spark_jobs.days import Job, Outcome, cells, forecast, foretold, write_days
+from spark_jobs.days import Job, Outcome, forecast, foretold, write_days
 from spark_jobs.intake import Intake, read
 from spark_jobs.session import computing
 from spark_jobs.tables import REQUIRED
@@ -124,18 +122,12 @@ def roll_up(spark: SparkSession, intake: Intake, out: Path) -> Outcome:
         return foretold(intake, written, forecast(written, GROUP), out / "forecast")
 
 
-def _line(row: Mapping[str, Any]) -> str:
-    used, per_day, reached = cells(row)
-    group = f"{row['resource_group']:<16} {row['dimension']:<20}"
-    return f"{group} {row['hours']:>6} {used:>7} {per_day:>9}  {reached}"
-
-
 JOB = Job(
     "rollup",
     REQUIRED,
     roll_up,
-    f"{'group':<16} {'dimension':<20} {'hours':>6} {'used':>7} {'per day':>9}  80 % is reached",
-    _line,
+    layout="{resource_group:<16} {dimension:<20} {hours:>6} {used:>7} {per_day:>9}  {reached}",
+    titles={"resource_group": "group", "dimension": "dimension", "hours": "hours"},
 )
 
 
