@@ -8,18 +8,10 @@ from pathlib import Path
 import pytest
 
 from coordinator import parts
-from coordinator.config import Config, ConfigError
+from coordinator.config import ConfigError
 from coordinator.config.rules import check
 from coordinator.wire.fields import BadReport
-
-CONFIG = Config(
-    broker_id="b1",
-    gate_listen="127.0.0.1:1",
-    gate_upstream="127.0.0.1:2",
-    broker_web_url="http://127.0.0.1:3",
-    bus_service_url="pulsar://127.0.0.1:4",
-    zookeeper_servers="127.0.0.1:5",
-)
+from tests.config.nowhere import NOWHERE
 
 
 def test_the_first_key_seals_and_all_open(tmp_path: Path) -> None:
@@ -28,13 +20,13 @@ def test_the_first_key_seals_and_all_open(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     old, new = str(tmp_path / "old"), str(tmp_path / "new")
 
-    only_old = parts.seal(replace(CONFIG, bus_key_files=(old,)))
-    both = parts.seal(replace(CONFIG, bus_key_files=(new, old)))
+    only_old = parts.seal(replace(NOWHERE, bus_key_files=(old,)))
+    both = parts.seal(replace(NOWHERE, bus_key_files=(new, old)))
 
     both.check(only_old.close(b"report"))
     with pytest.raises(BadReport, match="unknown key"):
         only_old.check(both.close(b"report"))
-    parts.seal(replace(CONFIG, bus_key_files=(old,), bus_accept_unsealed=True)).check(b"report")
+    parts.seal(replace(NOWHERE, bus_key_files=(old,), bus_accept_unsealed=True)).check(b"report")
 
 
 def test_a_key_that_cannot_be_used_is_named(tmp_path: Path) -> None:
@@ -43,14 +35,14 @@ def test_a_key_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     short.write_text("secret")
 
     with pytest.raises(ConfigError, match=r"bus_key_files: .*short: a key needs at least 16 bytes"):
-        parts.seal(replace(CONFIG, bus_key_files=(str(short),)))
+        parts.seal(replace(NOWHERE, bus_key_files=(str(short),)))
     with pytest.raises(ConfigError, match=r"bus_key_files: .*missing cannot be read"):
-        parts.seal(replace(CONFIG, bus_key_files=(str(tmp_path / "missing"),)))
+        parts.seal(replace(NOWHERE, bus_key_files=(str(tmp_path / "missing"),)))
 
 
 def test_a_webhooks_token_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     """Before anything is sent."""
-    config = replace(CONFIG, alarm_webhook_url="http://pager/hook")
+    config = replace(NOWHERE, alarm_webhook_url="http://pager/hook")
 
     with pytest.raises(ConfigError, match=r"alarm_webhook_token_file: .*missing cannot be read"):
         parts.webhook(replace(config, alarm_webhook_token_file=str(tmp_path / "missing")))
@@ -61,9 +53,9 @@ def test_credentials_are_a_user_and_a_password(tmp_path: Path, text: str) -> Non
     """Anything else would be another user's, and lock this sidecar out of its own nodes."""
     path = tmp_path / "credentials"
     path.write_text("quota:a:secret\n")
-    config = replace(CONFIG, zookeeper_credentials_file=str(path))
+    config = replace(NOWHERE, zookeeper_credentials_file=str(path))
     assert parts.credentials(config) == "quota:a:secret"
-    assert parts.credentials(CONFIG) == ""
+    assert parts.credentials(NOWHERE) == ""
 
     path.write_text(text)
     with pytest.raises(ConfigError, match=r"zookeeper_credentials_file: .* user:password"):
@@ -93,4 +85,4 @@ def test_credentials_are_a_user_and_a_password(tmp_path: Path, text: str) -> Non
 def test_settings_that_make_no_sense_are_refused(changes: dict[str, object], key: str) -> None:
     """With the key's name first."""
     with pytest.raises(ConfigError, match=f"^{key}"):
-        check(replace(CONFIG, **changes))  # type: ignore[arg-type]
+        check(replace(NOWHERE, **changes))  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ from kazoo.exceptions import NoAuthError
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from coordinator.adapters.zookeeper_membership import ZooKeeperMembership
+from coordinator.adapters.zookeeper_session import ZooKeeperSession
 from coordinator.adapters.zookeeper_store import ZooKeeperStore
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.ports import PortError
@@ -75,6 +76,16 @@ def refusals(hosts: str) -> list[str]:
     return refused
 
 
+async def is_refused(stranger: ZooKeeperSession) -> None:
+    """Nobody deletes the group by this session, which is opened for that, and closed."""
+    await stranger.start()
+    try:
+        with pytest.raises(PortError, match="NoAuth"):
+            await ZooKeeperStore(stranger).delete_group("orders")
+    finally:
+        await stranger.stop()
+
+
 async def test_nobody_else_reads_changes_or_deletes_what_sidecars_keep(
     own_zookeeper: OwnZooKeeper,
 ) -> None:
@@ -121,13 +132,7 @@ async def test_credentials_are_shown_by_sasl_where_that_is_wanted(
         await store.create_group(ORDERS)
         async with store_of(hosts, "quota:secret", sasl=True) as other:
             assert (await other.read_group("orders")).group.limits == ORDERS.limits
-        stranger = patient(hosts, credentials="quota:secret")
-        await stranger.start()
-        try:
-            with pytest.raises(PortError, match="NoAuth"):
-                await ZooKeeperStore(stranger).delete_group("orders")
-        finally:
-            await stranger.stop()
+        await is_refused(patient(hosts, credentials="quota:secret"))
 
 
 @pytest.mark.parametrize("credentials", ["", "quota:another password"])
@@ -137,11 +142,5 @@ async def test_a_sidecar_without_the_credentials_is_told_so(
     """ZooKeeper's answer is an error of the port, and changes nothing."""
     async with store_of(own_zookeeper.hosts, OURS) as store:
         await store.create_group(ORDERS)
-        stranger = patient(own_zookeeper.hosts, credentials=credentials)
-        await stranger.start()
-        try:
-            with pytest.raises(PortError, match="NoAuth"):
-                await ZooKeeperStore(stranger).delete_group("orders")
-        finally:
-            await stranger.stop()
+        await is_refused(patient(own_zookeeper.hosts, credentials=credentials))
         assert (await store.read_group("orders")).group.limits == ORDERS.limits

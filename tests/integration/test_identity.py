@@ -7,6 +7,7 @@ import contextlib
 import ssl
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -14,7 +15,6 @@ import pytest
 
 from coordinator import parts
 from coordinator.adapters.pulsar_bus import PulsarBus
-from coordinator.config import Config
 from coordinator.gate import Gate
 from coordinator.gate.tls import TlsFiles
 from coordinator.gate.upstream import UpstreamTls
@@ -22,6 +22,7 @@ from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.ports import free_block
 from tests.admin_api.keys import SECRET, token
+from tests.config.nowhere import NOWHERE
 from tests.gate import peer
 from tests.gate.gates import gate_to, started
 from tests.gate.test_proxy import read_frame
@@ -136,15 +137,12 @@ async def test_nobody_borrows_the_gates_role(
 
 def bus_of(cluster: Cluster, token_file: str) -> PulsarBus:
     """The bus as a sidecar opens it that shows this token."""
-    config = Config(
-        broker_id="b1",
-        gate_listen="127.0.0.1:1",
-        gate_upstream="127.0.0.1:2",
+    config = replace(
+        NOWHERE,
         broker_web_url=cluster.web_url(),
         bus_service_url=f"pulsar://127.0.0.1:{cluster.brokers[0].broker_port}",
         bus_topics=("non-persistent://t/bus/usage",),
         bus_token_file=token_file,
-        zookeeper_servers="127.0.0.1:3",
     )
     return parts.bus(config)
 

@@ -7,6 +7,7 @@ import datetime as dt
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from coordinator.ports import RelayedRequest, StoreUnreachable
 from deploy.local.ports import free_block
 from tests.admin_api.keys import EC_KEY, RSA_KEY, SECRET, der, token
 from tests.admin_api.world import World
+from tests.config.nowhere import NOWHERE
 
 
 @pytest.fixture
@@ -35,15 +37,7 @@ def world() -> World:
 
 def config(**keys: object) -> Config:
     """A configuration that listens on a free port of loopback."""
-    return Config(
-        broker_id="broker-1",
-        gate_listen="127.0.0.1:1",
-        gate_upstream="127.0.0.1:2",
-        broker_web_url="http://127.0.0.1:3",
-        bus_service_url="pulsar://127.0.0.1:4",
-        zookeeper_servers="127.0.0.1:5",
-        **({"admin_listen": f"127.0.0.1:{free_block()[0]}"} | keys),  # type: ignore[arg-type]
-    )
+    return replace(NOWHERE, **({"admin_listen": f"127.0.0.1:{free_block()[0]}"} | keys))  # type: ignore[arg-type]
 
 
 async def test_keys_come_from_files(tmp_path: Path) -> None:

@@ -1,0 +1,15 @@
+"""A configuration of which only the keys matter that a test sets."""
+
+from __future__ import annotations
+
+from coordinator.config import Config
+
+NOWHERE = Config(
+    broker_id="b1",
+    gate_listen="127.0.0.1:1",
+    gate_upstream="127.0.0.1:2",
+    broker_web_url="http://127.0.0.1:3",
+    bus_service_url="pulsar://127.0.0.1:4",
+    zookeeper_servers="127.0.0.1:5",
+)
+"""What a sidecar must be told, and nothing answers at any of its addresses."""
