@@ -241,9 +241,8 @@ class Certifier:
         if word is None or heard_ns is None:
             own = facts.members[self._settings.broker].incarnation
             if facts.members[broker].incarnation < own:
-                return Holder(
-                    broker, highest, Basis.UNTOLD
-                )  # it may have raised before this one was there
+                # It may have raised itself before this one was there.
+                return Holder(broker, highest, Basis.UNTOLD)
             return Holder(broker, reserve_of(highest, 1, self._settings), Basis.RESERVE)
         if facts.now_ns - heard_ns > self._settings.hold_ns // 2:
             return Holder(broker, highest, Basis.LATE)

@@ -101,9 +101,9 @@ class CoordinatorState:
         self.members: dict[str, Member] = {}
         #: Every definition; None until the store was read for the first time.
         self.groups: dict[str, ResourceGroup] | None = None
-        #: Rounds closed since the start, and when the present one began.
+        #: Rounds closed since the start.
         self.round = 0
-        #: Reports not taken, by reason.
+        #: Reports not taken, by reason; the copies that come by other topics are not counted.
         self.reports_dropped: dict[Verdict, int] = {}
         self.lease = Lease(settings)
         self.ledgers = Ledgers(settings)
@@ -112,8 +112,10 @@ class CoordinatorState:
             settings, self.ledgers, self.lease, self._raises, self.suspects.doubted
         )
         self._reporter = Reporter(settings, self.ledgers, self._raises)
+        #: When the present round began, and when counts last arrived; None before the first event.
         self._round_started_ns: int | None = None
         self._counted_ns: int | None = None
+        #: How long the last closed round was: what the samples in a report cover.
         self._sampled_elapsed_ns = settings.round_ns
         self._registration = Registration(settings.broker)
 
@@ -394,10 +396,10 @@ class CoordinatorState:
         answering, lease_over = self._registration.answering, self.lease.is_over(now_ns)
         if self.troubles.look(now_ns, answering=answering, lease_over=lease_over):
             self.decider.mark_all()  # a session that is over must not wait for the end of the round
-        cut_off = self.troubles or self.incarnation is None
-        if cut_off and before in (Lifecycle.LEARNING, Lifecycle.ACTIVE):
+        troubled = self.troubles or self.incarnation is None
+        if troubled and before in (Lifecycle.LEARNING, Lifecycle.ACTIVE):
             self.lifecycle = next_state(before, Trigger.TROUBLED)
-        elif before is Lifecycle.DEGRADED and not cut_off:
+        elif before is Lifecycle.DEGRADED and not troubled:
             self.lifecycle = next_state(before, Trigger.RECOVERED)
         elif before is Lifecycle.LEARNING and self._is_informed():
             self.lifecycle = next_state(before, Trigger.INFORMED)

@@ -130,9 +130,8 @@ def read_send(data: bytes, start: int, end: int) -> tuple[int, int]:
                 if value > 0x7F:
                     value, pos = read_varint(data, pos - 1)
                 messages = value
-            elif (
-                tag == 0x10
-            ):  # the sequence id, nearly always longer than a byte and never asked for
+            elif tag == 0x10:
+                # The sequence id, nearly always longer than a byte and never asked for.
                 while value > 0x7F:
                     value = data[pos]
                     pos += 1

@@ -48,7 +48,7 @@ class Gate:
         listen_port: port to listen on; 0 takes a free one, see ``port``.
         upstream_host: the broker's address.
         upstream_port: the broker's port.
-        listener: told about participants and throttling; called on the event loop, must not block.
+        listener: told of first and last participants; called on the event loop, must not block.
         clock: monotonic time.
         held_bytes_max: how much one connection may hold, in bytes; beyond it, it is not read.
         publish_buffer_bytes_max: the same for all connections together; None is no further bound.
@@ -394,7 +394,7 @@ class Gate:
         _log.warning("malformed frame, connection closed", side=side, peer=peer, reason=str(error))
 
     def plan_wake(self) -> None:
-        """Set the timer to when the next producer can pass."""
+        """Set the timer to when time alone lets somebody pass that waits."""
         due_ns = self._queue.next_wake_ns()
         if due_ns == self._wake_ns:
             return
