@@ -26,7 +26,7 @@ from admin_api.backend import Backlogs
 from admin_api.metrics_families import counter, gauge
 from coordinator.backlog import CHECK_BUCKETS_S, Checks
 from coordinator.core.backlog.model import NO_QUOTA, QuotaType
-from coordinator.core.backlog.monitor import BacklogView
+from coordinator.core.backlog.views import BacklogView
 from coordinator.core.topics import TopicName
 
 MAX_TOPICS = 10_000

@@ -10,8 +10,8 @@ from admin_api.schemas import CamelModel
 from coordinator.backlog import Checks, SubscriptionBacklog
 from coordinator.core.backlog.guard import Action, Enforcement
 from coordinator.core.backlog.model import NO_QUOTA, BacklogQuota, Position, QuotaType
-from coordinator.core.backlog.monitor import BacklogView, Exceedance
 from coordinator.core.backlog.trend import TimeUntil
+from coordinator.core.backlog.views import BacklogView, Exceedance
 
 NONE = -1
 

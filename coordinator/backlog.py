@@ -23,9 +23,9 @@ from coordinator.core.backlog.monitor import (
     AskQuota,
     AskStorage,
     BacklogMonitor,
-    BacklogView,
     Question,
 )
+from coordinator.core.backlog.views import BacklogView
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.ports import BacklogSource, Clock, NotFound, PortError, StoreUnreachable
 

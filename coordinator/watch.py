@@ -15,7 +15,7 @@ import structlog
 from coordinator.core.alarm_conditions import Conditions
 from coordinator.core.alarms import Alarms, Sighting
 from coordinator.core.backlog.conditions import BacklogConditions
-from coordinator.core.backlog.monitor import BacklogView
+from coordinator.core.backlog.views import BacklogView
 from coordinator.core.board import Board
 from coordinator.core.decision_history import DecisionHistory
 from coordinator.core.events import Event

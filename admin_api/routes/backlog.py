@@ -11,7 +11,7 @@ from admin_api.errors import ApiError
 from admin_api.names import NamespaceName, TenantName, decoded
 from admin_api.routes.common import PROBLEMS, Backend
 from admin_api.schemas_backlog import ActionBody, BacklogBody, BacklogDetail, BacklogsBody
-from coordinator.core.backlog.monitor import BacklogView
+from coordinator.core.backlog.views import BacklogView
 from coordinator.core.topics import TopicName
 from coordinator.ports import NotFound, PortError, Refused
 

@@ -27,7 +27,7 @@ from coordinator.adapters.recorder_rows import (
 from coordinator.adapters.recorder_seconds import Second, Seconds
 from coordinator.adapters.recorder_tables import Table
 from coordinator.adapters.recorder_writer import RecorderBounds, RowWriter
-from coordinator.core.backlog.monitor import BacklogView
+from coordinator.core.backlog.views import BacklogView
 from coordinator.core.decisions import Decision
 from coordinator.core.events import Event, TrafficCounted
 from coordinator.core.lifecycle import Lifecycle

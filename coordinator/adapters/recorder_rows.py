@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from coordinator.adapters.recorder_minutes import Minute
 from coordinator.adapters.recorder_seconds import Second
 from coordinator.core.backlog.model import NO_QUOTA
-from coordinator.core.backlog.monitor import BacklogView
+from coordinator.core.backlog.views import BacklogView
 from coordinator.core.certificate import Certificate
 from coordinator.core.decisions import Decision
 from coordinator.core.model import (

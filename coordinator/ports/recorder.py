@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from coordinator.core.backlog.monitor import BacklogView
+from coordinator.core.backlog.views import BacklogView
 from coordinator.core.decisions import Decision
 from coordinator.core.events import Event
 from coordinator.core.model import Dimension, NamespaceTraffic, UsageReport

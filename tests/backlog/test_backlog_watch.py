@@ -10,7 +10,8 @@ from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.memory_backlog import MemoryBacklogSource, MemoryTopicStorage
 from coordinator.backlog import GIVE_UP, BacklogWatch
 from coordinator.core.backlog.model import TopicStorage
-from coordinator.core.backlog.monitor import BacklogMonitor, BacklogView
+from coordinator.core.backlog.monitor import BacklogMonitor
+from coordinator.core.backlog.views import BacklogView
 from coordinator.ports import NotFound, Refused, StoreUnreachable
 
 NOW_MS = 1_800_000_000_000

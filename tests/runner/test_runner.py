@@ -20,7 +20,7 @@ from coordinator.adapters.memory import (
 )
 from coordinator.adapters.memory_ledgers import MemoryLedgers
 from coordinator.adapters.memory_store import MemoryStore
-from coordinator.core.backlog.monitor import BacklogView
+from coordinator.core.backlog.views import BacklogView
 from coordinator.core.decisions import Decision
 from coordinator.core.events import Event
 from coordinator.core.lifecycle import Lifecycle

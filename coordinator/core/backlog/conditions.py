@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from coordinator.core.alarms import AlarmKind, AlarmSettings, Sighting
-from coordinator.core.backlog.monitor import BacklogView
+from coordinator.core.backlog.views import BacklogView
 
 MAX_SIGHTED: Final = 1_000
 

@@ -33,7 +33,7 @@ from coordinator.core.backlog.model import (
     QuotaType,
     TopicStorage,
 )
-from coordinator.core.backlog.monitor import BacklogView
+from coordinator.core.backlog.views import BacklogView
 from coordinator.core.topics import TopicName
 
 ACTIONS: Final = 1_000

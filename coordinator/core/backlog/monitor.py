@@ -26,36 +26,28 @@ answered is asked again in the next check; a topic that is gone, or has another 
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Final
 
+from coordinator.core.backlog.exceedances import Exceedances
 from coordinator.core.backlog.model import (
-    NO_QUOTA,
     BacklogQuota,
     Position,
-    QuotaPolicy,
-    QuotaType,
     TopicStorage,
     TopicSummary,
     is_internal,
 )
-from coordinator.core.backlog.trend import TimeUntil, Trend, fit, time_until
+from coordinator.core.backlog.views import BacklogView
 
 SAMPLES: Final = 20
 """Checks that a trend is made of."""
 
-HISTORY: Final = 20
-"""Exceedances remembered of a topic; older ones are forgotten."""
-
 QUOTAS_PER_CHECK: Final = 1_000
 """Known quotas that a check asks for again, those asked longest ago first. With more topics behind, one
 that is changed is seen some checks later: a question takes the broker 2 ms of processor time."""
-
-HISTORIES: Final = 10_000
-"""Topics whose exceedances are remembered; beyond it those of whoever exceeded longest ago go."""
 
 SKEW_MS: Final = 1_000
 """A message from so far in the future was stamped by a clock that is ahead."""
@@ -94,122 +86,6 @@ class AskQuota:
 
 
 Question = AskStorage | AskEntry | AskClosings | AskQuota
-
-
-@dataclass(frozen=True, slots=True)
-class Exceedance:
-    """A quota that was exceeded.
-
-    Args:
-        quota_type: which.
-        limit: bytes or seconds, at the end.
-        began_ms: when a check first saw it.
-        ended_ms: when one first saw it over; None while it lasts.
-        peak: the most that a check saw, in bytes or seconds.
-    """
-
-    quota_type: QuotaType
-    limit: int
-    began_ms: int
-    ended_ms: int | None
-    peak: int
-
-
-@dataclass(frozen=True, slots=True)
-class BacklogView:
-    """One topic's backlog as of the last check, aged up to now.
-
-    Args:
-        topic: full name.
-        size_bytes: of the backlog.
-        age_s: of its oldest message; None is no backlog, or not known.
-        subscription: whose; None when there is no backlog.
-        internal: whether that is a cursor of Pulsar's own.
-        position: of the oldest unacknowledged message.
-        publish_ms: when that was published.
-        estimated: whether that is the end of its ledger.
-        skewed: whether its producer's clock is ahead.
-        implausible: whether its producer's clock is behind: it is older than its ledger.
-        quota: in force; None is not asked yet.
-        backlogs: subscription to unacknowledged entries.
-        producers: names of those connected, the first of many.
-        producer_count: how many are connected.
-        consumers: how many of each subscription are connected.
-        checked_ms: when this was last seen to be so.
-        problem: why the last check failed; empty when it did not.
-        sizes: (seconds, bytes) of the last checks.
-        ages: (seconds, seconds) of those that knew an age.
-        history: exceedances, oldest first.
-    """
-
-    topic: str
-    size_bytes: int
-    age_s: float | None
-    subscription: str | None
-    internal: bool
-    position: Position | None
-    publish_ms: int | None
-    estimated: bool
-    skewed: bool
-    implausible: bool
-    quota: BacklogQuota | None
-    backlogs: Mapping[str, int]
-    producers: tuple[str, ...]
-    producer_count: int
-    consumers: Mapping[str, int]
-    checked_ms: int
-    problem: str
-    sizes: tuple[tuple[float, float], ...]
-    ages: tuple[tuple[float, float], ...]
-    history: tuple[Exceedance, ...]
-
-    @property
-    def growth(self) -> Trend | None:
-        """Of the size, in bytes; None is not known yet."""
-        return fit(self.sizes)
-
-    @property
-    def until_size(self) -> TimeUntil | None:
-        """When the size reaches its quota; None without a quota or a trend."""
-        limit, growth = (self.quota or NO_QUOTA).size_bytes, self.growth
-        if limit is None or growth is None:
-            return None
-        return time_until(limit, self.size_bytes, growth)
-
-    @property
-    def until_age(self) -> TimeUntil | None:
-        """When the age does."""
-        limit, ageing = (self.quota or NO_QUOTA).age_s, fit(self.ages)
-        if limit is None or ageing is None or self.age_s is None:
-            return None
-        return time_until(limit, self.age_s, ageing)
-
-    def used(self, quota_type: QuotaType) -> float:
-        """The part of a quota that the backlog takes, more than 1 beyond it; 0 without a quota."""
-        limit = (self.quota or NO_QUOTA).limit_of(quota_type)
-        value = self.size_bytes if quota_type is QuotaType.SIZE else self.age_s or 0.0
-        return value / limit if limit else 0.0
-
-    @property
-    def fullest(self) -> QuotaType:
-        """The quota of which more is used; of equal ones the size."""
-        return max(QuotaType, key=self.used)
-
-    def exceeds(self, quota_type: QuotaType) -> bool:
-        """Whether a quota is exceeded, by Pulsar's rules: a size from the limit on, an age beyond it."""
-        quota = self.quota or NO_QUOTA
-        if quota_type is QuotaType.SIZE:
-            return quota.size_bytes is not None and 0 < self.size_bytes >= quota.size_bytes
-        return quota.age_s is not None and self.age_s is not None and self.age_s > quota.age_s
-
-    @property
-    def exceeded(self) -> QuotaType | None:
-        """The quota that is exceeded; of both the size, as in Pulsar."""
-        return next((kind for kind in QuotaType if self.exceeds(kind)), None)
-
-    def policy_of(self, quota_type: QuotaType) -> QuotaPolicy:
-        """What happens when this quota is exceeded."""
-        return (self.quota or NO_QUOTA).policy_of(quota_type)
 
 
 @dataclass(slots=True)
@@ -256,7 +132,7 @@ class BacklogMonitor:
         self._rows: dict[str, _Row] = {}
         self._topics: dict[str, TopicSummary] = {}
         self._closings: dict[str, Mapping[int, int]] = {}
-        self._histories: OrderedDict[str, deque[Exceedance]] = OrderedDict()
+        self._exceedances = Exceedances()
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -370,7 +246,7 @@ class BacklogMonitor:
             row.ages.clear()
         else:
             row.ages.append((at_s, age_s))
-        self._note(self._view(row, now_ms), now_ms)
+        self._exceedances.note(self._view(row, now_ms), now_ms)
         return self._view(row, now_ms)
 
     def _look_at(self, row: _Row, summary: TopicSummary, now_ms: int) -> list[Question]:
@@ -440,7 +316,7 @@ class BacklogMonitor:
             problem=row.problem,
             sizes=tuple(row.sizes),
             ages=tuple(row.ages),
-            history=tuple(self._histories.get(summary.topic, ())),
+            history=self._exceedances.of(summary.topic),
         )
 
     @staticmethod
@@ -448,36 +324,6 @@ class BacklogMonitor:
         if row.publish_ms is None or row.opened_ms is None or not row.in_open_ledger:
             return False
         return row.publish_ms < row.opened_ms - _IMPLAUSIBLE_MS
-
-    def _note(self, view: BacklogView, now_ms: int) -> None:
-        """Open, carry on or close the exceedances of a topic."""
-        for kind in QuotaType:
-            history = self._histories.get(view.topic)
-            lasting = next(
-                (e for e in history or () if e.quota_type is kind and not e.ended_ms), None
-            )
-            if view.exceeds(kind):
-                self._carry_on(view, kind, lasting, now_ms)
-            elif lasting is not None:
-                assert history is not None
-                history[history.index(lasting)] = Exceedance(
-                    kind, lasting.limit, lasting.began_ms, now_ms, lasting.peak
-                )
-
-    def _carry_on(
-        self, view: BacklogView, kind: QuotaType, lasting: Exceedance | None, now_ms: int
-    ) -> None:
-        value = view.size_bytes if kind is QuotaType.SIZE else int(view.age_s or 0)
-        limit = (view.quota or NO_QUOTA).limit_of(kind) or 0
-        history = self._histories.setdefault(view.topic, deque(maxlen=HISTORY))
-        self._histories.move_to_end(view.topic)
-        if len(self._histories) > HISTORIES:
-            self._histories.popitem(last=False)
-        if lasting is None:
-            history.append(Exceedance(kind, limit, now_ms, None, value))
-        else:
-            peak = max(lasting.peak, value)
-            history[history.index(lasting)] = Exceedance(kind, limit, lasting.began_ms, None, peak)
 
 
 def _ask_quota(row: _Row, now_ms: int) -> AskQuota:

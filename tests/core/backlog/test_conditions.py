@@ -8,7 +8,7 @@ from coordinator.core.alarms import AlarmKind, AlarmSettings, Sighting
 from coordinator.core.backlog import conditions
 from coordinator.core.backlog.conditions import BacklogConditions
 from coordinator.core.backlog.model import BacklogQuota
-from coordinator.core.backlog.monitor import BacklogView
+from coordinator.core.backlog.views import BacklogView
 from tests.core.backlog.world import TOPIC, World
 
 KIB = 1024

@@ -11,13 +11,7 @@ import pytest
 
 from coordinator.adapters.memory_backlog import MemoryTopicStorage
 from coordinator.core.backlog.model import BacklogQuota, Position, QuotaType
-from coordinator.core.backlog.monitor import (
-    HISTORY,
-    QUOTAS_PER_CHECK,
-    AskEntry,
-    AskStorage,
-    BacklogMonitor,
-)
+from coordinator.core.backlog.monitor import QUOTAS_PER_CHECK, AskEntry, AskStorage, BacklogMonitor
 from tests.core.backlog.world import START_MS, TOPIC, World
 
 
@@ -321,33 +315,6 @@ def test_an_empty_backlog_exceeds_no_quota(world: World) -> None:
     world.topic.acknowledged = {"a": 1}
     world.check()
     assert world.view().exceeded is None
-
-
-def test_exceedances_are_remembered_with_beginning_end_and_peak(world: World) -> None:
-    """Whether it happened, when, and how far."""
-    world.topic.quota = BacklogQuota(size_bytes=4096)
-    world.topic.acknowledged = {"a": 0}
-    for published in (4, 2, 3):
-        world.publish(published)
-        world.pass_s(10)
-        world.check()
-    world.topic.acknowledged["a"] = 9
-    world.check()
-    (exceedance,) = world.view().history
-    assert exceedance.peak == 9 * 1024
-    assert (exceedance.began_ms, exceedance.ended_ms) == (START_MS + 10_000, START_MS + 30_000)
-
-
-def test_the_history_of_a_topic_is_bounded(world: World) -> None:
-    """The oldest exceedances are forgotten."""
-    world.topic.quota = BacklogQuota(size_bytes=1)
-    world.topic.acknowledged = {"a": 0}
-    for done in range(HISTORY + 5):
-        world.publish()
-        world.check()
-        world.topic.acknowledged["a"] = done + 1
-        world.check()
-    assert len(world.view().history) == HISTORY
 
 
 def test_a_backlog_that_grows_steadily_says_when_it_reaches_its_quota(world: World) -> None:

@@ -13,8 +13,8 @@ from coordinator.core.backlog.monitor import (
     AskQuota,
     AskStorage,
     BacklogMonitor,
-    BacklogView,
 )
+from coordinator.core.backlog.views import BacklogView
 
 TOPIC = "persistent://shop/orders/incoming"
 START_MS = 1_800_000_000_000
