@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import typer
+from rich.console import Console
 
 from coordinator.cli.answers import DIMENSION_NAMES, UNLIMITED, GroupUsage, Health
 from coordinator.cli.output import console, counted, percent, print_json, rate, seconds, table
@@ -22,6 +23,26 @@ def status(context: typer.Context) -> None:
         print_json({"health": health, "groups": usage, "certificates": certified})
         return
     out = console()
+    _print_health(out, health)
+    members = table(["member", "API", ">incarnation", ">last report"])
+    for row in member_rows(health):
+        members.add_row(*row)
+    out.print(members)
+    groups = table(
+        ["group", "dimension", ">limit", ">at most", ">admitted", ">used", ">brokers", "throttled"]
+    )
+    bounds = {
+        (each["group"], certificate["dimension"]): certificate["most"]
+        for each in certified
+        for certificate in each["certificates"]
+    }
+    for group in usage:
+        for row in summary_rows(group, bounds):
+            groups.add_row(*row)
+    out.print(groups if usage else "There are no resource groups.")
+
+
+def _print_health(out: Console, health: Health) -> None:
     ready = "ready" if health["ready"] else "not ready"
     out.print(f"{health['broker']} is {health['state']} ({ready}), round {health['round']:,}")
     for trouble in health["troubles"]:
@@ -39,22 +60,6 @@ def status(context: typer.Context) -> None:
         )
     for why, number in health["reportsDropped"].items():
         out.print(f"  {counted(number, 'report')} dropped: {why}")
-    shown = table(["member", "API", ">incarnation", ">last report"])
-    for row in member_rows(health):
-        shown.add_row(*row)
-    out.print(shown)
-    groups = table(
-        ["group", "dimension", ">limit", ">at most", ">admitted", ">used", ">brokers", "throttled"]
-    )
-    bounds = {
-        (each["group"], certificate["dimension"]): certificate["most"]
-        for each in certified
-        for certificate in each["certificates"]
-    }
-    for group in usage:
-        for row in summary_rows(group, bounds):
-            groups.add_row(*row)
-    out.print(groups if usage else "There are no resource groups.")
 
 
 def member_rows(health: Health) -> list[tuple[str, ...]]:

@@ -81,11 +81,7 @@ def check(config: Config) -> None:
     _check_gate_tls(config)
     _check_prefix("broker_web_url", config.broker_web_url, ("http://", "https://"))
     _check_bus(config)
-    _check_prefix("zookeeper_root", config.zookeeper_root, ("/",))
-    if config.zookeeper_sasl and not config.zookeeper_credentials_file:
-        raise ConfigError("zookeeper_sasl: means nothing without zookeeper_credentials_file")
-    for server in config.zookeeper_servers.split(","):
-        split_address("zookeeper_servers", server)
+    _check_zookeeper(config)
     _check_range(
         "publish_buffer_bytes_max", config.publish_buffer_bytes_max, config.held_bytes_max, 2**40
     )
@@ -121,6 +117,14 @@ def _check_bus(config: Config) -> None:
         raise ConfigError("bus_tls_ca_file: means nothing unless bus_service_url is pulsar+ssl://")
     if config.bus_accept_unsealed and not config.bus_key_files:
         raise ConfigError("bus_accept_unsealed: means nothing without bus_key_files")
+
+
+def _check_zookeeper(config: Config) -> None:
+    _check_prefix("zookeeper_root", config.zookeeper_root, ("/",))
+    if config.zookeeper_sasl and not config.zookeeper_credentials_file:
+        raise ConfigError("zookeeper_sasl: means nothing without zookeeper_credentials_file")
+    for server in config.zookeeper_servers.split(","):
+        split_address("zookeeper_servers", server)
 
 
 def _check_alarms(config: Config) -> None:
