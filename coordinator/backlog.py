@@ -240,7 +240,7 @@ class BacklogWatch:
         self.checked = tuple(views)
 
     async def _ask_all(self, questions: Iterable[Question]) -> int:
-        """Ask these and what follows from their answers; how many it were."""
+        """Ask these and what follows from their answers; return how many were asked."""
         waiting: asyncio.Queue[Question] = asyncio.Queue()
         for question in questions:
             waiting.put_nowait(question)
@@ -252,7 +252,7 @@ class BacklogWatch:
                 question = await waiting.get()
                 if self._failures < GIVE_UP:
                     asked += 1
-                    await self._turn()
+                    await self._keep_pace()
                     for following in await self._ask(question):
                         waiting.put_nowait(following)
                 else:
@@ -266,7 +266,7 @@ class BacklogWatch:
                 worker.cancel()
         return asked
 
-    async def _turn(self) -> None:
+    async def _keep_pace(self) -> None:
         now_ns = self._clock.now_ns()
         self._next_ns = max(now_ns, self._next_ns + self._pause_ns)
         if self._next_ns > now_ns:

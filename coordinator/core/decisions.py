@@ -28,7 +28,15 @@ from coordinator.core.usage_map import UsageMap
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One local limit with its reason; ``split`` is None where the law was not asked."""
+    """One local limit with its reason.
+
+    Args:
+        local_limit: per second; None is unlimited.
+        binding: what it follows from.
+        round: in which it was decided.
+        decided_ns: when.
+        split: what the law said; None where it was not asked.
+    """
 
     local_limit: int | None
     binding: Binding

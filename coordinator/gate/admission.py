@@ -116,12 +116,12 @@ class ServiceOrder:
         return len(self._waiting)
 
     def add(self, waiter: Waiter) -> None:
-        """Line up a producer at its turn."""
+        """Line up a waiter at its turn."""
         self._waiting[id(waiter)] = waiter
         heapq.heappush(self._heap, (waiter.turn, id(waiter), waiter))
 
     def remove(self, waiter: Waiter) -> None:
-        """Take a producer out of the line, wherever it stands."""
+        """Take a waiter out of the line, wherever it stands."""
         del self._waiting[id(waiter)]
         if len(self._heap) > 2 * len(self._waiting) + 8:
             # With a limit of 0 nobody is ever served, and reconnecting clients would pile up.
@@ -144,7 +144,7 @@ class ServiceOrder:
 
 
 class AdmissionQueue:
-    """Admits messages, lines up producers, releases what they hold."""
+    """Admits messages, lines up whoever has to wait, releases what they hold."""
 
     def __init__(self) -> None:
         self._orders: dict[Limiter, ServiceOrder] = {}
@@ -187,7 +187,7 @@ class AdmissionQueue:
         return True
 
     def wait(self, waiter: Waiter, now_ns: int) -> None:
-        """Line up a producer that holds messages, or release at once what need not wait."""
+        """Line up whoever holds something, or release at once what need not wait."""
         more = True
         while more:
             messages, size = waiter.next_cost()
@@ -198,7 +198,7 @@ class AdmissionQueue:
             more = self._release(waiter, messages, size)
 
     def withdraw(self, waiter: Waiter, now_ns: int) -> None:
-        """Forget a producer: its connection is closed, or its held messages were dropped."""
+        """Forget a waiter: its connection is closed, or what it held was dropped."""
         limiter = waiter.waits_for
         if limiter is not None:
             waiter.wait_for(None, now_ns)
@@ -251,7 +251,7 @@ class AdmissionQueue:
         return None
 
     def _blocker(self, waiter: Waiter, messages: int, size: int, now_ns: int) -> Limiter | None:
-        """The limiter that a producer has to wait for: it lacks tokens, or somebody is before it."""
+        """The limiter that a waiter has to wait for: it lacks tokens, or somebody is before it."""
         for limiter in waiter.needed:
             if not limiter.admits(messages, size, now_ns):
                 return limiter
@@ -273,7 +273,7 @@ class AdmissionQueue:
 
     @staticmethod
     def _charge(waiter: Waiter, messages: int, size: int) -> None:
-        """Move the next turn of a producer whose turn it is ahead, by the clock of each limiter."""
+        """Move the next turn of a waiter whose turn it is ahead, by the clock of each limiter."""
         served = waiter.served_until_ns
         for limiter in waiter.needed:
             start_ns = max(limiter.service_ns, served.get(limiter, 0))
