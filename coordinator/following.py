@@ -116,8 +116,10 @@ class Following:
     async def look(self) -> None:
         """Bring all that is followed up to date, and write down what has ended."""
         now_ns = self._clock.now_ns()
-        for followed, at_ms in list(self._followed.values()):
+        for number in list(self._followed):
+            followed, at_ms = self._followed[number]
             self._keep(advance(followed, self._state, now_ns), at_ms)
+            await asyncio.sleep(0)  # the gate lives on this event loop too
         for number in list(self._followed)[:-MAX_FOLLOWED]:
             followed, at_ms = self._followed[number]
             given_up = replace(followed.operation, stage=Stage.UNSETTLED)

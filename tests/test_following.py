@@ -14,6 +14,7 @@ from coordinator.core.operations import Operation, Stage
 from coordinator.following import Following
 from tests.core.cluster import GROUP, Cluster
 from tests.recorder.world import Recording
+from tests.turns import turns_of
 
 
 class Sidecars:
@@ -98,6 +99,17 @@ async def test_every_stage_is_recorded_once(sidecars: Sidecars, tmp_path: Path) 
         (second.id, "converging"),
         (second.id, "settled"),
     ]
+
+
+async def test_following_many_changes_leaves_the_gate_its_turns(sidecars: Sidecars) -> None:
+    """One after each change that is looked at."""
+    following = sidecars.following["b1"]
+    for number in range(50):
+        subject = f"namespaces/acme/{number}"
+        operation = Operation(-1, f"g{number}", 0, subject, "more", "admin", "")
+        await following.accept(operation)
+
+    assert await turns_of(following.look()) >= 50
 
 
 async def test_only_the_lowest_name_adopts(sidecars: Sidecars) -> None:

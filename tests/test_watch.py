@@ -9,11 +9,14 @@ import pytest
 from coordinator.adapters.memory import ManualClock
 from coordinator.core.alarms import AlarmSettings
 from coordinator.core.backlog.model import BacklogQuota
+from coordinator.core.events import GroupsChanged
 from coordinator.core.journal import Kind
+from coordinator.core.model import Rates, ResourceGroup
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.watch import Watch
 from tests.core.backlog.world import TOPIC, World
+from tests.turns import turns_of
 
 
 async def test_a_look_that_fails_does_not_end_the_watch(
@@ -39,6 +42,15 @@ async def test_a_look_that_fails_does_not_end_the_watch(
 
     assert not running.done()
     running.cancel()
+
+
+async def test_a_look_at_many_groups_leaves_the_gate_its_turns() -> None:
+    """One every few groups, since it is done on the loop that carries the traffic."""
+    state = CoordinatorState(CoreSettings(broker="b1"))
+    groups = tuple(ResourceGroup(f"g{n}", Rates(publish_messages=100)) for n in range(100))
+    state.handle(GroupsChanged(groups), 0)
+
+    assert await turns_of(Watch(state, ManualClock()).look()) >= 5
 
 
 async def test_an_exceeded_backlog_quota_fires_once_and_is_over_when_a_check_says_so() -> None:

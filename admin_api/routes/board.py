@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from enum import Enum
 from typing import Annotated, Any
 
@@ -31,6 +32,9 @@ router = APIRouter(prefix="/quota/v1", tags=["dashboard"], responses=PROBLEMS)
 
 MAX_ROWS = 200
 """Groups on one page of the overview."""
+
+_ROWS_PER_STEP = 10
+"""Rows that are written before the gate, on the same loop, has its turn: about 0.2 ms."""
 
 _RECENT_SAMPLES = 60
 _MAX_SAMPLE = 2**53
@@ -100,7 +104,7 @@ async def get_overview(
         standings=dict(Counter(row.standing.value for row in rows)),
         throttled=sum(1 for row in rows if row.throttled),
         attention=_attention(backend),
-        rows=[_row_body(watching, row) for row in wanted[offset : offset + limit]],
+        rows=[body async for body in _bodies(watching, wanted[offset : offset + limit])],
     )
 
 
@@ -155,6 +159,13 @@ async def list_choices() -> Choices:
         partition_policy=sorted(PARTITION_POLICIES),
         enforcement=sorted(ENFORCEMENTS),
     )
+
+
+async def _bodies(watching: Watching, rows: Sequence[GroupRow]) -> AsyncIterator[GroupRowBody]:
+    for number, row in enumerate(rows, 1):
+        yield _row_body(watching, row)
+        if not number % _ROWS_PER_STEP:
+            await asyncio.sleep(0)
 
 
 def _row_body(watching: Watching, row: GroupRow) -> GroupRowBody:

@@ -26,12 +26,12 @@ which there are very many, are hashed by CRC-32 (columns.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from hashlib import blake2b
 
-from coordinator.core.model import Member, ResourceGroup, ViewDigest
+from coordinator.core.model import Member, ResourceGroup, ViewDigest, redefined
 from coordinator.core.settings import CoreSettings
 
 _BYTES = 4
@@ -76,10 +76,10 @@ class Agreement:
         self, before: Mapping[str, ResourceGroup], after: Mapping[str, ResourceGroup]
     ) -> None:
         """The definitions changed."""
-        for group in _only_in(before, after):
-            self._definitions = (self._definitions - _definition_digest(group)) % MODULUS
-        for group in _only_in(after, before):
-            self._definitions = (self._definitions + _definition_digest(group)) % MODULUS
+        for name in redefined(after, before):
+            self._definitions = (self._definitions - _definition_digest(before[name])) % MODULUS
+        for name in redefined(before, after):
+            self._definitions = (self._definitions + _definition_digest(after[name])) % MODULUS
 
     def set_members(self, members: Mapping[str, Member]) -> None:
         """The membership changed; whoever is gone is not compared any more."""
@@ -132,12 +132,6 @@ class Agreement:
             self._since.pop((peer, matter), None)
         else:
             self._since.setdefault((peer, matter), now_ns)
-
-
-def _only_in(
-    one: Mapping[str, ResourceGroup], other: Mapping[str, ResourceGroup]
-) -> Iterable[ResourceGroup]:
-    return (group for name, group in one.items() if other.get(name) != group)
 
 
 def _definition_digest(group: ResourceGroup) -> int:

@@ -44,10 +44,17 @@ class DimensionRow:
     throttled: tuple[str, ...]
     residual_permille: int | None
 
+    @property
+    def used_permille(self) -> int:
+        """What is admitted of the limit, in thousandths."""
+        return self.admitted * 1000 // max(1, self.limit)
+
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
     """A group at the time of its last sample.
+
+    What an overview of all groups sorts and counts by is found once, when the group is sampled.
 
     Args:
         group: its name.
@@ -56,6 +63,10 @@ class GroupRow:
         sampled_ns: when this was seen.
         dimensions: the limited ones.
         observed: whether its limits hold nothing back.
+        foremost: the limited dimension of which most is used; None when nothing is limited.
+        used_permille: of the foremost dimension's limit, in thousandths; 0 when nothing is limited.
+        throttled: the brokers at which somebody waited for it, sorted; of an observed group none,
+            whoever waits there.
     """
 
     group: str
@@ -63,30 +74,10 @@ class GroupRow:
     since_ns: int
     sampled_ns: int
     dimensions: Mapping[Dimension, DimensionRow]
-    observed: bool = False
-
-    @property
-    def foremost(self) -> Dimension | None:
-        """The limited dimension of which most is used; None when nothing is limited."""
-        return max(self.dimensions, key=self._used_permille, default=None)
-
-    @property
-    def used_permille(self) -> int:
-        """Of the foremost dimension's limit, in thousandths; 0 when nothing is limited."""
-        foremost = self.foremost
-        return 0 if foremost is None else self._used_permille(foremost)
-
-    @property
-    def throttled(self) -> tuple[str, ...]:
-        """The brokers at which somebody waited for it; of an observed group none, whoever waits there."""
-        if self.observed:
-            return ()
-        found = {broker for row in self.dimensions.values() for broker in row.throttled}
-        return tuple(sorted(found))
-
-    def _used_permille(self, dimension: Dimension) -> int:
-        row = self.dimensions[dimension]
-        return row.admitted * 1000 // max(1, row.limit)
+    observed: bool
+    foremost: Dimension | None
+    used_permille: int
+    throttled: tuple[str, ...]
 
 
 class Board:
@@ -139,7 +130,20 @@ class Board:
         standing = _standing(state, dimensions)
         before = self._rows.get(name)
         since_ns = before.since_ns if before and before.standing is standing else now_ns
-        row = GroupRow(name, standing, since_ns, now_ns, dimensions, is_observed(group))
+        used = {dimension: row.used_permille for dimension, row in dimensions.items()}
+        observed = is_observed(group)
+        waited = {broker for row in dimensions.values() for broker in row.throttled}
+        row = GroupRow(
+            group=name,
+            standing=standing,
+            since_ns=since_ns,
+            sampled_ns=now_ns,
+            dimensions=dimensions,
+            observed=observed,
+            foremost=max(used, key=used.__getitem__, default=None),
+            used_permille=max(used.values(), default=0),
+            throttled=() if observed else tuple(sorted(waited)),
+        )
         self._rows[name] = row
         return row
 

@@ -23,6 +23,7 @@ from coordinator.core.model import (
     ResourceGroup,
     Usage,
     UsageReport,
+    redefined,
 )
 from coordinator.core.policies import BALANCED, STRICT
 from coordinator.core.settings import CoreSettings
@@ -123,9 +124,9 @@ class Certifier:
         self, before: Mapping[str, ResourceGroup], after: Mapping[str, ResourceGroup]
     ) -> None:
         """The definitions changed; until all have shown that they know, the old ones count too."""
-        for name, group in before.items():
-            if name in after and after[name] != group:
-                self._superseded[name] = (*self._superseded.get(name, ()), group)
+        for name in redefined(before, after):
+            if name in before:
+                self._superseded[name] = (*self._superseded.get(name, ()), before[name])
         for name in before.keys() - after.keys():
             self._superseded.pop(name, None)
 

@@ -17,7 +17,7 @@ from coordinator.core.alarms import Turn
 from coordinator.core.board import GroupRow
 from coordinator.core.events import Event, GroupsChanged, MembersChanged
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.model import Dimension, Member, ResourceGroup
+from coordinator.core.model import Dimension, Member, ResourceGroup, redefined
 from coordinator.core.settling import Standing
 from coordinator.core.state import CoordinatorState
 
@@ -135,14 +135,14 @@ class Journal:
         before, self._groups = self._groups, groups
         if before is None:
             return
-        for name in sorted(before.keys() | groups.keys()):
+        gone = before.keys() - groups.keys()
+        for name in sorted({*gone, *redefined(before, groups)}):
             old, new = before.get(name), groups.get(name)
             if new is None:
                 self._note(Kind.DELETED, name, "deleted", now_ns)
-            elif old is None:
-                self._note(Kind.CREATED, name, difference(None, new), now_ns)
-            elif old != new:
-                self._note(Kind.CHANGED, name, difference(old, new), now_ns)
+            else:
+                kind = Kind.CREATED if old is None else Kind.CHANGED
+                self._note(kind, name, difference(old, new), now_ns)
 
     def _compare_state(self, state: CoordinatorState, now_ns: int) -> None:
         broker = state.settings.broker

@@ -72,6 +72,7 @@ from coordinator.core.model import (
     ResourceGroup,
     Traffic,
     UsageReport,
+    redefined,
 )
 from coordinator.core.observing import Observer, is_observed
 from coordinator.core.policies import STRICT
@@ -305,7 +306,7 @@ class CoordinatorState:
             self.meters.forget(name)
             self._reporter.forget(name)
             instructions.append(RemoveLocalLimits(name))
-        self.decider.mark(name for name, group in self.groups.items() if before.get(name) != group)
+        self.decider.mark(redefined(before, self.groups))
         self.lease.need(needed=any(map(_needs_lease, event.groups)))
         return instructions
 

@@ -11,10 +11,11 @@ import pytest
 from admin_api.routes import events
 from admin_api.routes.events import _stream
 from coordinator.core.events import MembersChanged
-from coordinator.core.model import Member
+from coordinator.core.model import Member, Rates, ResourceGroup
 from coordinator.core.operations import Stage
 from coordinator.ports import StoreUnreachable
 from tests.admin_api.world import World
+from tests.turns import turns_of
 
 GROUP_PATH = "/admin/v2/resourcegroups/orders"
 
@@ -36,6 +37,20 @@ async def test_the_overview_pages_filters_and_sorts(
     assert [row["group"][-1] for row in page["rows"]] == ["4", "3", "2", "1", "0"]
     page = (await client.get("/quota/v1/overview?standing=unlimited")).json()
     assert [(row["group"], row["foremost"]) for row in page["rows"]] == [("team-0", None)]
+
+
+async def test_a_long_overview_leaves_the_gate_its_turns(
+    client: httpx.AsyncClient, world: World
+) -> None:
+    """One every few rows, since it is written on the loop that carries the traffic."""
+    for number in range(100):
+        await world.store.create_group(ResourceGroup(f"g{number}", Rates(publish_messages=100)))
+    await world.watch.look()
+
+    short = await turns_of(client.get("/quota/v1/overview?limit=1"))
+    long = await turns_of(client.get("/quota/v1/overview?limit=100"))
+
+    assert long >= short + 10
 
 
 @pytest.mark.parametrize(
