@@ -189,6 +189,31 @@ async def test_an_answer_that_breaks_off_is_not_taken_for_whole(world: World) ->
                 await client.get(f"http://{settings.admin_listen}/admin/v2/clusters")
 
 
+@pytest.mark.parametrize("endless", [b"GET /", b"GET / HTTP/1.1\r\nX-Long: "])
+async def test_a_head_that_does_not_end_is_refused(world: World, endless: bytes) -> None:
+    """Nobody can fill the sidecar's memory, with or without a token."""
+    settings = config()
+    async with serving.serving(settings, world.app):
+        host, port = settings.admin_listen.split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(endless.ljust(serving.MAX_HEAD_BYTES + 1, b"x"))
+        answer = await reader.readuntil(b"\r\n")
+        writer.close()
+        await writer.wait_closed()
+    assert answer == b"HTTP/1.1 400 Bad Request\r\n"
+
+
+async def test_long_requests_may_follow_each_other_without_end(world: World) -> None:
+    """The bound is on what is begun and not ended, not on what a connection carries."""
+    settings = config()
+    async with serving.serving(settings, world.app), httpx.AsyncClient() as client:
+        for _ in range(3):
+            answer = await client.get(
+                f"http://{settings.admin_listen}/quota/v1/ready", headers={"X-Long": "x" * 40_000}
+            )
+            assert answer.status_code == 200
+
+
 async def test_a_broker_that_is_not_there_is_unreachable() -> None:
     """Nothing listens on the port."""
     async with HttpBrokerRelay(f"http://127.0.0.1:{free_block()[0]}") as relay:
