@@ -40,7 +40,7 @@ from coordinator.following import Following
 from coordinator.gate import Gate
 from coordinator.logs import configure_logs
 from coordinator.runner import Runner
-from coordinator.serving import keep_what_is_loaded
+from coordinator.serving import ApiProtocol, keep_what_is_loaded
 
 GROUPS = 200
 _LOOK_S = 0.005
@@ -118,7 +118,12 @@ async def _serve(upstream: int) -> None:
     membership.connect()
     runner.spawn(following.run())
     config = uvicorn.Config(
-        create_app(backend), access_log=False, log_config=None, lifespan="off", loop="none"
+        create_app(backend),
+        http=ApiProtocol,
+        access_log=False,
+        log_config=None,
+        lifespan="off",
+        loop="none",
     )
     listening = socket.create_server(("127.0.0.1", 0))
     server = _Server(config)
