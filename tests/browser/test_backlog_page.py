@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import Browser, expect
 
+from admin_api.backend import Backlogs
 from coordinator.core.backlog.guard import Enforcement
 from coordinator.core.backlog.model import BacklogQuota, QuotaPolicy
 from tests.admin_api.backlog_world import TOPIC, BacklogWorld
@@ -14,8 +15,8 @@ from tests.browser.world import DashboardWorld
 pytestmark = pytest.mark.slow
 
 
-async def test_topics_are_shown_with_age_quota_and_what_was_done(browser: Browser) -> None:
-    """The one that uses most of its quota first; evictions below."""
+async def evicted() -> Backlogs:
+    """A topic that uses most of its quota, because an eviction has cut it."""
     backlog = BacklogWorld({"shop/orders": Enforcement.ENFORCE})
     backlog.topic().quota = BacklogQuota(
         size_bytes=10 * 1024, age_s=3_600, size_policy=QuotaPolicy.EVICT
@@ -26,8 +27,13 @@ async def test_topics_are_shown_with_age_quota_and_what_was_done(browser: Browse
         await backlog.watch.check()
     await backlog.enforcement.look()
     await backlog.watch.check()
+    return backlog.backlogs()
+
+
+async def test_topics_are_shown_with_age_quota_and_what_was_done(browser: Browser) -> None:
+    """The one that uses most of its quota first; evictions below."""
     world = DashboardWorld()
-    world.backlogs = backlog.backlogs()
+    world.backlogs = await evicted()
     async with world.running(), opened(browser, world, "#/backlogs") as (page, mistakes):
         row = page.get_by_role("row").filter(has_text=TOPIC)
         await expect(row).to_contain_text("30 s")

@@ -1,0 +1,76 @@
+"""Every page of the dashboard under axe, which knows the rules of WCAG, in both colour schemes."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import httpx
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, expect
+
+from tests.admin_api.keys import access
+from tests.browser.test_backlog_page import evicted
+from tests.browser.test_dashboard import opened, orders
+from tests.browser.test_topics_page import metered
+from tests.browser.world import DashboardWorld
+
+pytestmark = pytest.mark.slow
+
+PAGES = {
+    "": "tbody tr",
+    "#/groups/orders": ".chart .main-svg",
+    "#/members": "tbody tr",
+    "#/topics": "tbody tr",
+    "#/backlogs": "tbody tr",
+    "#/operations": ".feed li",
+    "#/events": ".feed li",
+}
+"""The pages, and what is there once they show something."""
+
+SCHEMES = ("light", "dark")
+
+
+async def faults(
+    browser: Browser, world: DashboardWorld, path: str, shown: str, scheme: Literal["light", "dark"]
+) -> list[str]:
+    """What axe finds on a page: the rule that is broken, and where."""
+    async with opened(browser, world, path, scheme=scheme) as (page, _):
+        await expect(page.locator(shown).first).to_be_visible()
+        found = await Axe().run(page)
+    return [
+        f"{path or '#/'} {rule['id']}: {node['html'][:200]}"
+        for rule in found.response["violations"]
+        for node in rule["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+async def test_every_page_can_be_used_by_everybody(
+    browser: Browser, scheme: Literal["light", "dark"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With figures, a chart, tags and a form on them, axe finds nothing."""
+    world = DashboardWorld()
+    world.backlogs = await evicted()
+    metered(world, monkeypatch)
+    await world.limit("orders", publish_messages=3_000)
+    await world.store.attach_namespace("acme", "orders", "orders")
+    world.join("broker-2", {"orders": None})
+    found: list[str] = []
+    async with world.running():
+        world.own_traffic("orders")
+        async with httpx.AsyncClient(base_url=world.url, trust_env=False) as client:
+            path = "/admin/v2/resourcegroups/orders"
+            (await client.put(path, json={"publishRateInMsgs": 2_000})).raise_for_status()
+        for path, shown in PAGES.items():
+            found += await faults(browser, world, path, shown, scheme)
+    assert found == []
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+async def test_the_question_for_a_token_can_be_answered_by_everybody(
+    browser: Browser, scheme: Literal["light", "dark"]
+) -> None:
+    """Its form is a page of its own."""
+    async with orders(access()) as world:
+        assert await faults(browser, world, "", "#token", scheme) == []
