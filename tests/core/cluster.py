@@ -202,6 +202,11 @@ class Cluster:
         rates = self.states[broker].limits().get(GROUP, Rates())
         return rates.publish_messages or 0
 
+    def validate(self) -> None:
+        """Check the invariants of every core."""
+        for state in self.states.values():
+            state.validate()
+
     def run(self, seconds: float) -> None:
         """Let time pass."""
         for _ in range(round(seconds * SECOND_NS / STEP_NS)):

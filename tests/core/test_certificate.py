@@ -34,8 +34,7 @@ def cluster() -> Iterator[Cluster]:
         cluster.start(broker, demand=LIMIT)
     cluster.run(5.0)
     yield cluster
-    for state in cluster.states.values():
-        state.validate()
+    cluster.validate()
 
 
 def certificate(cluster: Cluster, broker: str = "b1") -> Certificate:

@@ -316,8 +316,7 @@ def test_cores_settle_on_the_same_share_and_move_no_limit_afterwards(policy: str
     assert cluster.limit_of("b1") == pytest.approx(667, abs=2)
     assert cluster.limit_of("b2") == pytest.approx(333, abs=2)
     assert {broker: dict(state.limits()) for broker, state in cluster.states.items()} == settled
-    for state in cluster.states.values():
-        state.validate()
+    cluster.validate()
     in_force = [state.limits().get(GROUP, Rates()) for state in cluster.states.values()]
     assert sum(rates.publish_messages or 0 for rates in in_force) <= 1000
     assert sum(rates.publish_bytes or 0 for rates in in_force) <= 5_000_000

@@ -44,8 +44,7 @@ def cluster() -> Iterator[WatchedCluster]:
     """An empty cluster with a limit of 3,000 messages per second, strictly held."""
     cluster = WatchedCluster(limit=3000, policy="strict")
     yield cluster
-    for state in cluster.states.values():
-        state.validate()
+    cluster.validate()
 
 
 def limits(cluster: Cluster) -> list[int]:

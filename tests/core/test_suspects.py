@@ -49,8 +49,7 @@ def cluster() -> Iterator[Cluster]:
     cluster.start("b3", demand=LIMIT // 6)
     cluster.run(5.0)
     yield cluster
-    for state in cluster.states.values():
-        state.validate()
+    cluster.validate()
 
 
 def names(cluster: Cluster, broker: str = "b1") -> set[tuple[str, Suspicion]]:
