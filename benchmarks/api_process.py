@@ -19,27 +19,11 @@ import uvicorn
 import uvloop
 
 from admin_api.app import create_app
-from admin_api.backend import AdminBackend
 from benchmarks.gate_process import TENANT
-from coordinator.adapters.clock import MonotonicClock
-from coordinator.adapters.memory import (
-    MemoryBrokerAdmin,
-    MemoryBus,
-    MemoryEnsemble,
-    MemoryMembership,
-    MemoryTopic,
-)
+from benchmarks.memory_sidecar import memory_sidecar
 from coordinator.adapters.memory_ledgers import MemoryLedgers
-from coordinator.adapters.memory_operations import MemoryOperations
-from coordinator.adapters.memory_store import MemoryStore
-from coordinator.adapters.memory_topic_limits import MemoryTopicLimits
 from coordinator.core.model import Rates, ResourceGroup
-from coordinator.core.settings import CoreSettings
-from coordinator.core.state import CoordinatorState
-from coordinator.following import Following
-from coordinator.gate import Gate
 from coordinator.logs import configure_logs
-from coordinator.runner import Runner
 from coordinator.serving import ApiProtocol, keep_what_is_loaded
 
 GROUPS = 200
@@ -76,49 +60,17 @@ class _Lateness:
 
 
 async def _serve(upstream: int) -> None:
-    log_level = configure_logs("warning")
-    clock, store, bus = MonotonicClock(), MemoryStore(), MemoryBus(MemoryTopic(), name="b1")
-    membership, broker = MemoryMembership(MemoryEnsemble()), MemoryBrokerAdmin()
-    state = CoordinatorState(CoreSettings(broker="b1"))
-    runner = Runner(
-        state,
-        clock=clock,
-        store=store,
-        membership=membership,
-        bus=bus,
-        broker=broker,
-        api_address="127.0.0.1:1",
-        drain_timeout_s=1.0,
-    )
-    gate = Gate(
-        listen_host="127.0.0.1",
-        listen_port=0,
-        upstream_host="127.0.0.1",
-        upstream_port=upstream,
-        listener=runner,
-        clock=clock,
-    )
+    sidecar = memory_sidecar(configure_logs("warning"), upstream_port=upstream)
+    store, runner, gate = sidecar.store, sidecar.runner, sidecar.gate
     for number in range(GROUPS):
         await store.create_group(ResourceGroup(f"g{number}", Rates(publish_messages=1_000)))
     await store.create_group(ResourceGroup("traffic", Rates(publish_messages=_UNREACHED)))
     await store.attach_namespace(TENANT, "limited", "traffic")
-    following = Following(state, clock, MemoryOperations())
-    backend = AdminBackend(
-        store=store,
-        topic_limits=MemoryTopicLimits(store),
-        broker=broker,
-        views=runner,
-        watching=runner.watch,
-        following=following,
-        gate=gate,
-        bus=bus,
-        log_level=log_level,
-    )
     runner.start(gate, MemoryLedgers(store))
-    membership.connect()
-    runner.spawn(following.run())
+    sidecar.membership.connect()
+    runner.spawn(sidecar.following.run())
     config = uvicorn.Config(
-        create_app(backend),
+        create_app(sidecar.backend),
         http=ApiProtocol,
         access_log=False,
         log_config=None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,9 @@ from prometheus_client.core import Metric
 from admin_api.app import create_app
 from admin_api.backend import AdminBackend, Backlogs
 from admin_api.metrics import gather
+from benchmarks.memory_sidecar import memory_sidecar
 from coordinator.adapters.clock import MonotonicClock
-from coordinator.adapters.memory import (
-    MemoryBrokerAdmin,
-    MemoryBus,
-    MemoryEnsemble,
-    MemoryMembership,
-    MemoryTopic,
-)
 from coordinator.adapters.memory_backlog import MemoryBacklogSource
-from coordinator.adapters.memory_operations import MemoryOperations
-from coordinator.adapters.memory_store import MemoryStore
-from coordinator.adapters.memory_topic_limits import MemoryTopicLimits
 from coordinator.backlog import BacklogWatch
 from coordinator.backlog_enforcement import BacklogEnforcement
 from coordinator.cli.__main__ import app as command_line
@@ -37,12 +29,7 @@ from coordinator.config.reference import keys
 from coordinator.core.alarms import AlarmKind
 from coordinator.core.backlog.guard import BacklogGuard
 from coordinator.core.backlog.monitor import BacklogMonitor
-from coordinator.core.settings import CoreSettings
-from coordinator.core.state import CoordinatorState
-from coordinator.following import Following
-from coordinator.gate import Gate
 from coordinator.logs import LogLevel
-from coordinator.runner import Runner
 
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "rules.yaml"
 
@@ -152,40 +139,9 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 def _backend() -> AdminBackend:
     """What an API and its metrics stand on; nothing of it is started."""
-    clock, store = MonotonicClock(), MemoryStore()
-    bus, broker = MemoryBus(MemoryTopic(), name="broker-1"), MemoryBrokerAdmin()
-    state = CoordinatorState(CoreSettings(broker="broker-1"))
-    runner = Runner(
-        state,
-        clock=clock,
-        store=store,
-        membership=MemoryMembership(MemoryEnsemble()),
-        bus=bus,
-        broker=broker,
-        api_address="127.0.0.1:1",
-        drain_timeout_s=1.0,
-    )
-    gate = Gate(
-        listen_host="127.0.0.1",
-        listen_port=0,
-        upstream_host="127.0.0.1",
-        upstream_port=1,
-        listener=runner,
-        clock=clock,
-        delayed_group="late",
-    )
+    sidecar = memory_sidecar(LogLevel("info"), delayed_group="late")
     source = MemoryBacklogSource()
-    watch = BacklogWatch(source, BacklogMonitor(), clock=clock, wall_ms=lambda: 0)
-    enforcement = BacklogEnforcement(watch, BacklogGuard({}), source, gate, wall_ms=lambda: 0)
-    return AdminBackend(
-        store=store,
-        topic_limits=MemoryTopicLimits(store),
-        broker=broker,
-        views=runner,
-        watching=runner.watch,
-        following=Following(state, clock, MemoryOperations()),
-        gate=gate,
-        bus=bus,
-        log_level=LogLevel("info"),
-        backlogs=Backlogs(watch, enforcement),
-    )
+    watch = BacklogWatch(source, BacklogMonitor(), clock=MonotonicClock(), wall_ms=lambda: 0)
+    guard = BacklogGuard({})
+    enforcement = BacklogEnforcement(watch, guard, source, sidecar.gate, wall_ms=lambda: 0)
+    return replace(sidecar.backend, backlogs=Backlogs(watch, enforcement))

@@ -1,0 +1,94 @@
+"""A sidecar that needs nobody: the product's runner, core, gate and API on memory adapters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from admin_api.backend import AdminBackend
+from coordinator.adapters.clock import MonotonicClock
+from coordinator.adapters.memory import (
+    MemoryBrokerAdmin,
+    MemoryBus,
+    MemoryEnsemble,
+    MemoryMembership,
+    MemoryTopic,
+)
+from coordinator.adapters.memory_operations import MemoryOperations
+from coordinator.adapters.memory_store import MemoryStore
+from coordinator.adapters.memory_topic_limits import MemoryTopicLimits
+from coordinator.core.settings import CoreSettings
+from coordinator.core.state import CoordinatorState
+from coordinator.following import Following
+from coordinator.gate import Gate
+from coordinator.logs import LogLevel
+from coordinator.runner import Runner
+
+_BROKER = "broker-1"
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySidecar:
+    """Its parts, of which nothing is started.
+
+    Args:
+        store: where its groups are.
+        membership: by which it will know of the others, of whom there are none.
+        runner: drives its core.
+        gate: leads to the broker, if there is one.
+        following: follows changes.
+        backend: what its API and its metrics stand on.
+    """
+
+    store: MemoryStore
+    membership: MemoryMembership
+    runner: Runner
+    gate: Gate
+    following: Following
+    backend: AdminBackend
+
+
+def memory_sidecar(
+    log_level: LogLevel, *, upstream_port: int = 1, delayed_group: str = ""
+) -> MemorySidecar:
+    """Put one together.
+
+    Args:
+        log_level: from where on it logs.
+        upstream_port: where its broker is, on this machine.
+        delayed_group: the group of delayed messages; none when empty.
+    """
+    clock, store, broker = MonotonicClock(), MemoryStore(), MemoryBrokerAdmin()
+    bus, membership = MemoryBus(MemoryTopic(), name=_BROKER), MemoryMembership(MemoryEnsemble())
+    state = CoordinatorState(CoreSettings(broker=_BROKER))
+    runner = Runner(
+        state,
+        clock=clock,
+        store=store,
+        membership=membership,
+        bus=bus,
+        broker=broker,
+        api_address="127.0.0.1:1",
+        drain_timeout_s=1.0,
+    )
+    gate = Gate(
+        listen_host="127.0.0.1",
+        listen_port=0,
+        upstream_host="127.0.0.1",
+        upstream_port=upstream_port,
+        listener=runner,
+        clock=clock,
+        delayed_group=delayed_group,
+    )
+    following = Following(state, clock, MemoryOperations())
+    backend = AdminBackend(
+        store=store,
+        topic_limits=MemoryTopicLimits(store),
+        broker=broker,
+        views=runner,
+        watching=runner.watch,
+        following=following,
+        gate=gate,
+        bus=bus,
+        log_level=log_level,
+    )
+    return MemorySidecar(store, membership, runner, gate, following, backend)
