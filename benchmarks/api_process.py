@@ -22,9 +22,10 @@ from admin_api.app import create_app
 from benchmarks.gate_process import TENANT
 from benchmarks.memory_sidecar import memory_sidecar
 from coordinator.adapters.memory_ledgers import MemoryLedgers
+from coordinator.collector import keep_what_is_loaded
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.logs import configure_logs
-from coordinator.serving import ApiProtocol, keep_what_is_loaded
+from coordinator.serving import ApiProtocol
 
 GROUPS = 200
 _LOOK_S = 0.005

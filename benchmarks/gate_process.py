@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import socket
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from typing import Final, cast
 import uvloop
 
 from coordinator.adapters.clock import MonotonicClock
+from coordinator.collector import keep_what_is_loaded
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, MonitoringClass, Rates
 from coordinator.gate import Gate
 from deploy.local import processes
@@ -118,8 +118,7 @@ async def _bare(listen: int, upstream: int) -> None:
 
 async def _serve(kind: str, listen: int, upstream: int) -> None:
     await (_gate if kind == "gate" else _bare)(listen, upstream)
-    gc.collect()
-    gc.freeze()
+    keep_what_is_loaded()
     sys.stdout.write("listens\n")
     sys.stdout.flush()
     await asyncio.Event().wait()

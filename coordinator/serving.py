@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -132,16 +131,6 @@ async def serving(config: Config, app: FastAPI) -> AsyncIterator[None]:
         running.should_exit = True
         await task
         listening.close()
-
-
-def keep_what_is_loaded() -> None:
-    """Tell the collector that what there is by now stays: to be called when all is loaded.
-
-    It looks through all of it otherwise, and the gate, on the same loop, stands still meanwhile: 200 ms
-    at a time while a large answer is written, 12 ms without.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def _key(name: str, path: str, build: Callable[[bytes], TokenKey]) -> TokenKey:

@@ -32,6 +32,7 @@ from coordinator.adapters.zookeeper_operations import ZooKeeperOperations
 from coordinator.adapters.zookeeper_store import ZooKeeperStore
 from coordinator.adapters.zookeeper_topic_limits import ZooKeeperTopicLimits
 from coordinator.alarming import Alarming
+from coordinator.collector import keep_what_is_loaded
 from coordinator.config import Config, ConfigError
 from coordinator.core.state import CoordinatorState
 from coordinator.following import Following
@@ -141,7 +142,7 @@ async def _run(config: Config, reload: Callable[[], Config], log_level: LogLevel
         if otlp is not None:
             runner.spawn((await stack.enter_async_context(otlp)).run(partial(gather, backend)))
         await stack.enter_async_context(serving.serving(config, create_app(backend)))
-        serving.keep_what_is_loaded()
+        keep_what_is_loaded()
         log.info("sidecar started", broker=config.broker_id, version=__version__)
         await _first(stop, runner.stopped)
         if runner.stopped.is_set():

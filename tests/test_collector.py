@@ -1,0 +1,21 @@
+"""What is loaded is nothing that the garbage collector looks at again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SAYS_SO = """
+import gc
+from coordinator.collector import keep_what_is_loaded
+loaded = [[] for _ in range(1000)]
+keep_what_is_loaded()
+late = []
+assert not any(each is loaded for each in gc.get_objects())
+assert any(each is late for each in gc.get_objects())
+"""
+
+
+def test_the_collector_leaves_alone_what_was_there_and_looks_at_what_comes() -> None:
+    """In a process of its own, because it is for good."""
+    subprocess.run([sys.executable, "-c", SAYS_SO], check=True)
