@@ -18,29 +18,24 @@ from typing import Final
 import uvloop
 
 from benchmarks import gate_frames
-from benchmarks.gate_load import Puppet
+from benchmarks.gate_load import Publishing
 from benchmarks.gate_process import TENANT
 
 RATE: Final = 1_000
 _SLICE_S: Final = 0.001
 _CONTENT_BYTES: Final = 1_024
+_TOPIC: Final = f"persistent://{TENANT}/limited/t"
 
 
 class _Paced:
-    """A producer that sends in time, and a broker that answers every publish."""
+    """A producer that sends in time."""
 
     def __init__(self) -> None:
-        self._send = gate_frames.send(_CONTENT_BYTES)
-        self._receipt = gate_frames.receipt()
-        self._opened = False
-        self._at_broker = -len(gate_frames.producer(_TOPIC))
-        self._receipts = 0
-        self._at_client = -len(gate_frames.producer_success())
         self._due_s: deque[float] = deque()
+        self._receipts = 0
         self._millis: list[float] = []
-        self.answered = asyncio.Event()
-        self.broker = Puppet(self._broker_received)
-        self.client = Puppet(self._client_received, self._begin)
+        self.is_answered = asyncio.Event()
+        self.line = Publishing(_TOPIC, gate_frames.send(_CONTENT_BYTES), self._answered)
 
     async def run(self) -> None:
         """Send for ever."""
@@ -49,7 +44,7 @@ class _Paced:
             await asyncio.sleep(_SLICE_S)
             count = int((time.monotonic() - started) * RATE) - sent
             self._due_s.extend(started + number / RATE for number in range(sent, sent + count))
-            self.client.write(self._send * count)
+            self.line.publish(count)
             sent += count
 
     def take(self) -> list[float]:
@@ -57,36 +52,21 @@ class _Paced:
         taken, self._millis = self._millis, []
         return taken
 
-    def _begin(self) -> None:
-        self.client.write(gate_frames.producer(_TOPIC))
-
-    def _broker_received(self, data: bytes) -> None:
-        if not self._opened:
-            self._opened = True
-            self.broker.write(gate_frames.producer_success())
-        self._at_broker += len(data)
-        arrived = max(0, self._at_broker) // len(self._send)
-        self.broker.write(self._receipt * (arrived - self._receipts))
-        self._receipts = arrived
-
-    def _client_received(self, data: bytes) -> None:
-        self._at_client += len(data)
+    def _answered(self, receipts: int) -> None:
         now_s = time.monotonic()
-        while self._at_client >= len(self._receipt):
-            self._at_client -= len(self._receipt)
+        for _ in range(receipts - self._receipts):
             self._millis.append((now_s - self._due_s.popleft()) * 1000)
-            self.answered.set()
-
-
-_TOPIC: Final = f"persistent://{TENANT}/limited/t"
+        self._receipts = receipts
+        if receipts:
+            self.is_answered.set()
 
 
 async def _serve(gate: int, upstream: int) -> None:
     play, loop = _Paced(), asyncio.get_running_loop()
-    await loop.create_server(lambda: play.broker, "127.0.0.1", upstream)
-    await loop.create_connection(lambda: play.client, "127.0.0.1", gate)
+    await loop.create_server(lambda: play.line.broker, "127.0.0.1", upstream)
+    await loop.create_connection(lambda: play.line.client, "127.0.0.1", gate)
     sending = asyncio.create_task(play.run())
-    await play.answered.wait()
+    await play.is_answered.wait()
     print("flows", flush=True)  # noqa: T201 - whoever started it reads this
     while await asyncio.to_thread(sys.stdin.readline):
         taken = play.take()

@@ -81,44 +81,65 @@ class Puppet(asyncio.Protocol):
         self.transport.write(data)
 
 
-class _Publishing:
-    """A producer, and a broker that answers every publish."""
+class Publishing:
+    """A producer, and a broker that answers every publish.
 
-    def __init__(self, load: Load, done: asyncio.Future[None]) -> None:
-        self._load, self.done = load, done
-        self._send = gate_frames.send(load.content_bytes, load.messages)
+    Args:
+        topic: where it publishes.
+        send: its publish.
+        answered: told how many receipts have come in all, first when the producer is open.
+    """
+
+    def __init__(self, topic: str, send: bytes, answered: Callable[[int], None]) -> None:
+        self._introduction, self._send = gate_frames.producer(topic), send
         self._receipt = gate_frames.receipt()
-        self._opened = False
-        self._at_broker = -len(gate_frames.producer(load.topic))
-        self._answered = -len(gate_frames.producer_success())
+        self._is_answered = answered
+        self._at_broker = -len(self._introduction)
+        self._at_client = -len(gate_frames.producer_success())
         self._receipts = 0
-        self._sent = 0
         self.broker = Puppet(self._broker_received)
         self.client = Puppet(self._client_received, self._begin)
 
+    def publish(self, count: int) -> None:
+        """Send so many."""
+        self.client.write(self._send * count)
+
     def _begin(self) -> None:
-        self.client.write(gate_frames.producer(self._load.topic))
+        self.client.write(self._introduction)
 
     def _broker_received(self, data: bytes) -> None:
-        if not self._opened:
-            self._opened = True
-            self.broker.write(gate_frames.producer_success())
+        was_open = self._at_broker >= 0
         self._at_broker += len(data)
-        arrived = max(0, self._at_broker) // len(self._send)
-        if arrived > self._receipts:
-            self.broker.write(self._receipt * (arrived - self._receipts))
-            self._receipts = arrived
+        if self._at_broker < 0:
+            return
+        if not was_open:
+            self.broker.write(gate_frames.producer_success())
+        arrived = self._at_broker // len(self._send)
+        self.broker.write(self._receipt * (arrived - self._receipts))
+        self._receipts = arrived
 
     def _client_received(self, data: bytes) -> None:
-        self._answered += len(data)
-        if self._answered < 0:
-            return
-        answered = self._answered // len(self._receipt)
-        if answered == self._load.frames:
+        self._at_client += len(data)
+        if self._at_client >= 0:
+            self._is_answered(self._at_client // len(self._receipt))
+
+
+class _ClosedLoop:
+    """Publishes of which so many are under way, until all have been answered."""
+
+    def __init__(self, load: Load, done: asyncio.Future[None]) -> None:
+        self._load, self.done = load, done
+        self._sent = 0
+        send = gate_frames.send(load.content_bytes, load.messages)
+        self._publishing = Publishing(load.topic, send, self._answered)
+        self.broker, self.client = self._publishing.broker, self._publishing.client
+
+    def _answered(self, receipts: int) -> None:
+        if receipts == self._load.frames:
             self.done.set_result(None)
             return
-        room = min(self._load.window - (self._sent - answered), self._load.frames - self._sent)
-        self.client.write(self._send * room)
+        room = min(self._load.window - (self._sent - receipts), self._load.frames - self._sent)
+        self._publishing.publish(room)
         self._sent += room
 
 
@@ -166,7 +187,7 @@ class _Consuming:
 
 async def publish(load: Load, listen: int, upstream: int) -> None:
     """Publish a load through what listens on a port and leads to another one."""
-    await _run(_Publishing(load, asyncio.get_running_loop().create_future()), listen, upstream)
+    await _run(_ClosedLoop(load, asyncio.get_running_loop().create_future()), listen, upstream)
 
 
 async def consume(load: Load, listen: int, upstream: int) -> None:
@@ -174,7 +195,7 @@ async def consume(load: Load, listen: int, upstream: int) -> None:
     await _run(_Consuming(load, asyncio.get_running_loop().create_future()), listen, upstream)
 
 
-async def _run(play: _Publishing | _Consuming, listen: int, upstream: int) -> None:
+async def _run(play: _ClosedLoop | _Consuming, listen: int, upstream: int) -> None:
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: play.broker, "127.0.0.1", upstream)
     await loop.create_connection(lambda: play.client, "127.0.0.1", listen)
