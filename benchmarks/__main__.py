@@ -11,6 +11,7 @@ import benchmarks.backlog
 import benchmarks.bucket
 import benchmarks.gate
 import benchmarks.gate_broker
+import benchmarks.gate_sharing
 import benchmarks.law
 import benchmarks.sidecar
 import benchmarks.sim
@@ -23,6 +24,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     **benchmarks.bucket.MEASUREMENTS,
     **benchmarks.gate.MEASUREMENTS,
     **benchmarks.gate_broker.MEASUREMENTS,
+    **benchmarks.gate_sharing.MEASUREMENTS,
     **benchmarks.wire.MEASUREMENTS,
     **benchmarks.api.MEASUREMENTS,
     **benchmarks.sidecar.MEASUREMENTS,

@@ -1,4 +1,7 @@
-"""Frames as clients and brokers write them, as far as the benchmarks of the gate need them."""
+"""Frames as clients and brokers write them, as far as the benchmarks of the gate need them.
+
+What a client sends is fit for a real broker, which looks at checksums.
+"""
 
 from __future__ import annotations
 
@@ -33,18 +36,33 @@ def command(kind: int, *fields: Field, payload: bytes = b"") -> bytes:
     return struct.pack(">II", 4 + len(head) + len(payload), len(head)) + head + payload
 
 
+def crc32c(data: bytes) -> int:
+    """Pulsar's checksum (RFC 3720, appendix B.4), slowly: a load is made of one frame, many times."""
+    checksum = 0xFFFFFFFF
+    for byte in data:
+        checksum ^= byte
+        for _ in range(8):
+            checksum = checksum >> 1 ^ (0x82F63B78 if checksum & 1 else 0)
+    return checksum ^ 0xFFFFFFFF
+
+
 def payload(content_bytes: int, messages: int) -> bytes:
-    """Metadata, with a checksum that nobody looks at, and content."""
+    """Checksum, metadata and content."""
     batch: tuple[Field, ...] = ((11, messages),) if messages > 1 else ()
     fields: tuple[Field, ...] = ((1, b"producer-0"), (2, 300), (3, 1_790_000_000_000), *batch)
     metadata = message(*fields)
-    head = b"\x0e\x01\0\0\0\0" + struct.pack(">I", len(metadata)) + metadata
-    return head + bytes(content_bytes)
+    body = struct.pack(">I", len(metadata)) + metadata + bytes(content_bytes)
+    return b"\x0e\x01" + struct.pack(">I", crc32c(body)) + body
 
 
-def producer(topic: str) -> bytes:
-    """PRODUCER."""
-    return command(5, (1, topic.encode()), (2, 1), (3, 1))
+def connect() -> bytes:
+    """CONNECT."""
+    return command(2, (1, b"bench"), (4, 19))
+
+
+def producer(topic: str, number: int = 1) -> bytes:
+    """PRODUCER, its request of the same number."""
+    return command(5, (1, topic.encode()), (2, number), (3, number))
 
 
 def producer_success() -> bytes:
@@ -52,10 +70,10 @@ def producer_success() -> bytes:
     return command(17, (1, 1), (2, b"producer-0"))
 
 
-def send(content_bytes: int, messages: int = 1) -> bytes:
-    """SEND."""
+def send(content_bytes: int, messages: int = 1, number: int = 1) -> bytes:
+    """SEND of the producer of this number."""
     batch: tuple[Field, ...] = ((3, messages),) if messages > 1 else ()
-    return command(6, (1, 1), (2, 300), *batch, payload=payload(content_bytes, messages))
+    return command(6, (1, number), (2, 300), *batch, payload=payload(content_bytes, messages))
 
 
 def receipt() -> bytes:

@@ -1,7 +1,8 @@
 """``python -m benchmarks.gate_process gate|bare --listen PORT --upstream PORT``: what stands between.
 
 ``gate`` is the gate with a group that limits everything, at rates that nobody reaches, so that every
-check is made; ``bare`` is what any proxy in asyncio costs at least: bytes from one socket to the other.
+check is made, and with one that limits publishing to little; ``bare`` is what any proxy in asyncio costs
+at least: bytes from one socket to the other.
 Prints a line once it listens, and runs until it is terminated. Processor time is read from outside.
 """
 
@@ -26,7 +27,10 @@ from coordinator.gate import Gate
 from deploy.local import processes
 
 TENANT: Final = "bench"
-"""Its namespace ``limited`` is attached to a group."""
+"""Its namespace ``limited`` is attached to a group that nobody reaches, ``held`` to one that is."""
+
+HELD_RATE: Final = 1_000
+"""What passes of the namespace ``held``, in messages published per second."""
 
 _HIGH: Final = 1024 * 1024
 _RATES: Final = Rates(10**8, 10**11, 10**8, 10**11)
@@ -50,8 +54,10 @@ async def _gate(listen: int, upstream: int) -> None:
         listener=_Deaf(),
         clock=MonotonicClock(),
     )
-    gate.set_attachments(Attachments({}, {f"{TENANT}/limited": "group"}))
+    namespaces = {f"{TENANT}/limited": "group", f"{TENANT}/held": "held"}
+    gate.set_attachments(Attachments({}, namespaces))
     gate.set_limits("group", _RATES)
+    gate.set_limits("held", Rates(publish_messages=HELD_RATE))
     await gate.start()
 
 

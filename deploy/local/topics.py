@@ -70,6 +70,14 @@ class Topics:
         body = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
         self._ask("POST", f"/admin/v2/namespaces/{namespace}/retention", body)
 
+    def limit_publishing(self, namespace: str, messages_per_second: int) -> None:
+        """Let the brokers themselves limit what is published to each of the namespace's topics."""
+        body = {
+            "publishThrottlingRateInMsg": messages_per_second,
+            "publishThrottlingRateInByte": -1,
+        }
+        self._ask("POST", f"/admin/v2/namespaces/{namespace}/publishRate", body)
+
     def create_topic(self, topic: str) -> None:
         """Create a topic without partitions, unless it exists."""
         self._create(f"/admin/v2/{_path(topic)}", None)

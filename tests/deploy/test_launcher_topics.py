@@ -41,6 +41,10 @@ class _Admin(BaseHTTPRequestHandler):
         """Answer a change."""
         self._answer()
 
+    def do_POST(self) -> None:
+        """Answer a setting."""
+        self._answer()
+
     def log_request(self, *_: object) -> None:
         """Keep the test's output clean."""
 
@@ -109,6 +113,13 @@ def test_a_namespace_is_created_with_its_bundles(broker: Broker) -> None:
     Topics([broker]).create_namespace("t/n", bundles=12)
     body = json.dumps({"bundles": {"numBundles": 12}})
     assert asked_to_change() == [("PUT", "/admin/v2/namespaces/t/n", body)]
+
+
+def test_brokers_are_told_to_limit_publishing_to_a_namespace(broker: Broker) -> None:
+    """Its messages; its bytes are not limited."""
+    Topics([broker]).limit_publishing("t/n", 100)
+    body = json.dumps({"publishThrottlingRateInMsg": 100, "publishThrottlingRateInByte": -1})
+    assert asked_to_change() == [("POST", "/admin/v2/namespaces/t/n/publishRate", body)]
 
 
 def test_the_owner_is_found_by_its_internal_listener(broker: Broker) -> None:

@@ -1,0 +1,126 @@
+"""The client that measures what a throttled producer costs another one on its connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+import uvloop
+
+from benchmarks.gate_frames import command, crc32c, message, producer_success, send
+from benchmarks.gate_load import Puppet
+from benchmarks.gate_process import HELD_RATE, TENANT, free_port, running
+from benchmarks.gate_sharing import Round, SharedConnection, Turn, figures
+from coordinator.gate import frames
+from coordinator.gate.commands import read_first_id
+from coordinator.gate.frames import read_sizes
+
+CONNECTED = command(3, (1, b"broker"), (2, 19))
+SEND_ERROR = command(8, (1, 1), (2, 300), (3, 2), (4, b"no"))
+
+
+class Broker(Puppet):
+    """Answers everything, each producer's publishes with its own receipts, or with an error."""
+
+    def __init__(self, *, refuses: bool = False) -> None:
+        super().__init__(self._answer)
+        self._refuses = refuses
+        self._unread = b""
+
+    def _answer(self, data: bytes) -> None:
+        stream = self._unread + data
+        while len(stream) >= 8 and len(stream) >= 4 + read_sizes(stream, 0)[0]:
+            total, size = read_sizes(stream, 0)
+            match stream[9]:
+                case frames.CONNECT:
+                    self.write(CONNECTED)
+                case frames.PRODUCER:
+                    self.write(producer_success())
+                case frames.SEND:
+                    number = read_first_id(stream, 8, 8 + size, frames.SEND)
+                    receipt = command(7, (1, number), (2, 300), (3, message((1, 5), (2, 300))))
+                    self.write(SEND_ERROR if self._refuses else receipt)
+            stream = stream[4 + total :]
+        self._unread = stream
+
+
+async def play(
+    broker: Broker,
+    use: Callable[[SharedConnection], Coroutine[Any, Any, None]],
+    listen: int,
+    upstream: int,
+) -> None:
+    """Use a connection to a port that leads to this broker at another one, or at the same."""
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: broker, "127.0.0.1", upstream)
+    namespaces = ("limited", "held", "limited")
+    topics = [f"persistent://{TENANT}/{name}/t{n}" for n, name in enumerate(namespaces)]
+    connection = SharedConnection(*topics)
+    try:
+        await connection.open(listen)
+        await use(connection)
+        await connection.puppet.close()
+        await broker.closed.wait()
+    finally:
+        server.close()
+
+
+def test_the_free_producer_is_answered_beside_a_throttled_one_and_beside_a_paced_one() -> None:
+    """Each neighbour is busy in its own turn only, and neither gets more than its rate."""
+
+    async def use(connection: SharedConnection) -> None:
+        loop = asyncio.get_running_loop()
+        for throttled in (True, False):
+            started = loop.time()
+            free, neighbour = await connection.turn(0.3, throttled=throttled)
+            most = HELD_RATE * (loop.time() - started + 1)  # and what a full bucket lets pass
+            assert free.rate > 0
+            assert free.mean_ms > 0
+            assert neighbour.rate * 0.3 <= most
+            assert connection.free.under_way == connection.throttled.under_way == 0
+
+    upstream = free_port()
+    with running("gate", free_port(), upstream) as gate:
+        uvloop.run(play(Broker(), use, gate.port, upstream))
+
+
+def test_a_refusal_ends_the_measurement() -> None:
+    """Whoever is not answered with receipts is not as slow as all that, but wrong."""
+
+    async def use(connection: SharedConnection) -> None:
+        with pytest.raises(RuntimeError, match="answered with"):
+            await connection.turn(0.1, throttled=False)
+
+    port = free_port()
+    uvloop.run(play(Broker(refuses=True), use, port, port))
+
+
+def test_a_figure_is_the_median_of_the_rounds_ratios() -> None:
+    """A round that was disturbed does not count, whichever half of it."""
+
+    def rounds(*rates: tuple[float, float]) -> list[Round]:
+        return [
+            Round(Turn(beside_throttled, 1, 3), Turn(beside_paced, 1, 2), Turn(1000, 200, 201))
+            for beside_throttled, beside_paced in rates
+        ]
+
+    gate = rounds((9_900, 10_000), (1_000, 10_000), (9_800, 9_800))
+    rate, p99 = figures({"gate": gate, "broker": rounds((500, 10_000))})
+
+    assert rate.value == 0.99
+    assert rate.peers["broker"] == 0.05
+    assert rate.met
+    assert (p99.value, p99.peers["broker"]) == (1, 1)
+
+
+def test_payloads_have_the_checksum_that_a_broker_looks_for() -> None:
+    """RFC 3720's examples, and the one that everybody knows."""
+    assert crc32c(b"123456789") == 0xE3069283
+    assert crc32c(bytes(32)) == 0x8A9136AA
+    frame = send(10, number=2)
+    position = frame.index(b"\x0e\x01")
+    assert int.from_bytes(frame[position + 2 : position + 6], "big") == crc32c(
+        frame[position + 6 :]
+    )
