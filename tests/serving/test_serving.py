@@ -28,6 +28,9 @@ from tests.admin_api.keys import EC_KEY, RSA_KEY, SECRET, der, token
 from tests.admin_api.world import World
 from tests.config.nowhere import NOWHERE
 
+PATIENCE_S = 60.0
+"""A machine may stand still for longer than the five seconds that httpx waits by itself."""
+
 
 @pytest.fixture
 def world() -> World:
@@ -119,7 +122,10 @@ async def test_with_a_certificate_the_api_speaks_tls(
     chain, key = certificate
     settings = config(admin_tls_certificate_file=chain, admin_tls_key_file=key)
     trusted = ssl.create_default_context(cafile=chain)
-    async with serving.serving(settings, world.app), httpx.AsyncClient(verify=trusted) as client:
+    async with (
+        serving.serving(settings, world.app),
+        httpx.AsyncClient(verify=trusted, timeout=PATIENCE_S) as client,
+    ):
         answer = await client.get(f"https://{settings.admin_listen}/quota/v1/ready")
         assert answer.status_code == 200
         with pytest.raises(httpx.HTTPError):
@@ -168,7 +174,7 @@ async def test_a_large_body_passes_through_both_servers(world: World) -> None:
     async with broker(head + body) as (url, heard), HttpBrokerRelay(url) as relay:
         settings = config()
         app = create_app(world.with_relay(relay))
-        async with serving.serving(settings, app), httpx.AsyncClient() as client:
+        async with serving.serving(settings, app), httpx.AsyncClient(timeout=PATIENCE_S) as client:
             answer = await client.post(
                 f"http://{settings.admin_listen}/admin/v3/functions/a/b/c?x=1", content=body
             )
@@ -184,7 +190,7 @@ async def test_an_answer_that_breaks_off_is_not_taken_for_whole(world: World) ->
     async with broker(half) as (url, _), HttpBrokerRelay(url) as relay:
         settings = config()
         app = create_app(world.with_relay(relay))
-        async with serving.serving(settings, app), httpx.AsyncClient() as client:
+        async with serving.serving(settings, app), httpx.AsyncClient(timeout=PATIENCE_S) as client:
             with pytest.raises(httpx.RemoteProtocolError):
                 await client.get(f"http://{settings.admin_listen}/admin/v2/clusters")
 
@@ -206,7 +212,10 @@ async def test_a_head_that_does_not_end_is_refused(world: World, endless: bytes)
 async def test_long_requests_may_follow_each_other_without_end(world: World) -> None:
     """The bound is on what is begun and not ended, not on what a connection carries."""
     settings = config()
-    async with serving.serving(settings, world.app), httpx.AsyncClient() as client:
+    async with (
+        serving.serving(settings, world.app),
+        httpx.AsyncClient(timeout=PATIENCE_S) as client,
+    ):
         for _ in range(3):
             answer = await client.get(
                 f"http://{settings.admin_listen}/quota/v1/ready", headers={"X-Long": "x" * 40_000}
