@@ -94,12 +94,12 @@ class Watch:
 
     async def look(self) -> None:
         """One pass over all groups, in steps that the loop's other work can come between."""
-        names = sorted(self._state.groups or {})
-        self.board.begin(names)
-        self.decisions.begin(names)
+        groups = self._state.groups or {}
+        self.board.begin(groups.keys())
+        self.decisions.begin(groups.keys())
         sightings: list[Sighting] = []
         columns = 0
-        for name in names:
+        for name in sorted(groups):
             columns += self._look_at(name, sightings)
             if columns >= _COLUMNS_PER_STEP:
                 columns = 0

@@ -1,15 +1,17 @@
 """What Pulsar lacks, by group: definitions in full, usage, limits in force, and why they are so.
 
 Lists come in pages by name, of at most `MAX_PAGE` groups and about `MAX_ROWS` rows (usage and limits have
-one per broker and group), because a page is written in one go, on the loop that carries the gate. Where
-there is more, a ``Link`` header with ``rel="next"`` (RFC 8288) names the next page.
+one per broker and group): they are made on the loop that carries the gate, with its turns in between, but
+written as JSON in one go. Where there is more, a ``Link`` header with ``rel="next"`` (RFC 8288) names the
+next page.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -31,6 +33,8 @@ from coordinator.ports import NotFound
 
 router = APIRouter(prefix="/quota/v1", tags=["quota"], responses=PROBLEMS)
 
+
+Body = TypeVar("Body")
 
 MAX_PAGE = 500
 """Groups in one answer."""
@@ -63,7 +67,11 @@ async def list_definitions(
     page = names[:limit]
     link_next(request, response, names, limit, page[-1] if page else after)
     attached = AttachmentsBody.by_group(catalogue.attachments, page)
-    return [Definition.of(catalogue.groups[name], attached[name]) for name in page]
+    found = []
+    for name in page:
+        found.append(Definition.of(catalogue.groups[name], attached[name]))
+        await asyncio.sleep(0)  # the gate lives on this event loop too
+    return found
 
 
 @router.get("/groups/{name:path}")
@@ -87,8 +95,7 @@ async def list_usage(
     after: After = "",
 ) -> list[GroupUsage]:
     """What every broker admits of every group; in pages, see the Link header."""
-    page = await _page(request, response, backend.views, limit, after)
-    return [GroupUsage.of(view) for view in page]
+    return await _page(request, response, backend.views, limit, after, GroupUsage.of)
 
 
 @router.get("/usage/{name:path}")
@@ -109,8 +116,7 @@ async def list_limits(
     after: After = "",
 ) -> list[GroupLimits]:
     """Every group's limit for the cluster and the local limits in force; in pages, as the usage."""
-    page = await _page(request, response, backend.views, limit, after)
-    return [GroupLimits.of(view) for view in page]
+    return await _page(request, response, backend.views, limit, after, GroupLimits.of)
 
 
 @router.get("/explain/{name:path}")
@@ -165,13 +171,11 @@ async def list_certificates(
     after: After = "",
 ) -> list[GroupCertificates]:
     """The most that every group's local limits can add up to now; in pages, as the usage."""
-    page = await _page(request, response, backend.views, limit, after)
-    found = []
-    for view in page:
-        with contextlib.suppress(UnknownGroup):  # deleted since the page was read
-            found.append(GroupCertificates.of(view.group, backend.views.certificates(view.group)))
-        await asyncio.sleep(0)  # the gate lives on this event loop too
-    return found
+
+    def certified(view: GroupView) -> GroupCertificates:
+        return GroupCertificates.of(view.group, backend.views.certificates(view.group))
+
+    return await _page(request, response, backend.views, limit, after, certified)
 
 
 @router.get("/certificate/{name:path}")
@@ -184,17 +188,23 @@ async def get_certificate(name: GroupName, backend: Backend) -> GroupCertificate
 
 
 async def _page(
-    request: Request, response: Response, views: Views, limit: int, after: str
-) -> list[GroupView]:
+    request: Request,
+    response: Response,
+    views: Views,
+    limit: int,
+    after: str,
+    write: Callable[[GroupView], Body],
+) -> list[Body]:
     names = [name for name in sorted(views.catalogue().groups) if name > after]
-    page: list[GroupView] = []
+    page: list[Body] = []
     rows = 0
     for name in names[:limit]:
         if rows >= MAX_ROWS:
             break
         with contextlib.suppress(UnknownGroup):  # deleted since the names were listed
-            page.append(views.group_view(name))
-            rows += len(page[-1].brokers)
+            view = views.group_view(name)
+            page.append(write(view))
+            rows += len(view.brokers)
         after = name
         await asyncio.sleep(0)  # the gate lives on this event loop too
     link_next(request, response, names, limit, after)
@@ -223,8 +233,9 @@ def _shadow_of(views: Views, view: Explanation) -> ShadowBody | None:
 
 def _of_delayed(backend: AdminBackend, view: Explanation) -> tuple[str, ...]:
     """What this sidecar's own gate knows of the messages that the group counts, if they are delayed."""
-    is_own = view.broker == backend.views.health().broker
-    counted = backend.gate.delayed() if is_own and view.group == backend.delayed_group else None
+    if view.group != backend.delayed_group or view.broker != backend.views.health().broker:
+        return ()
+    counted = backend.gate.delayed()
     return () if counted is None else counted.sentences
 
 

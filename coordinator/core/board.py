@@ -8,7 +8,8 @@ holds at most `MAX_CELLS` numbers of the past, so with more groups and brokers t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from coordinator.core.lifecycle import Lifecycle
@@ -98,7 +99,7 @@ class Board:
         """Samples that every group keeps, at least."""
         return self._kept_samples
 
-    def begin(self, groups: Collection[str]) -> None:
+    def begin(self, groups: AbstractSet[str]) -> None:
         """A pass over all groups begins: forget those that are gone, and make room for the others."""
         self._rows = {name: row for name, row in self._rows.items() if name in groups}
         self._series = {key: series for key, series in self._series.items() if key[0] in groups}

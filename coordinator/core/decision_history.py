@@ -14,7 +14,7 @@ with the largest limits and of the own one. What is older is forgotten: the reco
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from coordinator.core import explain
@@ -72,7 +72,7 @@ class DecisionHistory:
         """Decisions that are kept of every group and dimension, at most."""
         return self._room
 
-    def begin(self, groups: Collection[str]) -> None:
+    def begin(self, groups: AbstractSet[str]) -> None:
         """A pass over all groups begins: forget those that are gone, and make room for the others."""
         for key in [key for key in self._kept if key[0] not in groups]:
             del self._kept[key]

@@ -27,7 +27,7 @@ class Watched:
         """Let time pass, and look once a second."""
         for _ in range(seconds):
             self.cluster.run(1)
-            self.history.begin([GROUP])
+            self.history.begin({GROUP})
             self.history.sampled(self.cluster.states["b1"], GROUP, self.cluster.now_ns)
 
     def limits(self) -> list[int | None]:
@@ -89,7 +89,7 @@ def test_a_limit_that_is_lifted_is_told_and_one_that_never_was_is_not(watched: W
 
 def test_a_group_that_is_gone_is_forgotten(watched: Watched) -> None:
     """Its name may come to mean something else."""
-    watched.history.begin([])
+    watched.history.begin(set())
 
     assert watched.history.decisions(GROUP, MESSAGES) == ()
 
