@@ -12,7 +12,7 @@ import asyncio
 import signal
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,9 +26,11 @@ from coordinator import __version__, parts, serving
 from coordinator.adapters.broker_admin import HttpBrokerAdmin
 from coordinator.adapters.broker_relay import HttpBrokerRelay
 from coordinator.adapters.clock import MonotonicClock, wall_ms
+from coordinator.adapters.pulsar_bus import PulsarBus
 from coordinator.adapters.zookeeper_ledgers import ZooKeeperLedgers
 from coordinator.adapters.zookeeper_membership import ZooKeeperMembership
 from coordinator.adapters.zookeeper_operations import ZooKeeperOperations
+from coordinator.adapters.zookeeper_session import ZooKeeperSession
 from coordinator.adapters.zookeeper_store import ZooKeeperStore
 from coordinator.adapters.zookeeper_topic_limits import ZooKeeperTopicLimits
 from coordinator.alarming import Alarming
@@ -67,82 +69,31 @@ def run(config: Config, reload: Callable[[], Config]) -> int:
     return uvloop.run(_run(config, reload, log_level))
 
 
-async def _run(config: Config, reload: Callable[[], Config], log_level: LogLevel) -> int:
-    access = serving.access(config)
-    async with AsyncExitStack() as stack:
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What is kept in ZooKeeper, all of it by one session."""
+
+    session: ZooKeeperSession
+    store: ZooKeeperStore
+    ledgers: ZooKeeperLedgers
+    topic_limits: ZooKeeperTopicLimits
+    membership: ZooKeeperMembership
+
+    @classmethod
+    def of(cls, config: Config) -> _Kept:
         session = parts.session(config)
-        store = ZooKeeperStore(session)
-        ledgers = ZooKeeperLedgers(session)
-        topic_limits = ZooKeeperTopicLimits(session)
-        membership = ZooKeeperMembership(session, version=__version__)
-        bus = parts.bus(config)
-        broker = await stack.enter_async_context(parts.broker_admin(config))
-        relay = await stack.enter_async_context(HttpBrokerRelay(config.broker_web_url))
-        clock = MonotonicClock()
-        recorder = _start_recorder(config, stack)
-        state = CoordinatorState(config.core_settings())
-        runner = Runner(
-            state,
-            clock=clock,
-            store=store,
-            membership=membership,
-            bus=bus,
-            broker=broker,
-            api_address=config.admin_listen,
-            drain_timeout_s=config.drain_timeout_seconds,
+        return cls(
+            session,
+            ZooKeeperStore(session),
+            ZooKeeperLedgers(session),
+            ZooKeeperTopicLimits(session),
+            ZooKeeperMembership(session, version=__version__),
         )
-        runner.seal = parts.seal(config)
-        gate = parts.gate(config, runner, clock)
-        stop = _stop_on_signals()
-        _limit_broker(gate, config)
-        backlogs = None
-        if config.backlog_check_seconds:
-            source = await stack.enter_async_context(parts.backlog_source(config))
-            backlogs = parts.backlogs(config, source, gate, clock)
-        asyncio.get_running_loop().add_signal_handler(
-            signal.SIGHUP, _reload, runner, gate, backlogs, reload
-        )
-        courier = TopicLimitCourier(gate, broker)
-        topic_limits.watch(courier.changed)
-        stack.push_async_callback(runner.close)
-        stack.push_async_callback(gate.close)
-        runner.start(gate, ledgers, recorder)
-        _record_namespaces(runner, gate, recorder, clock)
-        for part in (session, store, ledgers, topic_limits, membership, bus):
-            stack.push_async_callback(part.stop)
-            await part.start()
-        runner.spawn(_ensure_bus_namespaces(config, broker))
-        runner.spawn(courier.run())
-        runner.spawn(_open_gate(gate, runner.informed, courier.informed))
-        _look_at_backlogs(runner, backlogs, recorder, clock)
-        following = Following(state, clock, ZooKeeperOperations(session), recorder)
-        runner.spawn(following.run())
-        alarming = await _alarming(config, stack, runner, state)
-        otlp = parts.otlp(config)
-        backend = AdminBackend(
-            store=store,
-            topic_limits=topic_limits,
-            broker=broker,
-            views=runner,
-            watching=runner.watch,
-            following=following,
-            log_level=log_level,
-            alarming=alarming,
-            otlp=otlp,
-            gate=gate,
-            bus=bus,
-            access=access,
-            relay=relay if config.admin_pass_through else None,
-            requests_per_second=config.admin_requests_per_second,
-            backlogs=backlogs,
-            partitions=_meter_partitions(runner, gate, clock),
-            cluster_group=config.cluster_group,
-            delayed_group=config.delayed_group,
-        )
-        if otlp is not None:
-            runner.spawn((await stack.enter_async_context(otlp)).run(partial(gather, backend)))
-        await stack.enter_async_context(serving.serving(config, create_app(backend)))
-        keep_what_is_loaded()
+
+
+async def _run(config: Config, reload: Callable[[], Config], log_level: LogLevel) -> int:
+    async with AsyncExitStack() as stack:
+        runner, stop = await _start(config, reload, log_level, stack)
         log.info("sidecar started", broker=config.broker_id, version=__version__)
         await _first(stop, runner.stopped)
         if runner.stopped.is_set():
@@ -150,6 +101,107 @@ async def _run(config: Config, reload: Callable[[], Config], log_level: LogLevel
         log.info("draining")
         await runner.drain()
         return 0
+
+
+async def _start(
+    config: Config, reload: Callable[[], Config], log_level: LogLevel, stack: AsyncExitStack
+) -> tuple[Runner, asyncio.Event]:
+    """Put everything together and start it; what is to be closed at the end is on the stack.
+
+    Returns:
+        What runs the core, and an event that is set when somebody tells the sidecar to stop.
+    """
+    access = serving.access(config)
+    kept = _Kept.of(config)
+    bus = parts.bus(config)
+    broker = await stack.enter_async_context(parts.broker_admin(config))
+    relay = await stack.enter_async_context(HttpBrokerRelay(config.broker_web_url))
+    clock = MonotonicClock()
+    recorder = _start_recorder(config, stack)
+    state = CoordinatorState(config.core_settings())
+    runner = _runner(config, state, clock, kept, bus, broker)
+    gate = parts.gate(config, runner, clock)
+    stop = _stop_on_signals()
+    _limit_broker(gate, config)
+    backlogs = await _backlogs(config, stack, gate, clock)
+    asyncio.get_running_loop().add_signal_handler(
+        signal.SIGHUP, _reload, runner, gate, backlogs, reload
+    )
+    courier = TopicLimitCourier(gate, broker)
+    kept.topic_limits.watch(courier.changed)
+    stack.push_async_callback(runner.close)
+    stack.push_async_callback(gate.close)
+    runner.start(gate, kept.ledgers, recorder)
+    _record_namespaces(runner, gate, recorder, clock)
+    for part in (
+        kept.session, kept.store, kept.ledgers, kept.topic_limits, kept.membership, bus,
+    ):  # fmt: skip
+        stack.push_async_callback(part.stop)
+        await part.start()
+    runner.spawn(_ensure_bus_namespaces(config, broker))
+    runner.spawn(courier.run())
+    runner.spawn(_open_gate(gate, runner.informed, courier.informed))
+    _look_at_backlogs(runner, backlogs, recorder, clock)
+    following = Following(state, clock, ZooKeeperOperations(kept.session), recorder)
+    runner.spawn(following.run())
+    alarming = await _alarming(config, stack, runner, state)
+    otlp = parts.otlp(config)
+    backend = AdminBackend(
+        store=kept.store,
+        topic_limits=kept.topic_limits,
+        broker=broker,
+        views=runner,
+        watching=runner.watch,
+        following=following,
+        log_level=log_level,
+        alarming=alarming,
+        otlp=otlp,
+        gate=gate,
+        bus=bus,
+        access=access,
+        relay=relay if config.admin_pass_through else None,
+        requests_per_second=config.admin_requests_per_second,
+        backlogs=backlogs,
+        partitions=_meter_partitions(runner, gate, clock),
+        cluster_group=config.cluster_group,
+        delayed_group=config.delayed_group,
+    )
+    if otlp is not None:
+        runner.spawn((await stack.enter_async_context(otlp)).run(partial(gather, backend)))
+    await stack.enter_async_context(serving.serving(config, create_app(backend)))
+    keep_what_is_loaded()
+    return runner, stop
+
+
+def _runner(
+    config: Config,
+    state: CoordinatorState,
+    clock: MonotonicClock,
+    kept: _Kept,
+    bus: PulsarBus,
+    broker: HttpBrokerAdmin,
+) -> Runner:
+    runner = Runner(
+        state,
+        clock=clock,
+        store=kept.store,
+        membership=kept.membership,
+        bus=bus,
+        broker=broker,
+        api_address=config.admin_listen,
+        drain_timeout_s=config.drain_timeout_seconds,
+    )
+    runner.seal = parts.seal(config)
+    return runner
+
+
+async def _backlogs(
+    config: Config, stack: AsyncExitStack, gate: Gate, clock: MonotonicClock
+) -> Backlogs | None:
+    if not config.backlog_check_seconds:
+        return None
+    source = await stack.enter_async_context(parts.backlog_source(config))
+    return parts.backlogs(config, source, gate, clock)
 
 
 def _limit_broker(gate: Gate, config: Config) -> None:
