@@ -30,7 +30,6 @@ PROGRAM = ("-m", "coordinator.cli")
 _BUNDLES = 12
 _POLL_S = 0.05
 _STOP_GRACE_S = 20.0
-_MOST_CANDIDATES = 100
 
 
 class Sidecars:
@@ -84,7 +83,7 @@ class Sidecars:
         """Where the output of a broker's sidecar goes."""
         return self._directory / f"{name}-sidecar.log"
 
-    def start(self, *names: str, timeout_s: float = 30.0) -> None:
+    def start(self, *names: str, timeout_s: float = 60.0) -> None:
         """Start the sidecars of these brokers, or all, and wait until they are ready.
 
         Raises:
@@ -156,22 +155,12 @@ def write_configuration(file: Path, keys: Mapping[str, object]) -> None:
 
 
 def bus_topics(brokers: Sequence[Broker], owners: Sequence[Broker]) -> tuple[str, ...]:
-    """Names of bus topics, one for each of these owners and owned by it.
-
-    Raises:
-        LocalClusterError: one of them owns nothing of the namespace.
-    """
+    """Names of bus topics, one for each of these owners and owned by it."""
     topics = Topics(brokers)
     topics.create_tenant(BUS_NAMESPACE.partition("/")[0])
     topics.create_namespace(BUS_NAMESPACE, _BUNDLES)
-    found: dict[str, str] = {}
-    for number in range(_MOST_CANDIDATES):
-        topic = f"non-persistent://{BUS_NAMESPACE}/quota-usage-{number}"
-        found.setdefault(topics.owner(topic).name, topic)
-        if all(owner.name in found for owner in owners):
-            return tuple(found[owner.name] for owner in owners)
-    missing = ", ".join(owner.name for owner in owners if owner.name not in found)
-    raise LocalClusterError(f"{missing} owns no bundle of {BUS_NAMESPACE}.")
+    found = topics.one_for_each_broker(BUS_NAMESPACE, "quota-usage", "non-persistent")
+    return tuple(found[owner.name] for owner in owners)
 
 
 def is_ready(admin_url: str) -> bool:

@@ -95,10 +95,12 @@ class Topics:
         """Return the bundle that the topic belongs to, such as 0x40000000_0x55555555."""
         return self._ask("GET", f"/lookup/v2/topic/{_path(topic)}/bundle").strip().strip('"')
 
-    def one_for_each_broker(self, namespace: str, prefix: str) -> dict[str, str]:
+    def one_for_each_broker(
+        self, namespace: str, prefix: str, domain: str = "persistent"
+    ) -> dict[str, str]:
         """Create topics until every broker serves one, and return broker names to topics.
 
-        Names are prefix-0, prefix-1 and so on, persistent; the first that falls to a broker is
+        Names are prefix-0, prefix-1 and so on, of the domain; the first that falls to a broker is
         taken, and those that are not needed are not created. A broker that owns nothing of the
         namespace, as one that has just come back may, is given a bundle of its own.
 
@@ -107,7 +109,7 @@ class Topics:
         """
         found: dict[str, str] = {}
         for number in range(_MOST_CANDIDATES):
-            topic = f"persistent://{namespace}/{prefix}-{number}"
+            topic = f"{domain}://{namespace}/{prefix}-{number}"
             if found.setdefault(self.owner(topic).name, topic) == topic:
                 self.create_topic(topic)
             if len(found) == len(self._brokers):
@@ -115,19 +117,19 @@ class Topics:
         taken = {self.bundle(topic) for topic in found.values()}
         for broker in self._brokers:
             if broker.name not in found:
-                topic = self._in_another_bundle(namespace, prefix, taken)
+                topic = self._in_another_bundle(f"{domain}://{namespace}/{prefix}", taken)
                 self.create_topic(topic)
                 self.move(topic, broker)
                 found[broker.name] = topic
                 taken.add(self.bundle(topic))
         return dict(sorted(found.items()))
 
-    def _in_another_bundle(self, namespace: str, prefix: str, taken: set[str]) -> str:
+    def _in_another_bundle(self, prefix: str, taken: set[str]) -> str:
         for number in range(_MOST_CANDIDATES):
-            topic = f"persistent://{namespace}/{prefix}-{number}"
+            topic = f"{prefix}-{number}"
             if self.bundle(topic) not in taken:
                 return topic
-        raise LocalClusterError(f"{namespace} has fewer bundles than there are brokers.")
+        raise LocalClusterError(f"{prefix}: fewer bundles than there are brokers.")
 
     def counters(self, topic: str) -> TopicCounters:
         """Return what the topic's owner has counted; any broker passes the question on to it."""
@@ -139,31 +141,39 @@ class Topics:
             bytes_out=stats["bytesOutCounter"],
         )
 
-    def move(self, topic: str, destination: Broker, timeout_s: float = 15.0) -> None:
+    def move(self, topic: str, destination: Broker, timeout_s: float = 60.0) -> None:
         """Move the topic's whole bundle to this broker and wait until the broker serves it.
 
-        Clients of all the bundle's topics are disconnected and reconnect by themselves.
+        Clients of all the bundle's topics are disconnected and reconnect by themselves. A broker that
+        has just come back is no destination until the others know of it, so they are asked again.
 
         Raises:
             LocalClusterError: another broker serves it after `timeout_s` seconds.
         """
         namespace = "/".join(_path(topic).split("/")[1:3])
         unload = f"/admin/v2/namespaces/{namespace}/{self.bundle(topic)}/unload"
-        if self.owner(topic) == destination:
-            return
-        self._ask("PUT", f"{unload}?destinationBroker=127.0.0.1:{destination.web_port}")
         deadline = time.monotonic() + timeout_s
+        asked = False
         while self.owner(topic) != destination:
             if time.monotonic() >= deadline:
                 raise LocalClusterError(f"{topic} did not move to {destination.name}.")
+            asked = asked or self._accepted(
+                f"{unload}?destinationBroker=127.0.0.1:{destination.web_port}"
+            )
             time.sleep(_POLL_S)
 
     def _create(self, path: str, body: object) -> None:
+        self._accepted(path, body)
+
+    def _accepted(self, path: str, body: object = None) -> bool:
+        """Whether the brokers accepted a PUT: False when they say that there is a conflict."""
         try:
             self._ask("PUT", path, body)
         except AdminRestError as error:
             if error.status != _CONFLICT:
                 raise
+            return False
+        return True
 
     def _ask(self, method: str, path: str, body: object = None) -> str:
         return rest.request(method, f"{self._ready_broker().web_url}{path}", body)

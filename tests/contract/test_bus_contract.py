@@ -17,6 +17,7 @@ from coordinator.ports import ReportBus
 from deploy.local.cluster import Cluster
 from deploy.local.ports import free_block
 from deploy.local.state import Broker
+from deploy.local.topics import Topics
 from tests.contract.listening import Heard, eventually
 
 OpenBus = Callable[[], Awaitable[ReportBus]]
@@ -27,6 +28,15 @@ RECONNECTED_S = 90.0
 
 def _topic() -> str:
     return f"non-persistent://pulsar/system/contract-{uuid.uuid4().hex}"
+
+
+def _owned_by(broker: Broker, cluster: Cluster) -> str:
+    """A topic of the bus that this broker serves."""
+    topics, namespace = Topics(cluster.brokers), "pulsar/system"
+    topics.create_tenant("pulsar")
+    topics.create_namespace(namespace, bundles=12)
+    prefix = f"contract-{uuid.uuid4().hex}"
+    return topics.one_for_each_broker(namespace, prefix, "non-persistent")[broker.name]
 
 
 async def _connected(bus: ReportBus, deadline_s: float = 30.0) -> None:
@@ -222,21 +232,24 @@ async def test_the_bus_namespace_is_created_where_it_is_missing(pulsar_broker: B
 async def test_a_bus_reconnects_by_itself_after_its_broker_restarted(cluster: Cluster) -> None:
     """While it is away publishing returns at once, drops and counts."""
     broker = cluster.brokers[0]
-    bus = PulsarBus(broker.service_url, (_topic(),), listener_name="internal")
+    topic = await asyncio.to_thread(_owned_by, broker, cluster)
+    bus = PulsarBus(broker.service_url, (topic,), listener_name="internal")
     heard: Heard[bytes] = Heard()
     bus.watch(heard)
     await bus.start()
     try:
         await _connected(bus)
         await asyncio.to_thread(cluster.kill, broker.name)
-        await eventually(lambda: not any(bus.health().connected.values()))
-        dropped = bus.health().dropped
-        before_s = time.monotonic()
-        for _ in range(1000):
-            bus.publish(b"lost")
-        assert time.monotonic() - before_s < 10.0
-        assert bus.health().dropped == dropped + 1000
-        await asyncio.to_thread(cluster.start_server, broker.name)
+        try:
+            await eventually(lambda: not any(bus.health().connected.values()))
+            dropped = bus.health().dropped
+            before_s = time.monotonic()
+            for _ in range(1000):
+                bus.publish(b"lost")
+            assert time.monotonic() - before_s < 10.0
+            assert bus.health().dropped == dropped + 1000
+        finally:
+            await asyncio.to_thread(cluster.start_server, broker.name)
         await _connected(bus, RECONNECTED_S)
         bus.publish(b"back")
         await heard.until(lambda payload: payload == b"back")
