@@ -3,9 +3,9 @@
 A Pulsar client has one connection to a broker, and Pulsar's own limits stop all of it; the gate holds
 back the producer that is over its limit alone. Measured is how fast a *free* producer publishes beside a
 neighbour that offers more than it may, all the time, as a part of how fast it is beside one that sends
-just as many messages as pass of the other's, and waits for nothing: work for the machine is the same in
-both. Turns of the two alternate, on the same connection to the same real broker, and the figure is the
-median over rounds, because what else runs on a machine comes and goes.
+just as many messages as pass of the other's, in the same rhythm, and waits for nothing: work for the
+machine is the same in both. Turns of the two alternate, on the same connection to the same real broker,
+and the figure is the median over rounds, because what else runs on a machine comes and goes.
 
 Three producers are on the connection, therefore, of which two are busy. The same client is put on a
 connection to the broker itself, where the throttled producer's namespace has the broker's own limit. What
@@ -31,8 +31,10 @@ from benchmarks import gate_frames
 from benchmarks.figures import Figure, Measurement
 from benchmarks.gate_load import Puppet
 from benchmarks.gate_process import HELD_RATE, TENANT, running
+from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.gate.commands import read_first_id
 from coordinator.gate.frames import CONNECTED, PING, PRODUCER_SUCCESS, SEND_RECEIPT, read_sizes
+from coordinator.gate.metering import WAKE_INTERVAL_NS
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.topics import Topics
@@ -47,7 +49,8 @@ _ENOUGH: Final = 100
 _WARMING_S: Final = 5.0
 _CONTENT_BYTES: Final = 100
 _SETTLING_S: Final = 0.5
-_SLICE_S: Final = 0.001
+_SLICE_S: Final = WAKE_INTERVAL_NS / NANOS_PER_SECOND
+"""The gate lets held messages go in this rhythm, and so it is that of those that are not held."""
 _TIMEOUT_S: Final = 60.0
 _THROTTLED: Final = {"gate": "held", "broker": "stopped"}
 """The throttled producer's namespace: one that the gate limits, and one that the broker limits."""
