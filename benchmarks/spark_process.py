@@ -74,7 +74,8 @@ def _spark(directory: Path, cores: int) -> list[float]:
     from spark_jobs.session import session  # noqa: PLC0415
     from spark_jobs.timeline import broker_seconds, limits_over_time  # noqa: PLC0415
 
-    spark, intake = session("bench", cores), examine(directory)
+    intake = examine(directory)
+    spark = session("bench", cores, rows=sum(intake.rows.values()))
     limits = limits_over_time(read(spark, intake, "configuration"))
     brokers = broker_seconds(read(spark, intake, "admitted"), limits)
     seconds = brokers.groupBy("resource_group", "dimension", "second").agg(
