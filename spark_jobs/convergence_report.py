@@ -93,10 +93,13 @@ def frames(tables: Mapping[str, DataFrame], place: Path) -> Frames:
     brokers = kept(timeline.broker_seconds(tables["admitted"], limits), "broker_seconds")
     runs = kept(eventing.runs(tables["lifecycle"], tables["membership"], tables["reports"]), "runs")
     gaps = kept(eventing.gaps(tables["lifecycle"], runs).repartition(1), "gaps")
-    seconds = timeline.group_seconds(brokers, eventing.gap_seconds(gaps, brokers))
+    spells = kept(eventing.spells(brokers), "spells")
+    seconds = timeline.group_seconds(brokers, eventing.gap_seconds(gaps, spells))
     groups = kept(timeline.certified_seconds(seconds, tables["certificates"]), "group_seconds")
-    periods = kept(eventing.events(brokers, limits, runs), "periods")
-    figures = event_figures(groups, brokers, periods).repartition(1)
+    unknown = kept(timeline.unknown_seconds(groups), "unknown_seconds")
+    signs = kept(eventing.signs(brokers), "signs")
+    periods = kept(eventing.events(signs, spells, limits, runs), "periods")
+    figures = event_figures(groups, brokers, unknown, periods).repartition(1)
     return Frames(
         events=kept(figures, "events"),
         group_seconds=groups,
@@ -248,7 +251,8 @@ def produce(
     conditions = parse(fail_on)
     intake = examine(directory, cluster)  # refuses before a session is started
     beside = None if peer is None else examine(peer)
-    spark = session("pulsar-quota report", cores, quick=sum(intake.rows.values()) < QUICK_ROWS)
+    rows = sum(intake.rows.values())
+    spark = session("pulsar-quota report", cores, quick=rows < QUICK_ROWS, rows=rows)
     return make(spark, intake, out, conditions=conditions, peer=beside)
 
 

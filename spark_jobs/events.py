@@ -25,6 +25,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
+from spark_jobs.timeline import run_number
+
 STEP_S = 3
 """A step shows between the means of so many seconds before it and from it on."""
 STEP_OVER = 0.25
@@ -88,34 +90,98 @@ def gaps(lifecycle: DataFrame, of_runs: DataFrame) -> DataFrame:
     return within.unionByName(tail)
 
 
-def gap_seconds(of_gaps: DataFrame, brokers: DataFrame) -> DataFrame:
+def spells(brokers: DataFrame) -> DataFrame:
+    """One row per group, dimension, broker and run (its number): when the run served the group.
+
+    Columns: first (second), first_known and last_known (of those that were wholly recorded), taking_part
+    (participants at the end).
+    """
+    known = F.when(F.col("known"), F.col("second"))
+    return brokers.groupBy(*_GROUP, "broker", "run").agg(
+        F.min("second").alias("first"),
+        F.min(known).alias("first_known"),
+        F.max(known).alias("last_known"),
+        F.max_by("participants", "second").alias("taking_part"),
+    )
+
+
+def gap_seconds(of_gaps: DataFrame, of_spells: DataFrame) -> DataFrame:
     """Every second of a gap for every group in which the broker ever took part."""
-    groups = brokers.select("broker", "resource_group").distinct()
+    groups = of_spells.select("broker", "resource_group").distinct()
     return of_gaps.join(groups, "broker").select(
         "resource_group",
         F.explode(F.sequence("from_second", "to_second")).alias("second"),
     )
 
 
-def events(brokers: DataFrame, limits: DataFrame, of_runs: DataFrame) -> DataFrame:
+def signs(brokers: DataFrame) -> DataFrame:
+    """What a broker's own seconds show: join, leave and step, with subject, happened and known.
+
+    All in one pass over a broker's time, for this is the larger part of the rows. A join may be the
+    group's start, and a step may follow from another event.
+    """
+    of_broker = Window.partitionBy(*_GROUP, "broker").orderBy("second")
+    before, after = of_broker.rangeBetween(-STEP_S, -1), of_broker.rangeBetween(0, STEP_S - 1)
+    takes_part = F.col("participants") > 0
+    part = F.try_divide(F.col("limit"), F.col("brokers"))
+
+    def moved(column: str) -> Column:
+        wanted = F.when(takes_part, F.col(column))
+        return F.try_divide(F.abs(F.avg(wanted).over(after) - F.avg(wanted).over(before)), part)
+
+    # Rows that are missing in between are a gap, not a join: nobody said good-bye.
+    new = (F.lag("participants", 1, 0).over(of_broker) == 0) | (
+        F.col("run") != F.lag("run").over(of_broker)
+    )
+    telling = brokers.select(
+        *_GROUP,
+        "broker",
+        "second",
+        (takes_part & F.coalesce(new, F.lit(False))).alias("appeared"),
+        (~takes_part).alias("left"),
+        F.when(takes_part, F.least(moved("demand"), moved("fair"))).alias("move"),
+        F.count_if(takes_part).over(before).alias("seconds_before"),
+    ).where(F.col("appeared") | F.col("left") | (F.col("move") > STEP_OVER))
+    furthest = F.col("move") == F.max("move").over(of_broker.rangeBetween(-STEP_S, STEP_S))
+    second = F.col("second")
+    found = telling.withColumn(
+        "stepped", (F.col("move") > STEP_OVER) & furthest & (F.col("seconds_before") == STEP_S)
+    ).withColumn(
+        "signs",
+        F.array_compact(
+            F.array(
+                F.when(F.col("appeared"), _sign("join", second)),
+                F.when(F.col("left"), _sign("leave", second)),
+                F.when(F.col("stepped"), _sign("step", second - 1, second)),
+            )
+        ),
+    )
+    return found.select(*_GROUP, F.col("broker").alias("subject"), F.inline("signs"))
+
+
+def events(
+    of_signs: DataFrame, of_spells: DataFrame, limits: DataFrame, of_runs: DataFrame
+) -> DataFrame:
     """One row per group, dimension and event, with its period.
 
     Columns: event (number, from 1), kinds, subjects, happened, known, ends (inclusive).
     """
-    single = (
-        _joins(brokers)
-        .unionByName(_leaves(brokers))
-        .unionByName(_ends(brokers, of_runs))
+    span = of_spells.groupBy(*_GROUP).agg(
+        F.min("first").alias("start"),
+        F.min("first_known").alias("first"),
+        F.max("last_known").alias("last"),
+    )
+    sure = (
+        of_signs.where(F.col("kind") != "step")
+        .unionByName(_ends(of_spells, of_runs))
         .unionByName(_changes(limits))
     )
-    single = single.unionByName(_unexplained(_steps(brokers), single))
-    span = (
-        brokers.where("known")
-        .groupBy(*_GROUP)
-        .agg(F.min("second").alias("first"), F.max("second").alias("last"))
-    )
-    inside = single.join(span, _GROUP).where(
-        F.col("happened").between(F.col("first"), F.col("last"))
+    single = sure.unionByName(_unexplained(of_signs.where(F.col("kind") == "step"), sure))
+    starts = (F.col("kind") == "join") & (F.col("happened") == F.col("start"))
+    inside = (
+        single.join(span, _GROUP)
+        .where(F.col("happened").between(F.col("first"), F.col("last")))
+        .withColumn("kind", F.when(starts, F.lit("start")).otherwise(F.col("kind")))
     )
     in_order = Window.partitionBy(*_GROUP).orderBy("happened", "known", "kind", "subject")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, -1)
@@ -138,48 +204,12 @@ def events(brokers: DataFrame, limits: DataFrame, of_runs: DataFrame) -> DataFra
     ).drop("last")
 
 
-def _joins(brokers: DataFrame) -> DataFrame:
-    of_broker = Window.partitionBy(*_GROUP, "broker").orderBy("second")
-    of_group = Window.partitionBy(*_GROUP)
-    taking_part = brokers.select(
-        *_GROUP,
-        "second",
-        "broker",
-        "participants",
-        "run",
-        F.lag("participants", 1, 0).over(of_broker).alias("participants_before"),
-        F.lag("run").over(of_broker).alias("run_before"),
-        F.min("second").over(of_group).alias("first"),
-    )
-    # Rows that are missing in between are a gap, not a join: nobody said good-bye.
-    appeared = taking_part.where(
-        (F.col("participants") > 0)
-        & ((F.col("participants_before") == 0) | (F.col("run") != F.col("run_before")))
-    )
-    kind = F.when(F.col("second") == F.col("first"), F.lit("start")).otherwise(F.lit("join"))
-    return appeared.select(
-        *_GROUP, kind.alias("kind"), F.col("broker").alias("subject"), *_at(F.col("second"))
-    )
-
-
-def _leaves(brokers: DataFrame) -> DataFrame:
-    return brokers.where(F.col("participants") == 0).select(
-        *_GROUP,
-        F.lit("leave").alias("kind"),
-        F.col("broker").alias("subject"),
-        *_at(F.col("second")),
-    )
-
-
-def _ends(brokers: DataFrame, of_runs: DataFrame) -> DataFrame:
+def _ends(of_spells: DataFrame, of_runs: DataFrame) -> DataFrame:
     """Runs that ended while their broker took part, in good order or not."""
-    last = brokers.groupBy(*_GROUP, "broker", "run").agg(
-        F.max_by("participants", "second").alias("taking_part")
-    )
     happened = F.greatest(F.col("last_second"), F.col("heard_second"))
     ended = of_runs.where(_crashed() | F.col("orderly")).select(
         "broker",
-        "run",
+        run_number().alias("run"),
         F.when(_crashed(), F.lit("crash")).otherwise(F.lit("leave")).alias("kind"),
         F.when(_crashed(), happened).otherwise(F.col("last_second")).alias("happened"),
         F.when(_crashed(), F.greatest(happened, F.col("gone_second")))
@@ -187,7 +217,7 @@ def _ends(brokers: DataFrame, of_runs: DataFrame) -> DataFrame:
         .alias("known"),
     )
     return (
-        last.where(F.col("taking_part") > 0)
+        of_spells.where(F.col("taking_part") > 0)
         .join(ended, ["broker", "run"])
         .select(*_GROUP, "kind", F.col("broker").alias("subject"), "happened", "known")
     )
@@ -205,52 +235,26 @@ def _changes(limits: DataFrame) -> DataFrame:
         F.concat(F.coalesce(F.col("limit").cast("string"), F.lit("unlimited")), F.lit("/s")).alias(
             "subject"
         ),
-        *_at(F.col("known_second")),
-    )
-
-
-def _steps(brokers: DataFrame) -> DataFrame:
-    of_broker = Window.partitionBy(*_GROUP, "broker").orderBy("second")
-    before, after = of_broker.rangeBetween(-STEP_S, -1), of_broker.rangeBetween(0, STEP_S - 1)
-    part = F.col("limit") / F.col("brokers")
-
-    def moved(column: str) -> Column:
-        return F.try_divide(F.abs(F.avg(column).over(after) - F.avg(column).over(before)), part)
-
-    moves = brokers.where("participants > 0").select(
-        *_GROUP,
-        "broker",
-        "second",
-        F.least(moved("demand"), moved("fair")).alias("move"),
-        F.count("*").over(before).alias("seconds_before"),
-    )
-    around = F.max("move").over(of_broker.rangeBetween(-STEP_S, STEP_S))
-    return (
-        moves.withColumn("around", around)
-        .where((F.col("move") > STEP_OVER) & (F.col("move") == F.col("around")))
-        .where(F.col("seconds_before") == STEP_S)
-        .select(
-            *_GROUP,
-            F.lit("step").alias("kind"),
-            F.col("broker").alias("subject"),
-            (F.col("second") - 1).alias("happened"),
-            F.col("second").alias("known"),
-        )
+        F.col("known_second").alias("happened"),
+        F.col("known_second").alias("known"),
     )
 
 
 def _unexplained(steps: DataFrame, others: DataFrame) -> DataFrame:
     """The steps that do not follow from another event: shares move after a join, too."""
-    known = others.select(
-        *_GROUP, F.col("happened").alias("since"), (F.col("known") + STEP_S + 1).alias("until")
+    explained = others.select(
+        *(F.col(name).alias(f"of_{name}") for name in _GROUP),
+        (F.col("happened") - APART_S).alias("since"),
+        (F.col("known") + STEP_S + 1).alias("until"),
     )
-    same = [steps[name] == known[name] for name in _GROUP]
-    near = steps["happened"].between(known["since"] - APART_S, known["until"])
-    return steps.join(known, [*same, near], "left_anti")
+    same = [F.col(name) == F.col(f"of_{name}") for name in _GROUP]
+    near = F.col("happened").between(F.col("since"), F.col("until"))
+    return steps.join(explained, [*same, near], "left_anti")
 
 
-def _at(second: Column) -> tuple[Column, Column]:
-    return second.alias("happened"), second.alias("known")
+def _sign(kind: str, happened: Column, known: Column | None = None) -> Column:
+    known = happened if known is None else known
+    return F.struct(F.lit(kind).alias("kind"), happened.alias("happened"), known.alias("known"))
 
 
 def _crashed() -> Column:

@@ -46,28 +46,30 @@ RECLAIMED_AT = 0.99
 JUDGED_FROM_S = 5
 """A period with fewer whole seconds says nothing about settling; it is shown and not held to targets."""
 
+SPAN_S = 600
+"""Periods are looked up by spans of so many seconds: one has few periods, a long period few of them."""
+
 _GROUP = ["resource_group", "dimension"]
 _EVENT = [*_GROUP, "event"]
 
 
-def event_figures(groups: DataFrame, brokers: DataFrame, events: DataFrame) -> DataFrame:
+def event_figures(
+    groups: DataFrame, brokers: DataFrame, unknown: DataFrame, events: DataFrame
+) -> DataFrame:
     """One row per event with every figure of ``DEFINITIONS``.
 
     Args:
         groups: group seconds.
         brokers: broker seconds.
+        unknown: the group seconds that are not known.
         events: events with their periods.
     """
     periods = events.select(*_EVENT, "happened", "known", "ends").withColumnRenamed(
         "known", "known_second"
     )
     judged = _in_period(_with_ten_seconds(groups), periods)
-    of_brokers = _in_period(
-        brokers.drop("known").join(
-            groups.where("known").select(*_GROUP, "second"), [*_GROUP, "second"]
-        ),
-        periods,
-    )
+    known = brokers.join(unknown, [*_GROUP, "second"], "left_anti")
+    of_brokers = _in_period(known.drop("known"), periods)
     figures = events
     for part in (_held(judged), _shared(of_brokers), _starved(of_brokers)):
         figures = figures.join(part, _EVENT, "left")
@@ -88,13 +90,24 @@ def _settle() -> Column:
 
 
 def _in_period(seconds: DataFrame, periods: DataFrame) -> DataFrame:
-    """Each second with its event; `steady` is the second half of what follows its being known."""
+    """Each second with its event; `steady` is the second half of what follows its being known.
+
+    A second meets the periods of its own span of time only. Were it all of the group's, the work would
+    grow with the square of the recorded time.
+    """
     half = F.col("known_second") + (F.col("ends") - F.col("known_second")) / 2
+    spans = F.explode(F.sequence(_span("happened"), _span("ends")))
     return (
-        seconds.join(periods, _GROUP)
+        seconds.withColumn("span", _span("second"))
+        .join(periods.withColumn("span", spans), [*_GROUP, "span"])
         .where(F.col("second").between(F.col("happened"), F.col("ends")))
         .withColumn("steady", F.col("second") > half)
+        .drop("span")
     )
+
+
+def _span(second: str) -> Column:
+    return F.floor(F.col(second) / SPAN_S)
 
 
 def _with_ten_seconds(groups: DataFrame) -> DataFrame:

@@ -102,7 +102,7 @@ class Live:
     def _write(self, rows: DataFrame, number: int, told: Callable[[str], None]) -> None:
         spark = rows.sparkSession
         configuration = self._files(spark.read.schema(SCHEMAS["configuration"]), "configuration")
-        limits = limits_over_time(configuration)
+        limits = limits_over_time(configuration).persist()
         no_gaps = nothing(spark, "resource_group string, second bigint")
         seconds = group_seconds(broker_seconds(rows, limits), no_gaps).drop("central").persist()
         try:
@@ -113,6 +113,7 @@ class Live:
                 told(line)
         finally:
             seconds.unpersist()
+            limits.unpersist()
 
 
 def final_rows(arriving: DataFrame, late_s: int) -> DataFrame:

@@ -30,6 +30,8 @@ _SETTINGS = {
 }
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For small input: most of such a job is the start of the JVM and of its compiler."""
+_PARTITION_ROWS = 500_000
+"""Of what is moved between tasks: so many rows are sorted in the memory that there is for them."""
 _LOCAL_SETTINGS = {
     "spark.driver.memory": "2g",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -37,7 +39,7 @@ _LOCAL_SETTINGS = {
 }
 
 
-def session(name: str, cores: int = 2, *, quick: bool = False) -> SparkSession:
+def session(name: str, cores: int = 2, *, quick: bool = False, rows: int = 0) -> SparkSession:
     """The running session, or a new one.
 
     Under spark-submit its master and memory hold; alone it is local, on so many cores and 2 GiB.
@@ -46,6 +48,7 @@ def session(name: str, cores: int = 2, *, quick: bool = False) -> SparkSession:
         name: of the application.
         cores: of a local session.
         quick: a local session for little input: starts sooner, computes slower.
+        rows: of the input of a local session, as far as known.
     """
     builder = SparkSession.builder.appName(name)
     # Spark's own progress bar, for people; a log file has no use for it.
@@ -57,7 +60,7 @@ def session(name: str, cores: int = 2, *, quick: bool = False) -> SparkSession:
         # Workers are to have what is installed here; Spark itself takes the first python3.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.master(f"local[{cores}]")
-        partitions = cores if quick else 8 * cores
+        partitions = cores if quick else max(8 * cores, rows // _PARTITION_ROWS)
         builder = builder.config("spark.sql.shuffle.partitions", str(partitions))
         if quick:
             builder = builder.config("spark.driver.extraJavaOptions", _QUICK)

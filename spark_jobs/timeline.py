@@ -98,15 +98,18 @@ def limits_over_time(configuration: DataFrame) -> DataFrame:
 def broker_seconds(admitted: DataFrame, limits: DataFrame) -> DataFrame:
     """One row per group, dimension, second and broker, for limited dimensions.
 
-    Columns: limit, room, admitted, demand, fair, local_limit, participants, run, known, brokers (how many
-    of them take part). The second in which a broker's last participant left has a row with none.
+    Columns: limit, room, admitted, demand, fair, local_limit, participants, run (its number), known,
+    brokers (how many of them take part). The second in which a broker's last participant left has a row
+    with none.
     """
-    key = [*_GROUP, "second"]
-    seconds = admitted.select(
+    # The second comes first: it tells most rows apart when they are sorted, and costs least.
+    key = ["second", *_GROUP]
+    ever_limited = limits.where(F.col("limit").isNotNull()).select(*_GROUP).distinct()
+    seconds = admitted.join(F.broadcast(ever_limited), _GROUP, "left_semi").select(
         *_GROUP,
         F.unix_seconds("second").alias("second"),
-        "broker", "run", "ts", "observed_us", "admitted", "held_us", "local_limit", "participants",
-        "topics",
+        run_number().alias("run"),
+        "broker", "ts", "observed_us", "admitted", "held_us", "local_limit", "participants", "topics",
     )  # fmt: skip
     # One exchange for all that follows: windows and groups below are all within a second.
     merged = (
@@ -138,6 +141,11 @@ def broker_seconds(admitted: DataFrame, limits: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
+def run_number() -> Column:
+    """What stands for a run in broker seconds: with text to keep, Spark adds up without compiled code."""
+    return F.xxhash64("run")
+
+
 def group_seconds(brokers: DataFrame, gap_seconds: DataFrame) -> DataFrame:
     """One row per group, dimension and second.
 
@@ -152,7 +160,7 @@ def group_seconds(brokers: DataFrame, gap_seconds: DataFrame) -> DataFrame:
     distance = F.abs(F.col("admitted") - F.col("fair"))
     # Null in a second in which nobody takes part: then nobody can be off.
     part = F.try_divide(F.col("limit"), F.col("brokers"))
-    together = brokers.groupBy(*_GROUP, "second").agg(
+    together = brokers.groupBy("second", *_GROUP).agg(
         F.max("limit").alias("limit"),
         F.sum("admitted").alias("admitted"),
         F.sum("demand").alias("wanted"),
@@ -172,6 +180,11 @@ def group_seconds(brokers: DataFrame, gap_seconds: DataFrame) -> DataFrame:
         .withColumn("off", F.coalesce(F.col("worst") > SETTLED_WITHIN, F.lit(False)))
         .drop("observed", "gap", "wanted")
     )
+
+
+def unknown_seconds(groups: DataFrame) -> DataFrame:
+    """The group, dimension and second of the group seconds that were not wholly recorded."""
+    return groups.where(~F.col("known")).select(*_GROUP, "second")
 
 
 def certified_seconds(groups: DataFrame, certificates: DataFrame) -> DataFrame:
@@ -240,16 +253,22 @@ def _central() -> Column:
 
 
 def _with_shares(demands: DataFrame, key: list[str]) -> DataFrame:
-    same_second = Window.partitionBy(*key)
-    smaller_first = same_second.orderBy(F.col("demand") / F.col("weight"), "broker")
-    smaller = smaller_first.rowsBetween(Window.unboundedPreceding, -1)
-    room = F.col("room") - F.coalesce(F.sum("demand").over(smaller), F.lit(0.0))
-    up_to_here = smaller_first.rowsBetween(Window.unboundedPreceding, 0)
-    left = F.sum("weight").over(same_second) - F.sum("weight").over(up_to_here) + F.col("weight")
-    takes_part = (F.col("participants") > 0) | (F.col("admitted") > 0)
-    return (
-        demands.withColumn("brokers", F.count_if(takes_part).over(same_second))
-        .withColumn("level", room / left)
-        .withColumn("top", F.max("level").over(same_second))
-        .withColumn("fair", F.least(F.col("demand"), F.col("top") * F.col("weight")))
+    # In order also where no order is needed, and by a column: so one sort does for all of them.
+    smaller_first = Window.partitionBy(*key).orderBy("demand_per_weight", "broker")
+    first, here, last = Window.unboundedPreceding, Window.currentRow, Window.unboundedFollowing
+    all_of_them = smaller_first.rowsBetween(first, last)
+    smaller = F.coalesce(F.sum("demand").over(smaller_first.rowsBetween(first, -1)), F.lit(0.0))
+    weights_left = (
+        F.sum("weight").over(all_of_them)
+        - F.sum("weight").over(smaller_first.rowsBetween(first, here))
+        + F.col("weight")
     )
+    takes_part = (F.col("participants") > 0) | (F.col("admitted") > 0)
+    levels = demands.withColumn("demand_per_weight", F.col("demand") / F.col("weight")).withColumns(
+        {
+            "brokers": F.count_if(takes_part).over(all_of_them),
+            "level": (F.col("room") - smaller) / weights_left,
+        }
+    )
+    top = F.max("level").over(all_of_them)
+    return levels.withColumn("fair", F.least(F.col("demand"), top * F.col("weight")))

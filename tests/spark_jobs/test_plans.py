@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
-from spark_jobs import usage_rollup
+from spark_jobs import events, usage_rollup
+from spark_jobs.figures import event_figures
 from spark_jobs.intake import examine, read
 from spark_jobs.tables import SCHEMAS
 from spark_jobs.timeline import (
@@ -18,9 +19,19 @@ from spark_jobs.timeline import (
     certified_seconds,
     group_seconds,
     limits_over_time,
+    unknown_seconds,
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+BROKER_SECONDS = """resource_group string, dimension string, second bigint, broker string, run string,
+    limit bigint, room bigint, admitted bigint, demand double, fair double, local_limit bigint,
+    participants bigint, known boolean, brokers bigint"""
+GROUP_SECONDS = """resource_group string, dimension string, second bigint, limit bigint, room double,
+    admitted bigint, demand double, brokers bigint, worst double, off boolean, local_limits bigint,
+    central double, known boolean, broken boolean"""
+EVENTS = """resource_group string, dimension string, event bigint, kinds array<string>,
+    subjects array<string>, happened bigint, known bigint, ends bigint"""
 
 
 def plan_of(frame: DataFrame) -> str:
@@ -34,19 +45,34 @@ def shuffles(plan: str) -> list[str]:
     return [re.sub(r"#\d+L?", "", columns) for columns in found]
 
 
+def frame(spark: SparkSession, columns: str) -> DataFrame:
+    """A frame that Spark has to plan for, knowing nothing of its rows."""
+    return spark.createDataFrame(spark.sparkContext.emptyRDD(), columns)
+
+
 @pytest.fixture(scope="module")
-def brokers(spark: SparkSession, story: Path) -> DataFrame:
-    """Broker seconds of the story."""
-    intake = examine(story)
-    limits = limits_over_time(read(spark, intake, "configuration"))
-    return broker_seconds(read(spark, intake, "admitted"), limits)
+def brokers(
+    spark: SparkSession, story: Path, tmp_path_factory: pytest.TempPathFactory
+) -> DataFrame:
+    """Broker seconds of the story, of limits that are written once, as in the report."""
+    intake, place = examine(story), str(tmp_path_factory.mktemp("plans") / "limits")
+    limits_over_time(read(spark, intake, "configuration")).write.parquet(place)
+    return broker_seconds(read(spark, intake, "admitted"), spark.read.parquet(place))
 
 
 def test_shares_take_one_shuffle_of_the_recorded_rows(brokers: DataFrame) -> None:
     """By group, dimension and second: sums, windows and shares are all within one."""
     moved = [columns for columns in shuffles(plan_of(brokers)) if "second" in columns]
 
-    assert moved == ["resource_group, dimension, second"]
+    assert moved == ["second, resource_group, dimension"]
+
+
+def test_shares_take_one_sort_and_compiled_sums(brokers: DataFrame) -> None:
+    """Sorting is most of the work; sums that keep text would have to sort, too, and are interpreted."""
+    plan = plan_of(brokers)
+
+    assert plan.count(" Sort [second") == 1
+    assert "SortAggregate" not in plan
 
 
 def test_group_seconds_are_moved_once_more(
@@ -58,9 +84,36 @@ def test_group_seconds_are_moved_once_more(
     made = certified_seconds(group_seconds(brokers, no_gaps), certificates)
     moved = shuffles(plan_of(made))
 
-    assert moved.count("resource_group, dimension, second") == 1
+    assert moved.count("second, resource_group, dimension") == 1
     # Certificates, gaps and definitions are small; what is left is one move by time and one by gap.
     assert len(moved) <= 8
+
+
+def test_rows_of_what_has_no_limit_are_not_moved(brokers: DataFrame) -> None:
+    """They are left out where they are read."""
+    _, moved, below = plan_of(brokers).partition("Exchange hashpartitioning(second")
+
+    assert moved
+    assert "LeftSemi" in below
+
+
+def test_what_brokers_show_takes_one_shuffle_of_their_seconds(spark: SparkSession) -> None:
+    """Joins, leaves and steps are seen in the same pass over a broker's time."""
+    made = events.signs(frame(spark, BROKER_SECONDS))
+
+    assert shuffles(plan_of(made)) == ["resource_group, dimension, broker"]
+
+
+def test_seconds_are_not_joined_with_all_events_of_their_group(spark: SparkSession) -> None:
+    """Every join is by a time or an event, too: else twice the time would be four times the work."""
+    groups = frame(spark, GROUP_SECONDS)
+    made = event_figures(
+        groups, frame(spark, BROKER_SECONDS), unknown_seconds(groups), frame(spark, EVENTS)
+    )
+    joins = re.findall(r"Join \[([^]]*)\]", plan_of(made))
+
+    assert len(joins) >= 6
+    assert all(re.search(r"\b(second|span|event)#", columns) for columns in joins), joins
 
 
 def test_the_rollup_moves_recorded_rows_once(spark: SparkSession, story: Path) -> None:
