@@ -36,6 +36,8 @@ _LOCAL_SETTINGS = {
     "spark.driver.memory": "2g",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    # A task for every file takes longer than to look at the file from here.
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
 }
 
 
