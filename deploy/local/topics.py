@@ -24,6 +24,8 @@ _POLL_S = 0.1
 #: With twelve bundles or more, so many names that miss a broker mean that it owns nothing.
 _MOST_CANDIDATES = 60
 _CONFLICT = 409
+#: A bundle that was unloaded has a new owner long before.
+_MOVED_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,21 +147,23 @@ class Topics:
         """Move the topic's whole bundle to this broker and wait until the broker serves it.
 
         Clients of all the bundle's topics are disconnected and reconnect by themselves. A broker that
-        has just come back is no destination until the others know of it, so they are asked again.
+        has just come back is no destination until the others know of it, and a client that looks the
+        topic up in between may give the bundle to another broker: so they are asked again.
 
         Raises:
             LocalClusterError: another broker serves it after `timeout_s` seconds.
         """
         namespace = "/".join(_path(topic).split("/")[1:3])
         unload = f"/admin/v2/namespaces/{namespace}/{self.bundle(topic)}/unload"
-        deadline = time.monotonic() + timeout_s
-        asked = False
+        ask = f"{unload}?destinationBroker=127.0.0.1:{destination.web_port}"
+        ask_at_s = time.monotonic()
+        deadline_s = ask_at_s + timeout_s
         while self.owner(topic) != destination:
-            if time.monotonic() >= deadline:
+            now_s = time.monotonic()
+            if now_s >= deadline_s:
                 raise LocalClusterError(f"{topic} did not move to {destination.name}.")
-            asked = asked or self._accepted(
-                f"{unload}?destinationBroker=127.0.0.1:{destination.web_port}"
-            )
+            if now_s >= ask_at_s and self._accepted(ask):
+                ask_at_s = now_s + _MOVED_S
             time.sleep(_POLL_S)
 
     def _create(self, path: str, body: object) -> None:

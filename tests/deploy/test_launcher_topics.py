@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 
@@ -17,16 +18,22 @@ from deploy.local.topics import TopicCounters, Topics
 
 
 class _Admin(BaseHTTPRequestHandler):
-    """Answers by a table of (method, path) and keeps what it was asked."""
+    """Answers by a table of (method, path) and keeps what it was asked.
+
+    What is to be answered first stands before that, one after the other.
+    """
 
     answers: ClassVar[dict[tuple[str, str], tuple[int, str]]] = {}
+    at_first: ClassVar[dict[tuple[str, str], list[tuple[int, str]]]] = {}
     asked: ClassVar[list[tuple[str, str, str]]] = []
 
     def _answer(self) -> None:
         """Answer any method."""
         length = int(self.headers.get("Content-Length", 0))
         self.asked.append((self.command, self.path, self.rfile.read(length).decode()))
-        status, body = self.answers.get((self.command, self.path), (200, ""))
+        question = (self.command, self.path)
+        first = self.at_first.get(question)
+        status, body = first.pop(0) if first else self.answers.get(question, (200, ""))
         self.send_response(status)
         if status == 307:
             self.send_header("Location", body)
@@ -53,6 +60,7 @@ class _Admin(BaseHTTPRequestHandler):
 def broker() -> Iterator[Broker]:
     """A broker whose admin REST is the stand-in."""
     _Admin.answers.clear()
+    _Admin.at_first.clear()
     _Admin.asked.clear()
     with ThreadingHTTPServer(("127.0.0.1", 0), _Admin) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -130,6 +138,24 @@ def test_the_owner_is_found_by_its_internal_listener(broker: Broker) -> None:
     _Admin.answers["GET", path] = (200, '{"brokerUrl":"pulsar://127.0.0.1:6651"}')
     with pytest.raises(LocalClusterError, match="none of our brokers"):
         Topics([broker]).owner("persistent://t/n/a")
+
+
+def test_a_bundle_is_moved_though_the_brokers_do_not_know_its_destination_yet(
+    broker: Broker,
+) -> None:
+    """They are asked again until they accept, and then until it is there."""
+    lookup = "/lookup/v2/topic/persistent/t/n/a"
+    unload = (
+        f"/admin/v2/namespaces/t/n/0x0_0x1/unload?destinationBroker=127.0.0.1:{broker.web_port}"
+    )
+    other = replace(broker, name="other", broker_port=6651)
+    _Admin.answers["GET", f"{lookup}/bundle"] = (200, "0x0_0x1")
+    at_owner = ("GET", f"{lookup}?listenerName=internal")
+    _Admin.at_first[at_owner] = [(200, '{"brokerUrl":"pulsar://127.0.0.1:6651"}')] * 4
+    _Admin.answers[at_owner] = (200, '{"brokerUrl":"pulsar://127.0.0.1:6650"}')
+    _Admin.at_first["PUT", unload] = [(409, '{"reason":"inactive destination broker"}')] * 2
+    Topics([broker, other]).move("persistent://t/n/a", broker)
+    assert [line[1] for line in asked_to_change() if line[0] == "PUT"] == [unload] * 3
 
 
 def test_counters_are_the_owners(broker: Broker) -> None:
