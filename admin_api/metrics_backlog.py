@@ -25,7 +25,7 @@ from prometheus_client.core import (
 from admin_api.backend import Backlogs
 from admin_api.metrics_families import counter, gauge
 from coordinator.backlog import CHECK_BUCKETS_S, Checks
-from coordinator.core.backlog.model import NO_QUOTA, QuotaType
+from coordinator.core.backlog.model import QuotaType
 from coordinator.core.backlog.views import BacklogView
 from coordinator.core.topics import TopicName
 
@@ -77,9 +77,8 @@ async def backlog_families(backlogs: Backlogs) -> list[Metric]:
 def _used(view: BacklogView | None) -> Iterator[tuple[QuotaType, float]]:
     if view is None:
         return
-    quota = view.quota or NO_QUOTA
     for kind in QuotaType:
-        if quota.limit_of(kind):
+        if view.limit_of(kind):
             yield kind, view.used(kind)
 
 

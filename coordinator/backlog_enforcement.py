@@ -20,9 +20,9 @@ from coordinator.core.backlog.guard import (
     Block,
     Deed,
     Enforcement,
+    behind,
     block_of,
     evicted_target,
-    evictions,
 )
 from coordinator.core.backlog.model import Position, QuotaType, TopicStorage
 from coordinator.ports import BacklogSource, PortError
@@ -151,11 +151,11 @@ class BacklogEnforcement:
         storage = await self._source.storage(action.topic)
         position = await self._boundary(action, storage)
         said = []
-        for eviction in [] if position is None else evictions(storage, position):
-            to = eviction.position
-            said.append(f"{eviction.subscription} to {to.ledger}:{to.entry}")
-            if not action.dry_run:
-                await self._source.expire_to(action.topic, eviction.subscription, to)
+        if position is not None:
+            for subscription in behind(storage, position):
+                said.append(f"{subscription} to {position.ledger}:{position.entry}")
+                if not action.dry_run:
+                    await self._source.expire_to(action.topic, subscription, position)
         if said and not action.dry_run:
             self._guard.evicted(action)
         words = ", ".join(said) or "nothing that a consumer could have acknowledged"

@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 from dataclasses import replace
 from typing import Final
 
-from coordinator.core.backlog.model import NO_QUOTA, QuotaType
+from coordinator.core.backlog.model import QuotaType
 from coordinator.core.backlog.views import BacklogView, Exceedance
 
 HISTORY: Final = 20
@@ -40,8 +40,7 @@ class Exceedances:
                 self._close(view.topic, quota_type, now_ms)
 
     def _carry_on(self, view: BacklogView, quota_type: QuotaType, now_ms: int) -> None:
-        value = view.size_bytes if quota_type is QuotaType.SIZE else int(view.age_s or 0)
-        limit = (view.quota or NO_QUOTA).limit_of(quota_type) or 0
+        value, limit = int(view.value_of(quota_type)), view.limit_of(quota_type) or 0
         history = self._histories.setdefault(view.topic, deque(maxlen=HISTORY))
         self._histories.move_to_end(view.topic)
         if len(self._histories) > HISTORIES:

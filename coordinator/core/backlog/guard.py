@@ -26,13 +26,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from coordinator.core.backlog.model import (
-    NO_QUOTA,
-    Position,
-    QuotaPolicy,
-    QuotaType,
-    TopicStorage,
-)
+from coordinator.core.backlog.model import Position, QuotaPolicy, QuotaType, TopicStorage
 from coordinator.core.backlog.views import BacklogView
 from coordinator.core.topics import TopicName
 
@@ -92,14 +86,6 @@ class Action:
     dry_run: bool
     at_ms: int
     outcome: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Eviction:
-    """Acknowledge everything up to a position."""
-
-    subscription: str
-    position: Position
 
 
 class BacklogGuard:
@@ -183,8 +169,8 @@ class BacklogGuard:
             topic=view.topic,
             deed=deed,
             quota_type=kind,
-            limit=(view.quota or NO_QUOTA).limit_of(kind) or 0,
-            value=view.size_bytes if kind is QuotaType.SIZE else int(view.age_s or 0),
+            limit=view.limit_of(kind) or 0,
+            value=int(view.value_of(kind)),
             dry_run=self.wants(view.topic) is not Enforcement.ENFORCE,
             at_ms=now_ms,
         )
@@ -195,15 +181,15 @@ def evicted_target(limit: int) -> int:
     return limit * 9 // 10
 
 
-def evictions(storage: TopicStorage, position: Position) -> list[Eviction]:
-    """Who has to acknowledge what is left up to a position; the furthest behind first."""
-    behind = sorted(
+def behind(storage: TopicStorage, position: Position) -> list[str]:
+    """The subscriptions that have not acknowledged everything up to a position; the oldest first."""
+    found = sorted(
         (first, cursor.name)
         for cursor in storage.cursors
         if cursor.durable and not cursor.internal
         if (first := storage.first_after(cursor.mark_delete)) is not None and first <= position
     )
-    return [Eviction(name, position) for _, name in behind]
+    return [name for _, name in found]
 
 
 def block_of(action: Action) -> Block:

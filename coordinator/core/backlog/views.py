@@ -103,11 +103,18 @@ class BacklogView:
             return None
         return time_until(limit, self.age_s, ageing)
 
+    def value_of(self, quota_type: QuotaType) -> float:
+        """What a quota bounds, in bytes or seconds; an age that is not known is 0."""
+        return self.size_bytes if quota_type is QuotaType.SIZE else self.age_s or 0.0
+
+    def limit_of(self, quota_type: QuotaType) -> int | None:
+        """The bound, in bytes or seconds; None without a quota."""
+        return (self.quota or NO_QUOTA).limit_of(quota_type)
+
     def used(self, quota_type: QuotaType) -> float:
         """The part of a quota that the backlog takes, more than 1 beyond it; 0 without a quota."""
-        limit = (self.quota or NO_QUOTA).limit_of(quota_type)
-        value = self.size_bytes if quota_type is QuotaType.SIZE else self.age_s or 0.0
-        return value / limit if limit else 0.0
+        limit = self.limit_of(quota_type)
+        return self.value_of(quota_type) / limit if limit else 0.0
 
     @property
     def fullest(self) -> QuotaType:

@@ -12,10 +12,9 @@ from coordinator.core.backlog.guard import (
     BacklogGuard,
     Deed,
     Enforcement,
-    Eviction,
+    behind,
     block_of,
     evicted_target,
-    evictions,
 )
 from coordinator.core.backlog.model import BacklogQuota, Position, QuotaPolicy, QuotaType
 from tests.core.backlog.world import TOPIC, World
@@ -111,18 +110,18 @@ def test_a_size_is_evicted_to_nine_tenths_in_every_subscription_that_is_too_far_
     storage = world.topic.storage()
     position = storage.leaving(evicted_target(action.limit))
     assert position == Position(3, 0)
-    assert evictions(storage, position) == [Eviction("a", position), Eviction("b", position)]
+    assert behind(storage, position) == ["a", "b"]
     assert storage.size_after(position) == 9 * 1024
 
 
 def test_whoever_is_done_up_to_a_position_is_left_alone() -> None:
     """Also when the position is the beginning of a ledger, before which there is another's end."""
     world = World()
-    world.topic.acknowledged = {"behind": 0, "done": 5}
+    world.topic.acknowledged = {"late": 0, "done": 5}
     world.publish(8)
     storage = world.topic.storage()
     for position in (Position(1, 4), Position(2, -1)):
-        assert evictions(storage, position) == [Eviction("behind", position)]
+        assert behind(storage, position) == ["late"]
 
 
 def test_entries_behind_a_position_are_counted_and_found_by_their_number() -> None:
@@ -132,11 +131,11 @@ def test_entries_behind_a_position_are_counted_and_found_by_their_number() -> No
         topic.publish(0)
     storage, everything = topic.storage(), [topic.position_of(index) for index in range(10)]
     for index, position in enumerate(everything):
-        behind = everything[index + 1 :]
-        assert storage.entries_after(position) == len(behind)
-        assert [storage.nth_after(position, n) for n in range(len(behind))] == behind
+        left = everything[index + 1 :]
+        assert storage.entries_after(position) == len(left)
+        assert [storage.nth_after(position, n) for n in range(len(left))] == left
         with pytest.raises(IndexError, match="too far behind"):
-            storage.nth_after(position, len(behind))
+            storage.nth_after(position, len(left))
 
 
 def test_what_is_left_is_never_more_than_nine_tenths_and_nearly_that() -> None:
