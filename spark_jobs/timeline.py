@@ -188,17 +188,15 @@ def unknown_seconds(groups: DataFrame) -> DataFrame:
 
 
 def certified_seconds(groups: DataFrame, certificates: DataFrame) -> DataFrame:
-    """Group seconds with what was certified, and whether that was broken.
+    """Group seconds with what was certified.
 
-    Adds certified (the lowest of the certificates that were made at the end of the second; null when
-    there is none) and broken. Sidecars do not look at the same moment: a certificate is broken when the
-    local limits add up to more than it says in its own second, the one before and the one after.
+    Adds certified: the lowest of the certificates that were made at the end of the second; null when
+    there is none.
 
     Args:
         groups: group seconds.
         certificates: the recorded table.
     """
-    key = [*_GROUP, "second"]
     lowest = (
         certificates.where(F.col("most").isNotNull())
         .groupBy(*_GROUP, F.unix_seconds("second").alias("second"))
@@ -208,13 +206,56 @@ def certified_seconds(groups: DataFrame, certificates: DataFrame) -> DataFrame:
             F.min("holders").alias("holders"),
         )
     )
-    around = Window.partitionBy(*_GROUP).orderBy("second").rangeBetween(-1, 1)
     newcomers = F.greatest(F.col("brokers") - F.col("holders"), F.lit(0))
     return (
-        groups.join(lowest, key, "left")
+        groups.join(lowest, [*_GROUP, "second"], "left")
         .withColumn("certified", F.col("most") + F.col("newcomer") * newcomers)
-        .withColumn("broken", F.min("local_limits").over(around) > F.col("certified"))
         .drop("most", "newcomer", "holders")
+    )
+
+
+def judged_seconds(certified: DataFrame, brokers: DataFrame) -> DataFrame:
+    """Certified seconds with whether more was in force, as broken; null when nothing was certified.
+
+    Sidecars do not look at the same moment, and while limits move from one broker to another less is in
+    force than before and after: a certificate is broken when it is exceeded by the sum of the least that
+    each broker held in its own second, the one before and the one after.
+
+    Args:
+        certified: group seconds with what was certified.
+        brokers: the broker seconds that they were made of.
+    """
+    key = [*_GROUP, "second"]
+    # The sums of a second are at hand, and nearly always show that all is well.
+    around = Window.partitionBy(*_GROUP).orderBy("second").rangeBetween(-1, 1)
+    suspected = certified.withColumn("least", F.min("local_limits").over(around)).where(
+        F.col("least") > F.col("certified")
+    )
+    held = F.coalesce("held", F.lit(0))
+    return (
+        certified.join(_least_held(suspected.select(*key), brokers), key, "left")
+        .withColumn("broken", held > F.col("certified"))
+        .drop("held")
+    )
+
+
+def _least_held(seconds: DataFrame, brokers: DataFrame) -> DataFrame:
+    """The sum of what each broker held at least around each of these seconds, as held.
+
+    Only of brokers that were recorded in all three: of another one the least may be nothing.
+    """
+    key = [*_GROUP, "second"]
+    around = seconds.withColumn(
+        "near", F.explode(F.array(*(F.col("second") + n for n in (-1, 0, 1))))
+    )
+    rows = brokers.select(*_GROUP, F.col("second").alias("near"), "broker", "local_limit")
+    return (
+        around.join(rows, [*_GROUP, "near"])
+        .groupBy(*key, "broker")
+        .agg(F.min("local_limit").alias("least"), F.count("near").alias("recorded"))
+        .where(F.col("recorded") == 3)
+        .groupBy(*key)
+        .agg(F.sum("least").alias("held"))
     )
 
 

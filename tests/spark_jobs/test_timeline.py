@@ -8,13 +8,15 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
 from spark_jobs.tables import SCHEMAS
 from spark_jobs.timeline import (
     broker_seconds,
     certified_seconds,
     group_seconds,
+    judged_seconds,
     limits_over_time,
 )
 from tests.spark_jobs.plain import max_min
@@ -125,20 +127,79 @@ def test_nobody_is_off_in_a_second_in_which_nobody_takes_part(spark: SparkSessio
     assert (found["worst"], found["off"], found["known"]) == (None, False, True)
 
 
+def held(*seconds: tuple[int | None, ...]) -> list[tuple[Any, ...]]:
+    """What brokers held in each second, as rows of broker seconds; None: not recorded."""
+    return [
+        ("g", MESSAGES, START + second, f"b{broker}", limit)
+        for second, limits in enumerate(seconds)
+        for broker, limit in enumerate(limits)
+        if limit is not None
+    ]
+
+
+def judged(
+    spark: SparkSession, rows: list[tuple[Any, ...]], said: list[tuple[int | None, int, int]]
+) -> list[Row]:
+    """The seconds of these rows, judged by these certificates (most, newcomer, holders) of each."""
+    brokers = spark.createDataFrame(
+        rows,
+        "resource_group string, dimension string, second bigint, broker string, local_limit bigint",
+    )
+    groups = brokers.groupBy("resource_group", "dimension", "second").agg(
+        F.sum("local_limit").alias("local_limits"), F.count("broker").alias("brokers")
+    )
+    certificates = spark.createDataFrame(
+        [
+            (
+                "c",
+                f"b{number}",
+                1,
+                "r",
+                at(0),
+                1,
+                at(row["second"] - START),
+                "g",
+                MESSAGES,
+                1000,
+                *each,
+            )
+            for row in groups.collect()
+            for number, each in enumerate(said)
+        ],
+        SCHEMAS["certificates"],
+    )
+    found = judged_seconds(certified_seconds(groups, certificates), brokers)
+    return found.orderBy("second").collect()
+
+
 def test_a_certificate_is_broken_by_three_seconds_of_more(spark: SparkSession) -> None:
     """The lowest one counts, with what newcomers may hold; sidecars do not look at one moment."""
-    in_force = [1000, 1200, 1000, 1200, 1200, 1200, 1300, 1300, 1300]
-    groups = spark.createDataFrame(
-        [("g", MESSAGES, START + second, total, 3) for second, total in enumerate(in_force)],
-        "resource_group string, dimension string, second bigint, local_limits bigint, brokers bigint",
-    )
-    rows = [
-        ("c", broker, 1, "r", at(0), 1, at(second), "g", MESSAGES, 1000, *said)
-        for second in range(len(in_force))
-        for broker, said in (("b1", (1250, 0, 3)), ("b2", (1100, 100, 2)), ("b3", (None, 0, 0)))
-    ]
-    certificates = spark.createDataFrame(rows, SCHEMAS["certificates"])
+    sums = [1000, 1200, 1000, 1200, 1200, 1200, 1300, 1300, 1300, 1000]
+    rows = held(*((total - 500, 300, 200) for total in sums))
 
-    found = certified_seconds(groups, certificates).orderBy("second").collect()
+    found = judged(spark, rows, [(1250, 0, 3), (1100, 100, 2), (None, 0, 0)])
     assert {row["certified"] for row in found} == {1200}
-    assert [row["broken"] for row in found] == [False] * 7 + [True] * 2
+    assert [row["broken"] for row in found] == [total == 7 for total in range(len(sums))]
+
+
+def test_no_certificate_is_broken_while_limits_move(spark: SparkSession) -> None:
+    """Who gives has lowered, who gets has not raised: less is certified than is held before and after."""
+    rows = held((1500, 1500, 0), (1500, 1500, 0), (1000, 1000, 1000), (1000, 1000, 1000))
+
+    found = judged(spark, rows, [(2000, 0, 3)])
+    assert [row["broken"] for row in found] == [False] * 4
+
+
+def test_what_nobody_certified_was_not_broken(spark: SparkSession) -> None:
+    """It is unknown."""
+    found = judged(spark, held((900, 200), (900, 200), (900, 200)), [(None, 0, 0)])
+
+    assert [row["broken"] for row in found] == [None] * 3
+
+
+def test_a_broker_that_was_not_recorded_holds_nothing_for_sure(spark: SparkSession) -> None:
+    """It may have left in between."""
+    rows = held((700, 400), (None, 1100), (700, 400), (700, 400), (700, 400))
+
+    found = judged(spark, rows, [(1000, 0, 2)])
+    assert [row["broken"] for row in found] == [False, False, False, True, False]
