@@ -17,31 +17,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 from pyspark.sql.types import StructType
 
-from spark_jobs.tables import (
-    CLUSTER_KEY,
-    FILE_KEY,
-    RARE,
-    REPLACES_KEY,
-    REQUIRED,
-    SCHEMA_VERSION,
-    SCHEMAS,
-    TABLE_KEY,
-    VERSION_KEY,
-)
-
-_FOOTER_READERS = 8
-_PREFIX = "table="
-_MAGIC = b"PAR1"
+from spark_jobs.footers import Footer, is_finished, read_footers
+from spark_jobs.tables import RARE, REQUIRED, SCHEMAS
 
 
 class RefusedInput(ValueError):
@@ -91,19 +75,6 @@ class Intake:
         return (_told(self.skipped),) if self.skipped else ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Footer:
-    """What a file says of itself, or why it cannot be believed."""
-
-    path: Path
-    table: str
-    cluster: str = ""
-    file: str = ""
-    rows: int = 0
-    trouble: str = ""
-    replaces: frozenset[str] = frozenset()
-
-
 def examine(
     directory: Path, cluster: str | None = None, required: Sequence[str] = REQUIRED
 ) -> Intake:
@@ -120,10 +91,8 @@ def examine(
     if not directory.is_dir():
         raise RefusedInput(f"{directory}: no such directory; name what record_dir names")
     found = sorted(path for path in directory.rglob("*.parquet") if path.is_file())
-    unfinished = [path for path in found if path.name.startswith((".", "_"))]
-    finished = [path for path in found if not path.name.startswith((".", "_"))]
-    with ThreadPoolExecutor(_FOOTER_READERS) as pool:
-        footers = list(pool.map(lambda path: _read_footer(path, directory), finished))
+    finished = [path for path in found if is_finished(path)]
+    footers = read_footers(finished, directory)
     good = [footer for footer in footers if not footer.trouble]
     chosen = _choose_cluster(directory, good, cluster)
     of_cluster = [footer for footer in good if footer.cluster == chosen]
@@ -139,7 +108,7 @@ def examine(
         intake,
         duplicates=len(of_cluster) - len(unique),
         replaced=len(unique) - len(kept) - len(shared),
-        unfinished=len(unfinished),
+        unfinished=len(found) - len(finished),
     )
     lacking = [table for table in required if not intake.paths.get(table)]
     if lacking:
@@ -169,7 +138,7 @@ def nothing(spark: SparkSession, columns: str) -> DataFrame:
 
 
 def _intake(
-    directory: Path, cluster: str, files: Iterable[_Footer], skipped: list[Skipped]
+    directory: Path, cluster: str, files: Iterable[Footer], skipped: list[Skipped]
 ) -> Intake:
     rows: Counter[str] = Counter()
     paths: dict[str, list[str]] = {}
@@ -188,11 +157,11 @@ def _intake(
     )
 
 
-def _without_replaced(files: Iterable[_Footer]) -> tuple[list[_Footer], list[_Footer]]:
+def _without_replaced(files: Iterable[Footer]) -> tuple[list[Footer], list[Footer]]:
     """Files without those that were merged into others, and merged files that cannot be believed."""
-    kept: list[_Footer] = []
-    shared: list[_Footer] = []
-    taken: dict[tuple[str, str], _Footer] = {}
+    kept: list[Footer] = []
+    shared: list[Footer] = []
+    taken: dict[tuple[str, str], Footer] = {}
     for footer in sorted(files, key=lambda footer: (-len(footer.replaces), str(footer.path))):
         if (footer.table, footer.file) in taken:
             continue
@@ -210,7 +179,7 @@ def _without_replaced(files: Iterable[_Footer]) -> tuple[list[_Footer], list[_Fo
     return kept, shared
 
 
-def _choose_cluster(directory: Path, good: list[_Footer], cluster: str | None) -> str:
+def _choose_cluster(directory: Path, good: list[Footer], cluster: str | None) -> str:
     clusters = sorted({footer.cluster for footer in good})
     if cluster is not None and cluster not in clusters:
         known = f"; there are {', '.join(clusters)}" if clusters else ""
@@ -232,37 +201,3 @@ def _first_reason(skipped: list[Skipped]) -> str:
 def _told(skipped: Sequence[Skipped]) -> str:
     first = skipped[0]
     return f"{len(skipped)} files were skipped, the first is {first.path}: {first.reason}"
-
-
-def _read_footer(path: Path, directory: Path) -> _Footer:
-    parts = [part for part in path.relative_to(directory).parts if part.startswith(_PREFIX)]
-    table = parts[0].removeprefix(_PREFIX) if parts else ""
-    try:
-        with path.open("rb") as file:
-            begins = file.read(len(_MAGIC))
-        schema = pq.read_metadata(path)
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).partition("\n")[0]
-        return _Footer(path, table, trouble=f"truncated or no Parquet file: {reason}")
-    if begins != _MAGIC:
-        # The footer stands at the end: a file whose beginning was lost still has one.
-        return _Footer(path, table, trouble="damaged: it does not begin as a Parquet file does")
-    says = schema.metadata or {}
-    if VERSION_KEY not in says:
-        return _Footer(path, table, trouble="not written by a recorder: no schema version")
-    version = says[VERSION_KEY].decode(errors="replace")
-    if version != str(SCHEMA_VERSION):
-        return _Footer(
-            path, table, trouble=f"schema version {version}; this release reads {SCHEMA_VERSION}"
-        )
-    named = says.get(TABLE_KEY, b"").decode(errors="replace")
-    if named not in SCHEMAS or named != table:
-        return _Footer(path, table, trouble=f"a file of table {named!r} in {_PREFIX}{table}")
-    return _Footer(
-        path,
-        table,
-        cluster=says.get(CLUSTER_KEY, b"").decode(errors="replace"),
-        file=says.get(FILE_KEY, b"").decode(errors="replace"),
-        rows=schema.num_rows,
-        replaces=frozenset(says.get(REPLACES_KEY, b"").decode(errors="replace").split()),
-    )

@@ -10,11 +10,12 @@ when rows that are ``late_s`` later have been seen; what comes after that is lef
 it. *Exactly once.* Rows are told apart by sidecar, second, group and dimension, so a file that is copied
 or merged with others (compaction) counts once. A batch writes its own directory whole; where the job is
 killed it goes on from its checkpoint, and writes the directory of the batch under way again.
-*What is no recorder's.* A file whose name begins with a dot or an underscore is not looked at; one of
-another cluster, or without a recorder's columns, gives no row. One that cannot be read ends the stream,
-which names it; once it can be, the stream goes on where it was.
+*What cannot be believed.* A file whose name begins with a dot or an underscore is not looked at; one of
+another cluster gives no row. One that the report would skip (truncated, foreign, of another version or
+table) ends the stream, which names it and writes nothing of the batch; once it is mended or taken away,
+the stream goes on where it was (landing.py).
 
-Exit codes: 0 stopped, or nothing was left to do; 2 wrong use, or a file that cannot be read.
+Exit codes: 0 stopped, or nothing was left to do; 2 wrong use, or a file that cannot be believed.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from spark_jobs.intake import RefusedInput, examine, nothing
+from spark_jobs.landing import Landing
 from spark_jobs.session import computing, session
 from spark_jobs.summary import moment, unit_of
-from spark_jobs.tables import SCHEMAS
+from spark_jobs.tables import REQUIRED, SCHEMAS
 from spark_jobs.timeline import broker_seconds, group_seconds, limits_over_time
 
 LATE_S = 150
@@ -77,12 +79,18 @@ class Live:
             told: gets a line for every group of a batch.
             once: stop when there is nothing left.
         """
+        landing = Landing(self.directory, REQUIRED)
+
+        def write(rows: DataFrame, number: int) -> None:
+            landing.look()  # the batch's files have landed, and none of their rows was read yet
+            self._write(rows, number, told)
+
         writer = (
             final_rows(self._arriving(spark), self.late_s)
             .writeStream.queryName("live convergence")
             .outputMode("append")
             .option("checkpointLocation", str(self.out / "checkpoint"))
-            .foreachBatch(lambda rows, number: self._write(rows, number, told))
+            .foreachBatch(write)
         )
         if once:
             return writer.trigger(availableNow=True).start()

@@ -40,6 +40,8 @@ _LOCAL_SETTINGS = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
 }
 
+_REFUSED = f"{RefusedInput.__module__}.{RefusedInput.__name__}: "
+
 
 def session(name: str, cores: int = 2, *, quick: bool = False, rows: int = 0) -> SparkSession:
     """The running session, or a new one.
@@ -77,6 +79,8 @@ def session(name: str, cores: int = 2, *, quick: bool = False, rows: int = 0) ->
 def computing(spark: SparkSession, failure: str) -> Iterator[None]:
     """What Spark cannot do with its input refuses that; nothing stays cached.
 
+    What a stream's own code refuses comes back through the JVM, as a line of a traceback.
+
     Args:
         spark: the session.
         failure: what it is that failed then.
@@ -89,6 +93,7 @@ def computing(spark: SparkSession, failure: str) -> Iterator[None]:
     except (PySparkException, Py4JJavaError) as error:
         lines = [line.strip() for line in str(error).splitlines()]
         telling = [line for line in lines if "FAILED_READ_FILE" in line]
-        raise RefusedInput(f"{failure}: {[*telling, *lines][0]}") from error
+        refused = [line.removeprefix(_REFUSED) for line in lines if line.startswith(_REFUSED)]
+        raise RefusedInput(f"{failure}: {[*refused, *telling, *lines][0]}") from error
     finally:
         spark.catalog.clearCache()

@@ -11,28 +11,7 @@ import pytest
 
 from spark_jobs.intake import RefusedInput, examine
 from spark_jobs.tables import FILE_KEY, VERSION_KEY
-from tests.spark_jobs.recorded import RecordedCluster
-
-
-def record(place: Path, cluster: str = "test") -> None:
-    """A short recording of one broker."""
-    recorded = RecordedCluster(limit=100, place=place, cluster=cluster)
-    recorded.start("broker-1", demand=200)
-    recorded.run(3)
-    recorded.write()
-
-
-def file_of(place: Path, table: str) -> Path:
-    """The only file of a table."""
-    (path,) = place.glob(f"table={table}/date=*/*.parquet")
-    return path
-
-
-def rewrite(path: Path, metadata: dict[bytes, bytes]) -> None:
-    """Change a file's metadata."""
-    content = pq.read_table(path)
-    said = content.schema.metadata | metadata
-    pq.write_table(content.replace_schema_metadata(said), path)
+from tests.spark_jobs.spoilt import file_of, record, rewrite
 
 
 def test_a_recording_is_read_as_a_whole(tmp_path: Path) -> None:

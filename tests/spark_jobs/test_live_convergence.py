@@ -23,8 +23,10 @@ from coordinator.adapters.recorder_tables import Table
 from spark_jobs.intake import RefusedInput, examine, read
 from spark_jobs.live_convergence import Live
 from spark_jobs.session import computing
+from spark_jobs.tables import VERSION_KEY
 from spark_jobs.timeline import broker_seconds, group_seconds, limits_over_time
 from tests.recorder.world import files_at
+from tests.spark_jobs.spoilt import rewrite
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 LATE_S = 5
@@ -136,10 +138,10 @@ def stream(spark: SparkSession, landing: Path, out: Path) -> None:
         query.awaitTermination()
 
 
-def test_what_is_no_recorders_file_changes_nothing(
+def test_what_is_not_to_be_read_changes_nothing(
     landing: Path, chunks: list[pa.Table], spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Unfinished files, copies, other clusters' files and Parquet of somebody else's."""
+    """Unfinished files, copies, and files of another cluster."""
     files, out = files_at(landing, "run-1", "any"), tmp_path / "out"
     for chunk in chunks[:2]:
         files.write(Table.ADMITTED, "2027-01-15", chunk)
@@ -148,7 +150,6 @@ def test_what_is_no_recorders_file_changes_nothing(
     shutil.copy(whole[0], day / "again.parquet")
     (day / ".any.run-1.00000009.parquet").write_bytes(whole[1].read_bytes()[:1_000])
     pq.write_table(pa.table({"second": [1, 2]}), day / "_foreign.parquet")
-    pq.write_table(pa.table({"colour": ["red", "blue"]}), day / "foreign.parquet")
     west = chunks[0].set_column(0, "cluster", pa.array(["west"] * len(chunks[0])))
     RecordedFiles(
         str(landing), cluster="west", broker="any", run="w", retention_s=1e9, bytes_max=2**40
@@ -177,3 +178,37 @@ def test_a_truncated_file_ends_the_stream_by_name_until_it_is_whole(
     stream(spark, landing, out)
 
     assert told(written(out)) == report_of(spark, landing)
+
+
+def test_a_file_of_another_version_ends_the_stream_until_it_is_taken_away(
+    landing: Path, chunks: list[pa.Table], spark: SparkSession, tmp_path: Path
+) -> None:
+    """What was written before it landed stays as it is; nothing of its batch is written with it."""
+    files, out = files_at(landing, "run-1", "any"), tmp_path / "out"
+    files.write(Table.ADMITTED, "2027-01-15", chunks[0])
+    stream(spark, landing, out)
+    before = told(written(out))
+    for chunk in chunks[1:3]:
+        files.write(Table.ADMITTED, "2027-01-15", chunk)
+    newer = sorted(landing.glob("table=admitted/*/any.*.parquet"))[2]
+    rewrite(newer, {VERSION_KEY: b"2"})
+    with pytest.raises(RefusedInput, match=f"{newer.name}: schema version 2; this release reads 1"):
+        stream(spark, landing, out)
+    assert told(written(out)) == before
+    newer.unlink()
+    stream(spark, landing, out)
+
+    assert len(before) < len(written(out))
+    assert told(written(out)) == report_of(spark, landing)
+
+
+def test_limits_of_another_version_end_the_stream(
+    landing: Path, chunks: list[pa.Table], spark: SparkSession, tmp_path: Path
+) -> None:
+    """A share of a limit that means something else would be final, too."""
+    files_at(landing, "run-1", "any").write(Table.ADMITTED, "2027-01-15", chunks[0])
+    limits = min(landing.glob("table=configuration/*/*.parquet"))
+    rewrite(limits, {VERSION_KEY: b"2"})
+
+    with pytest.raises(RefusedInput, match=f"{limits.name}: schema version 2"):
+        stream(spark, landing, tmp_path / "out")
