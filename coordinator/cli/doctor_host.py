@@ -7,6 +7,7 @@ from dataclasses import fields
 from urllib.parse import urlsplit
 
 from coordinator.cli.findings import Finding, note, ok, wrong
+from coordinator.cli.port_holders import Holder
 from coordinator.cli.probes import Probes
 from coordinator.config import Config, split_address
 
@@ -31,9 +32,11 @@ def examine_host(config: Config, answering_broker: str | None, probes: Probes) -
     is_ours = answering_broker == config.broker_id
     for key, address in (
         ("gate_listen", config.gate_listen),
+        ("gate_tls_listen", config.gate_tls_listen),
         ("admin_listen", config.admin_listen),
     ):
-        yield _listen(key, address, probes, is_ours=is_ours)
+        if address:
+            yield _listen(key, address, probes, is_ours=is_ours)
 
 
 def _files(config: Config, probes: Probes) -> Iterator[Finding]:
@@ -118,9 +121,20 @@ def _listen(key: str, address: str, probes: Probes, *, is_ours: bool) -> Finding
     if not is_ours and fault is None:
         return ok(key, f"{address} is free")
     if not is_ours:
-        fix = f"Stop what listens there (ss -ltnp 'sport = :{port}'), or change {key}."
-        return wrong(key, f"{address}: {fault}", fix)
+        return _taken(key, address, str(fault), probes.holder(host, port))
     if fault is not None and probes.connect(host, port) is None:
         return ok(key, f"{address} is held by the running sidecar")
     text = f"{address}: the running sidecar does not listen there"
     return wrong(key, text, f"Restart it with this configuration, or correct {key}.")
+
+
+def _taken(key: str, address: str, fault: str, holder: Holder | None) -> Finding:
+    _, port = split_address(key, address)
+    text = f"{address}: {fault}" if holder is None else f"{address}: {fault}, by {holder}"
+    if holder is None or holder.pid is None:
+        fix = (
+            f"Stop what listens there (sudo ss -ltnp 'sport = :{port}' names it), or change {key}."
+        )
+    else:
+        fix = f"Stop it (kill {holder.pid}) unless it is needed there, or change {key}."
+    return wrong(key, text, fix)

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import logging
 import socket
+from ipaddress import ip_address
 from pathlib import Path
 
 import httpx
 from kazoo.client import KazooClient
 from kazoo.handlers.threading import KazooTimeoutError
+
+from coordinator.cli.port_holders import Holder, holder_of
 
 _SILENT = logging.getLogger(f"{__name__}.silent")
 """For what a library says of its attempts: the doctor says what came of them."""
@@ -52,6 +55,14 @@ class Probes:
         except OSError as error:
             return _why(error)
         return None
+
+    def holder(self, host: str, port: int) -> Holder | None:
+        """Who is in the way of a server on a port; None when that is not known."""
+        try:
+            *_, target = socket.getaddrinfo(host, port, flags=socket.AI_PASSIVE)[0]
+        except OSError:
+            return None
+        return holder_of(ip_address(target[0]), port)
 
     def zookeeper_session(self, servers: str) -> str | None:
         """Open a session with an ensemble."""

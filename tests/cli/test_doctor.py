@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import httpx
 import pytest
 
 from coordinator.cli.doctor_host import examine_host
 from coordinator.cli.findings import Finding, Level
+from coordinator.cli.port_holders import Holder, shortened
 from coordinator.cli.probes import Probes
 from coordinator.config import Config
 from coordinator.core.agreement import Matter
@@ -253,6 +256,73 @@ def test_running_sidecar_holds_its_ports(taken_address: str, free_address: str) 
     assert (ours["gate_listen"], ours["admin_listen"]) == (Level.OK, Level.OK)
     assert (theirs["gate_listen"], theirs["admin_listen"]) == (Level.WRONG, Level.WRONG)
     assert elsewhere["gate_listen"] is Level.WRONG
+
+
+@pytest.fixture
+def server_elsewhere() -> Iterator[tuple[int, str]]:
+    """Another process that listens: its pid and its address."""
+    program = (
+        "import socket, sys; server = socket.create_server(('127.0.0.1', 0));"
+        "print(server.getsockname()[1], flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program, "a-broker-of-ours"]
+    with Popen(command, stdin=PIPE, stdout=PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        yield process.pid, f"127.0.0.1:{int(process.stdout.readline())}"
+        process.stdin.close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_who_holds_a_port_is_named(
+    taken_address: str, free_address: str, server_elsewhere: tuple[int, str], host: str
+) -> None:
+    """With pid and command, also where the configuration takes all addresses of the machine."""
+    pid, address = server_elsewhere
+    config = config_of(taken_address, free_address)
+    listen = f"{host}:{address.rpartition(':')[2]}"
+    config = replace(config, gate_listen=listen, admin_listen=address, gate_tls_listen=address)
+
+    found = {each.subject: each for each in examine_host(config, None, WellProbes())}
+
+    for key in ("gate_listen", "gate_tls_listen", "admin_listen"):
+        assert found[key].level is Level.WRONG
+        assert f"address already in use, by process {pid} of user" in found[key].text
+        assert found[key].text.endswith("a-broker-of-ours")
+        assert found[key].fix == f"Stop it (kill {pid}) unless it is needed there, or change {key}."
+
+
+@pytest.mark.parametrize(
+    ("holder", "text"),
+    [(Holder("pulsar"), "in use, by a process of user pulsar"), (None, "address already in use")],
+)
+def test_who_holds_a_port_unseen_is_found_by_root(
+    taken_address: str, free_address: str, holder: Holder | None, text: str
+) -> None:
+    """Another user's process is not shown, and without /proc nothing is: then the fix says how to see."""
+
+    class Unseen(WellProbes):
+        def holder(self, host: str, port: int) -> Holder | None:  # noqa: ARG002 - as the real one
+            return holder
+
+    config = replace(config_of(taken_address, free_address), gate_listen=taken_address)
+
+    found = {each.subject: each for each in examine_host(config, None, Unseen())}
+
+    assert found["gate_listen"].text.endswith(text)
+    assert "sudo ss -ltnp" in found["gate_listen"].fix
+
+
+def test_a_long_command_is_shown_by_its_beginning_and_its_end() -> None:
+    """A Java program's name comes after its class path; what a terminal would obey is left out."""
+    words = ["/usr/bin/java", "-cp", "/lib/a.jar:" * 500, "\x1b[2J", "Broker", "broker.conf"]
+
+    text = shortened("\0".join(words))
+
+    assert len(text) < 130
+    assert text.startswith("/usr/bin/java -cp ")
+    assert text.endswith(" Broker broker.conf")
+    assert text.isprintable()
 
 
 def test_files_that_cannot_be_read_are_named(
