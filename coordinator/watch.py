@@ -4,11 +4,15 @@ One pass over all groups a second; with more than `_COLUMNS_PER_SECOND` columns 
 over all groups) a pass takes as many seconds more, so that watching never costs more than about two
 hundredths of the loop that carries the gate's traffic. Alarms are looked at when a pass ends. A pass that
 fails is logged and left out: what is shown must not cost the traffic.
+
+Most groups *rest*: nobody takes part in them, and nothing was decided on them since they were last looked
+at. All that is shown of them is then what it was, so no more is done than to say so.
 """
 
 from __future__ import annotations
 
 import asyncio
+from typing import NamedTuple
 
 import structlog
 
@@ -20,6 +24,7 @@ from coordinator.core.board import Board
 from coordinator.core.decision_history import DecisionHistory
 from coordinator.core.events import Event
 from coordinator.core.journal import Journal
+from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import NANOS_PER_SECOND, ResourceGroup
 from coordinator.core.preview import DimensionPreview, preview
 from coordinator.core.state import CoordinatorState
@@ -31,8 +36,20 @@ _PASS_S = 1.0
 _COLUMNS_PER_SECOND = 10_000
 _COLUMNS_PER_STEP = 20
 """Columns that are looked at before the gate, on the same loop, has its turn: about 0.5 ms."""
+_RESTING_PER_COLUMN = 8
+"""Groups that rest and cost together as much as a column."""
+_NAMES_PER_STEP = 5_000
+"""Groups that brokers mention and that are taken in before the loop has its turn: about 0.5 ms."""
 _TOPICS_PER_STEP = 500
 """Backlogs that are looked at before the loop has its turn: about 2 ms."""
+
+
+class _Facts(NamedTuple):
+    """All that is shown of a group follows from, while nobody takes part in it."""
+
+    group: ResourceGroup
+    decided: int | None
+    lifecycle: Lifecycle
 
 
 class Watch:
@@ -54,6 +71,8 @@ class Watch:
         self.decisions = DecisionHistory()
         self.alarms = Alarms(state.settings.alarms)
         self._conditions = Conditions(state.settings.alarms)
+        #: The groups that nobody took part in when they were looked at, and what they were then.
+        self._resting: dict[str, _Facts] = {}
         #: Backlogs as of the last check, until they are looked at; and what was the case with them then.
         self._checked: tuple[BacklogView, ...] | None = None
         self._backlogs: list[Sighting] = []
@@ -97,12 +116,17 @@ class Watch:
         groups = self._state.groups or {}
         self.board.begin(groups.keys())
         self.decisions.begin(groups.keys())
+        self._resting = {name: facts for name, facts in self._resting.items() if name in groups}
+        mentioned = await self._mentioned()
         sightings: list[Sighting] = []
-        columns = 0
+        columns = 0.0
         for name in sorted(groups):
-            columns += self._look_at(name, sightings)
+            if name not in mentioned and self._has_rested(name):
+                columns += 1 / _RESTING_PER_COLUMN
+            else:
+                columns += self._look_at(name, sightings)
             if columns >= _COLUMNS_PER_STEP:
-                columns = 0
+                columns = 0.0
                 await asyncio.sleep(0)
         await self._look_at_backlogs()
         now_ns = self._clock.now_ns()
@@ -124,8 +148,37 @@ class Watch:
                 await asyncio.sleep(0)
         self._backlogs = conditions.found
 
+    async def _mentioned(self) -> set[str]:
+        """The groups that somebody may take part in; nobody does in the others."""
+        found: set[str] = set()
+        names = 0
+        for broker in self._state.usage.senders():
+            mentioned = self._state.usage.mentioned(broker)
+            found |= mentioned
+            names += len(mentioned)
+            if names >= _NAMES_PER_STEP:
+                names = 0
+                await asyncio.sleep(0)
+        return found
+
+    def _has_rested(self, name: str) -> bool:
+        """Whether nothing can be seen of a group that was not seen at the last look, which is noted."""
+        seen = self._resting.get(name)
+        if seen is None or seen != self._facts(name):
+            return False
+        self.board.rest(name, self._clock.now_ns())
+        return True
+
+    def _facts(self, name: str) -> _Facts | None:
+        group = (self._state.groups or {}).get(name)
+        if group is None:
+            return None
+        return _Facts(group, self._state.decider.decided.get(name), self._state.lifecycle)
+
     def _look_at(self, name: str, sightings: list[Sighting]) -> int:
         """Look at one group; returns what that has cost, in columns."""
+        facts = self._facts(name)
+        self._resting.pop(name, None)
         before = self.board.rows.get(name)
         now_ns = self._clock.now_ns()
         row = self.board.sample(self._state, name, now_ns)
@@ -134,4 +187,6 @@ class Watch:
         self.journal.sampled(before, row, now_ns)
         self.decisions.sampled(self._state, name, now_ns)
         sightings += self._conditions.of_group(self._state, row, now_ns)
+        if facts is not None and not row.is_used:
+            self._resting[name] = facts
         return 1 + sum(each.participants for each in row.dimensions.values())

@@ -9,13 +9,15 @@ import pytest
 from coordinator.adapters.memory import ManualClock
 from coordinator.core.alarms import AlarmSettings
 from coordinator.core.backlog.model import BacklogQuota
-from coordinator.core.events import GroupsChanged
+from coordinator.core.board import Board, GroupRow
+from coordinator.core.events import ConnectionChanged, ConnectionState, GroupsChanged
 from coordinator.core.journal import Kind
-from coordinator.core.model import Rates, ResourceGroup
+from coordinator.core.model import Dimension, Rates, ResourceGroup
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.watch import Watch
 from tests.core.backlog.world import TOPIC, World
+from tests.core.cluster import GROUP, Cluster
 from tests.turns import turns_of
 
 
@@ -51,6 +53,65 @@ async def test_a_look_at_many_groups_leaves_the_gate_its_turns() -> None:
     state.handle(GroupsChanged(groups), 0)
 
     assert await turns_of(Watch(state, ManualClock()).look()) >= 5
+
+
+async def test_a_group_that_rests_shows_what_a_look_at_it_would_show() -> None:
+    """Row by row and sample by sample, whatever begins or ends in it meanwhile, here or elsewhere."""
+    cluster = Cluster(limit=3_000)
+    for broker in ("b1", "b2"):
+        cluster.start(broker)
+    state, clock = cluster.states["b1"], ManualClock(cluster.now_ns)
+    watch, looked_at = Watch(state, clock), Board()
+
+    async def look(seconds: int = 4) -> None:
+        for _ in range(seconds):
+            cluster.run(1)
+            clock.advance(cluster.now_ns - clock.now_ns())
+            await watch.look()
+            looked_at.begin(state.groups.keys() if state.groups else set())
+            looked_at.sample(state, GROUP, cluster.now_ns)
+            assert watch.board.rows == looked_at.rows
+            for dimension in Dimension:
+                found = watch.board.series(GROUP, dimension)
+                assert found == looked_at.series(GROUP, dimension)
+
+    await look()
+    for broker in ("b1", "b2"):
+        cluster.want(broker, 5_000)
+        await look()
+        cluster.want(broker, 0)
+        await look()
+    cluster.set_limit(6_000)
+    await look()
+    for connection in (ConnectionState.SUSPENDED, ConnectionState.CONNECTED):
+        cluster.send("b1", ConnectionChanged(connection))
+        await look()
+
+
+async def test_a_group_that_rests_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are: not one of them is, before something is decided on it."""
+    state = CoordinatorState(CoreSettings(broker="b1"))
+    groups = tuple(ResourceGroup(f"g{n}", Rates(publish_messages=100)) for n in range(100))
+    state.handle(GroupsChanged(groups), 0)
+    watch, looks = Watch(state, ManualClock()), list[str]()
+    sample = Board.sample
+
+    def noted(self: Board, state: CoordinatorState, name: str, now_ns: int) -> GroupRow | None:
+        looks.append(name)
+        return sample(self, state, name, now_ns)
+
+    monkeypatch.setattr(Board, "sample", noted)
+    await watch.look()
+    assert len(looks) == 100
+    looks.clear()
+    await watch.look()
+    assert looks == []
+
+    changed = ResourceGroup("g7", Rates(publish_messages=200))
+    state.handle(GroupsChanged((*groups[:7], changed, *groups[8:])), 1)
+    await watch.look()
+    assert looks == ["g7"]
+    assert len(watch.board.series("g8", Dimension.PUBLISH_MESSAGES).times_ns) == 3
 
 
 async def test_an_exceeded_backlog_quota_fires_once_and_is_over_when_a_check_says_so() -> None:

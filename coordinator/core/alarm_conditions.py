@@ -59,7 +59,10 @@ class Conditions:
                 del self._certificates[name]
 
     def of_group(self, state: CoordinatorState, row: GroupRow, now_ns: int) -> Iterator[Sighting]:
-        """What is the case with a group that was just looked at."""
+        """What is the case with a group that was just looked at; nothing while nobody uses it."""
+        if not row.is_used:
+            self._certificates.pop(row.group, None)
+            return
         if row.observed or state.lifecycle not in (Lifecycle.ACTIVE, Lifecycle.DEGRADED):
             return
         foremost = row.foremost

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import Dimension
@@ -25,6 +26,7 @@ MAX_CELLS = 1_000_000
 """Columns times samples; a cell takes 16 bytes."""
 
 _MIN_SAMPLES = 10
+_NOBODY: Mapping[str, tuple[int, int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,8 @@ class DimensionRow:
         return self.admitted * 1000 // max(1, self.limit)
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRow:
-    """A group at the time of its last sample.
+class GroupRow(NamedTuple):
+    """A group at the time of its last sample; a tuple, as most are copied every second.
 
     What an overview of all groups sorts and counts by is found once, when the group is sampled.
 
@@ -79,6 +80,11 @@ class GroupRow:
     foremost: Dimension | None
     used_permille: int
     throttled: tuple[str, ...]
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anybody takes part."""
+        return any(row.participants for row in self.dimensions.values())
 
 
 class Board:
@@ -147,6 +153,13 @@ class Board:
         )
         self._rows[name] = row
         return row
+
+    def rest(self, name: str, now_ns: int) -> None:
+        """A sample of a group in which nobody takes part, and which is as it was at the last one."""
+        row = self._rows[name] = self._rows[name]._replace(sampled_ns=now_ns)
+        for dimension, figures in row.dimensions.items():
+            series = self._series[name, dimension]
+            series.add(now_ns, figures.limit, _NOBODY, self._kept_samples)
 
     def series(self, group: str, dimension: Dimension, after: int = -1) -> SeriesView:
         """The samples of a group after a certain one; none when the dimension is not limited."""

@@ -169,6 +169,16 @@ class UsageMap:
         """Whether this broker does, as it told the others."""
         return self._broker in self._followed[monitoring_class].get(group, ())
 
+    def senders(self) -> list[str]:
+        """Every broker that was heard."""
+        return list(self._senders)
+
+    def mentioned(self, broker: str) -> set[str]:
+        """The groups that a broker said anything about; it takes part in no others."""
+        sender = self._senders.get(broker)
+        rows = () if sender is None else sender.rows.values()
+        return set[str]().union(*(of.groups() for of in rows))
+
     def raises(self, broker: str) -> frozenset[Key]:
         """Where a member announced ceilings in its newest report."""
         sender = self._senders.get(broker) if broker in self._members else None

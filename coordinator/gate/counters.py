@@ -130,7 +130,7 @@ class TrafficCounter:
 
     def collect(self, now_ns: int) -> Traffic | None:
         """What happened since the last time; None when nothing did and nobody is connected."""
-        if self._is_silent():  # most groups are, and this is asked twenty times a second
+        if self._is_silent():
             return None
         messages, size = self._collected
         self._collected = (self.messages, self.bytes)

@@ -3,6 +3,10 @@
 A group exists here as soon as anybody mentions it. Limits and attachments come from different
 places and in any order: a namespace may be attached to a group whose limits have not arrived yet, and
 then its traffic is counted for that group and not limited.
+
+Counts are collected twenty times a second and most groups are silent, so those are left out: a group is
+*awake* from when it is made, its limits end or somebody joins it, until a collection finds nobody there
+and nothing new. What is counted of a group that is not awake is collected when it next is.
 """
 
 from __future__ import annotations
@@ -53,6 +57,8 @@ class GroupTable:
         self._listener = listener
         self._burst_ns = burst_ns
         self._groups: dict[str, Group] = {}
+        #: Those that may have something to tell, in the order in which they woke.
+        self._awake: dict[str, Group] = {}
         #: Names of groups that have limits, and of those whose limits are leased.
         self._limited: set[str] = set()
         self._leased: set[str] = set()
@@ -76,10 +82,17 @@ class GroupTable:
             reason = (
                 ThrottleReason.DELAYED_MESSAGES if is_delayed else ThrottleReason.RESOURCE_GROUP
             )
-            found = self._groups[name] = Group(
-                name, self._listener, self._burst_ns, reason, self._modes.groups
+            found = self._groups[name] = self._awake[name] = Group(
+                name, self, self._burst_ns, reason, self._modes.groups
             )
         return found
+
+    def participants_changed(
+        self, group: str, monitoring_class: MonitoringClass, count: int
+    ) -> None:
+        """A group's own news, for the listener; see ``GateListener``."""
+        self._awake[group] = self._groups[group]
+        self._listener.participants_changed(group, monitoring_class, count)
 
     def set_limits(self, name: str, limits: Rates, now_ns: int, *, leased: bool = False) -> Group:
         """Limit a group from now on, leased limits until the end of the lease; return it."""
@@ -93,7 +106,7 @@ class GroupTable:
 
     def remove_limits(self, name: str, now_ns: int) -> Group:
         """Limit a group no more; return it."""
-        group = self.set_limits(name, Rates(), now_ns)
+        group = self._awake[name] = self.set_limits(name, Rates(), now_ns)
         self._limited.discard(name)
         return group
 
@@ -140,14 +153,17 @@ class GroupTable:
     def collect(self, now_ns: int) -> tuple[Traffic, ...]:
         """What every counter has to say; groups that nobody mentions any more are forgotten."""
         collected: list[Traffic] = []
-        for group in list(self._groups.values()):
+        for name, group in list(self._awake.items()):
             news = [
                 traffic
                 for counter in (group.publish, group.dispatch)
                 if (traffic := counter.collect(now_ns)) is not None
             ]
             collected += news
-            if not news and group.name not in self._limited:
+            if news:
+                continue
+            del self._awake[name]
+            if name not in self._limited:
                 # Without news nobody is connected either, so nobody holds a reference.
-                del self._groups[group.name]
+                del self._groups[name]
         return tuple(collected)
