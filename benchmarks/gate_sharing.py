@@ -34,7 +34,7 @@ from benchmarks.gate_process import HELD_RATE, TENANT, running
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.gate.commands import read_first_id
 from coordinator.gate.frames import CONNECTED, PING, PRODUCER_SUCCESS, SEND_RECEIPT, read_sizes
-from coordinator.gate.metering import WAKE_INTERVAL_NS
+from coordinator.gate.metering import PAUSE_NS
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.topics import Topics
@@ -49,7 +49,7 @@ _ENOUGH: Final = 100
 _WARMING_S: Final = 5.0
 _CONTENT_BYTES: Final = 100
 _SETTLING_S: Final = 0.5
-_SLICE_S: Final = WAKE_INTERVAL_NS / NANOS_PER_SECOND
+_SLICE_S: Final = PAUSE_NS / NANOS_PER_SECOND
 """The gate lets held messages go in this rhythm, and so it is that of those that are not held."""
 _TIMEOUT_S: Final = 60.0
 _THROTTLED: Final = {"gate": "held", "broker": "stopped"}

@@ -14,9 +14,11 @@ of the limit than another. A newcomer's turn is where the clock stands. While no
 runs with the time, so that what somebody had too much of is forgotten as it is made up for.
 
 Waking is batched. Orders are looked after when their first waiter can pass, rounded up to a grid of
-5 ms that all share, so there is at most one timer per 5 ms however many groups are limited. Buckets
-hold several times that much, so no token is lost to the rounding. A change of limits serves the order
-at once (apache/pulsar#25502: there, a raised limit waited for the old delay to end).
+5 ms that all share, so there is at most one timer per 5 ms however many groups are limited. A publish
+limit that has others left to serve collects tokens for two of those intervals, unless somebody comes
+whose turn is before theirs: a wake-up costs as much as several messages do, and who offers more than
+passes waits anyway. Buckets hold several times that much, so no token is lost. A change of limits serves
+the order at once (apache/pulsar#25502: there, a raised limit waited for the old delay to end).
 """
 
 from __future__ import annotations
@@ -64,6 +66,10 @@ class Limiter(Protocol):
 
     def wait_ns(self, messages: int, size: int, now_ns: int) -> int | None:
         """How long until so much may pass if nothing else does; None is never."""
+        ...
+
+    def pause_ns(self, messages: int, size: int, now_ns: int) -> int | None:
+        """How long until those are served who still wait when others were; None is never."""
         ...
 
 
@@ -190,12 +196,13 @@ class AdmissionQueue:
         """Line up whoever holds something, or release at once what need not wait."""
         more = True
         while more:
+            needed = waiter.needed
             messages, size = waiter.next_cost()
-            for limiter in waiter.needed:
+            for limiter in needed:
                 if limiter.contended or not limiter.admits(messages, size, now_ns):
                     self._line_up(waiter, limiter, next(self._numbers), now_ns)
                     return
-            more = self._release(waiter, messages, size)
+            more = self._release(waiter, needed, messages, size)
 
     def withdraw(self, waiter: Waiter, now_ns: int) -> None:
         """Forget a waiter: its connection is closed, or what it held was dropped."""
@@ -218,27 +225,29 @@ class AdmissionQueue:
         order = self._orders.get(limiter)
         if order is None:
             return
+        hold_times, has_served = limiter.counter.hold_times, False
         while (waiter := order.first()) is not None:
+            needed = waiter.needed
             messages, size = waiter.next_cost()
-            blocker = self._blocker(waiter, messages, size, now_ns)
+            blocker = self._blocker(waiter, needed, messages, size, now_ns)
             if blocker is limiter:
                 break
             if blocker is not None:
                 order.remove(waiter)
                 self._line_up(waiter, blocker, waiter.turn[1], now_ns)
                 continue
-            self._charge(waiter, messages, size)
-            limiter.counter.hold_times.add(now_ns - waiter.held_since_ns)
-            has_more = self._release(waiter, messages, size)
+            self._charge(waiter, needed, messages, size)
+            hold_times.add(now_ns - waiter.held_since_ns)
+            has_served, has_more = True, self._release(waiter, needed, messages, size)
             if has_more and limiter in waiter.needed:
-                waiter.turn = self._turn(waiter, limiter, next(self._numbers))
+                waiter.turn = waiter.served_until_ns[limiter], next(self._numbers)
                 order.requeue_first()
                 continue
             order.remove(waiter)
             waiter.wait_for(None, now_ns)
             if has_more:
                 self.wait(waiter, now_ns)
-        self._plan(limiter, now_ns)
+        self._plan(limiter, now_ns, has_served=has_served)
 
     def next_wake_ns(self) -> int | None:
         """When ``serve`` is to be called next; None when time alone releases nobody."""
@@ -250,9 +259,11 @@ class AdmissionQueue:
             heapq.heappop(self._agenda)
         return None
 
-    def _blocker(self, waiter: Waiter, messages: int, size: int, now_ns: int) -> Limiter | None:
+    def _blocker(
+        self, waiter: Waiter, needed: Sequence[Limiter], messages: int, size: int, now_ns: int
+    ) -> Limiter | None:
         """The limiter that a waiter has to wait for: it lacks tokens, or somebody is before it."""
-        for limiter in waiter.needed:
+        for limiter in needed:
             if not limiter.admits(messages, size, now_ns):
                 return limiter
             if limiter is not waiter.waits_for and limiter.contended:
@@ -262,8 +273,8 @@ class AdmissionQueue:
         return None
 
     @staticmethod
-    def _release(waiter: Waiter, messages: int, size: int) -> bool:
-        for limiter in waiter.needed:
+    def _release(waiter: Waiter, needed: Sequence[Limiter], messages: int, size: int) -> bool:
+        for limiter in needed:
             limiter.consume(messages, size)
         return waiter.release()
 
@@ -272,10 +283,10 @@ class AdmissionQueue:
         return max(limiter.service_ns, waiter.served_until_ns.get(limiter, 0)), number
 
     @staticmethod
-    def _charge(waiter: Waiter, messages: int, size: int) -> None:
+    def _charge(waiter: Waiter, needed: Sequence[Limiter], messages: int, size: int) -> None:
         """Move the next turn of a waiter whose turn it is ahead, by the clock of each limiter."""
         served = waiter.served_until_ns
-        for limiter in waiter.needed:
+        for limiter in needed:
             start_ns = max(limiter.service_ns, served.get(limiter, 0))
             limiter.service_ns = start_ns
             served[limiter] = start_ns + limiter.span_ns(messages, size)
@@ -292,8 +303,8 @@ class AdmissionQueue:
         if order.first() is waiter:
             self._plan(limiter, now_ns)
 
-    def _plan(self, limiter: Limiter, now_ns: int) -> None:
-        """Note what the first in line waits for and when it can pass."""
+    def _plan(self, limiter: Limiter, now_ns: int, *, has_served: bool = False) -> None:
+        """Note what the first in line waits for, and when to look after it."""
         order = self._orders[limiter]
         first = order.first()
         if first is None:
@@ -303,7 +314,8 @@ class AdmissionQueue:
             limiter.counter.hold(on_messages=False, on_bytes=False, now_ns=now_ns)
             return
         messages, size = first.next_cost()
-        wait_ns = limiter.wait_ns(messages, size, now_ns)
+        wait = limiter.pause_ns if has_served else limiter.wait_ns
+        wait_ns = wait(messages, size, now_ns)
         if wait_ns != 0:
             on_messages, on_bytes = limiter.binding(messages, size, now_ns)
             limiter.counter.hold(on_messages=on_messages, on_bytes=on_bytes, now_ns=now_ns)

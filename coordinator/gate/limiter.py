@@ -17,7 +17,7 @@ from coordinator.core.model import Rates
 from coordinator.core.windows import LimitMode
 from coordinator.gate.counters import TrafficCounter
 from coordinator.gate.lease import Lease
-from coordinator.gate.metering import BURST_NS, Meter, MeteredLimiter
+from coordinator.gate.metering import BURST_NS, PAUSE_NS, Meter, MeteredLimiter
 from coordinator.gate.throttle import ThrottleReason
 
 _FRESH_NS: Final = 1_000_000
@@ -125,6 +125,14 @@ class PublishLimiter(MeteredLimiter):
     def span_ns(self, messages: int, size: int) -> int:
         """How long the limit is taken up by so much."""
         return max(self._messages.span_ns(messages), self._bytes.span_ns(size))
+
+    def pause_ns(self, messages: int, size: int, now_ns: int) -> int | None:
+        """How long until so much may pass, and as much as comes in a pause."""
+        return self.wait_ns(
+            max(messages, self._messages.tokens_within(PAUSE_NS)),
+            max(size, self._bytes.tokens_within(PAUSE_NS)),
+            now_ns,
+        )
 
     def _waits_ns(self, messages: int, size: int, now_ns: int) -> tuple[int | None, int | None]:
         self._refresh(now_ns)

@@ -30,6 +30,13 @@ BURST_NS: Final = 50_000_000
 WAKE_INTERVAL_NS: Final = 5_000_000
 """Waiting producers are looked after at most this often; a tenth of the burst."""
 
+PAUSE_NS: Final = 2 * WAKE_INTERVAL_NS
+"""A limiter that has others left to serve collects tokens for so long, a fifth of the burst.
+
+Twice that, and a producer that has few publishes under way runs out of them, and gets less than its part
+beside one that has many.
+"""
+
 _UNLIMITED: Final = 1 << 63
 
 
@@ -40,7 +47,9 @@ class Meter:
         mode: what stands in the bucket's place, if anything does (windows.py).
     """
 
-    __slots__ = ("_bucket", "_given_back", "_mode", "_settled", "_shut", "ceiling", "enough")
+    __slots__ = (
+        "_bucket", "_given_back", "_mode", "_settled", "_shut", "ceiling", "enough", "rate",
+    )  # fmt: skip
 
     def __init__(self, mode: LimitMode = LimitMode.BUCKET) -> None:
         self._mode = mode
@@ -49,18 +58,16 @@ class Meter:
         self._settled = 0
         self._given_back = 0
         self._shut = False
+        #: Tokens per second; None is unlimited.
+        self.rate: int | None = None
         #: The total that may be reached now.
         self.ceiling = _UNLIMITED
         #: The most tokens that a single message needs.
         self.enough = _UNLIMITED
 
-    @property
-    def rate(self) -> int | None:
-        """Tokens per second; None is unlimited."""
-        return None if self._bucket is None else self._bucket.rate
-
     def set_rate(self, rate: int | None, total: int, burst_ns: int, now_ns: int) -> None:
         """Limit to a rate per second; the meter must be settled up to now."""
+        self.rate = rate
         if rate is None:
             self._bucket = None
             self._given_back = 0
@@ -161,6 +168,10 @@ class MeteredLimiter(ABC):
         """How long until so much may pass if nothing else does; None is never."""
         of_messages, of_bytes = self._waits_ns(messages, size, now_ns)
         return None if of_messages is None or of_bytes is None else max(of_messages, of_bytes)
+
+    def pause_ns(self, messages: int, size: int, now_ns: int) -> int | None:
+        """How long until those are served who still wait when others were; None is never."""
+        return self.wait_ns(messages, size, now_ns)
 
     @abstractmethod
     def _waits_ns(self, messages: int, size: int, now_ns: int) -> tuple[int | None, int | None]:

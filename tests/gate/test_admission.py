@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import pytest
 
-from coordinator.core.model import Attachments
+from coordinator.core.model import NANOS_PER_SECOND, Attachments
 from coordinator.gate.admission import Limiter, ServiceOrder
 from tests.gate import peer
-from tests.gate.conftest import START_NS, TOPIC, Bench, Client
+from tests.gate.conftest import MILLISECOND_NS, START_NS, TOPIC, Bench, Client
 
 SECOND = 1000
 
@@ -270,6 +270,38 @@ def test_the_queue_is_woken_every_5_ms_at_most(bench: Bench) -> None:
 
     assert all(due % 5_000_000 == 0 for due in wakes)
     assert set(wakes.values()) == {1}
+
+
+def test_a_saturated_limit_is_served_every_10_ms(bench: Bench) -> None:
+    """All that came since then in one go, whether from one producer or from several."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 1000)
+    clients = [bench.producing() for _ in range(3)]
+    saturate(clients)
+    passed = []
+    while (due := bench.queue.next_wake_ns()) and due <= START_NS + NANOS_PER_SECOND:
+        bench.wait((due - bench.now_ns) // MILLISECOND_NS)
+        passed.append(sum(map(delivered, clients)))
+        saturate(clients)
+
+    assert passed == [5] + [10] * 99
+
+
+def test_few_publishes_under_way_are_enough_for_a_part(bench: Bench) -> None:
+    """A producer that waits for receipts gets as much as one that sends as fast as it can."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 1000)
+    waiting, sending = bench.producing(), bench.producing()
+    passed = [0, 0]
+    for _ in range(2 * SECOND):
+        for number, (client, under_way) in enumerate(((waiting, 5), (sending, 100))):
+            for _ in range(under_way - client.session.held_frames):
+                client.sends_on(peer.send())
+            passed[number] += delivered(client)
+        bench.wait(1)
+
+    assert sum(passed) == pytest.approx(2000, abs=20)
+    assert passed[0] == pytest.approx(passed[1], abs=20)
 
 
 def test_waiting_is_measured_by_what_is_lacking(bench: Bench) -> None:
