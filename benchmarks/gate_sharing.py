@@ -39,7 +39,7 @@ from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.topics import Topics
 
-ROUNDS: Final = 30
+ROUNDS: Final = 60
 SECONDS: Final = 0.5
 
 _FREE_WINDOW: Final = 500
@@ -48,7 +48,7 @@ _NEIGHBOUR_WINDOW: Final = 200
 _ENOUGH: Final = 100
 _WARMING_S: Final = 5.0
 _CONTENT_BYTES: Final = 100
-_SETTLING_S: Final = 0.5
+_SETTLING_S: Final = 0.3
 _SLICE_S: Final = PAUSE_NS / NANOS_PER_SECOND
 """The gate lets held messages go in this rhythm, and so it is that of those that are not held."""
 _TIMEOUT_S: Final = 60.0
