@@ -25,7 +25,7 @@ export function showGroup(page, name) {
   const brokers = h("tbody");
   const definition = h("dl", { class: "pairs" });
   const attached = h("div");
-  const operations = h("ul", { class: "feed" });
+  const operations = h("ul", { class: "feed close" });
   const noOperations = h("p", { class: "empty" }, "No change of this group is on record.");
   const decisions = decisionList(page, path);
   const brokersNote = h("span", { class: "note" });

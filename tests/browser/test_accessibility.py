@@ -34,11 +34,11 @@ SCHEMES = ("light", "dark")
 async def faults(
     browser: Browser, world: DashboardWorld, path: str, shown: str, scheme: Literal["light", "dark"]
 ) -> list[str]:
-    """What axe finds on a page: the rule that is broken, and where."""
-    async with opened(browser, world, path, scheme=scheme) as (page, _):
+    """What the browser complains of on a page, and what axe finds: the broken rule, and where."""
+    async with opened(browser, world, path, scheme=scheme) as (page, mistakes):
         await expect(page.locator(shown).first).to_be_visible()
         found = await Axe().run(page)
-    return [
+    return mistakes + [
         f"{path or '#/'} {rule['id']}: {node['html'][:200]}"
         for rule in found.response["violations"]
         for node in rule["nodes"]
@@ -49,7 +49,7 @@ async def faults(
 async def test_every_page_can_be_used_by_everybody(
     browser: Browser, scheme: Literal["light", "dark"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With figures, a chart, tags and a form on them, axe finds nothing."""
+    """With figures, a chart, tags and a form on them, axe finds nothing, and the console is clean."""
     world = DashboardWorld()
     world.backlogs = await evicted()
     metered(world, monkeypatch)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Literal
 
 import pytest
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, ConsoleMessage, Page, expect
 
 from admin_api.access import Access
 from coordinator.core.model import Rates
@@ -21,6 +21,11 @@ pytestmark = pytest.mark.slow
 expect.set_options(timeout=20_000)
 
 
+def _complaint(said: ConsoleMessage) -> list[str]:
+    refused = said.text.startswith("Failed to load resource")
+    return [said.text] if said.type in ("error", "warning") and not refused else []
+
+
 @asynccontextmanager
 async def opened(
     browser: Browser,
@@ -30,13 +35,17 @@ async def opened(
     width: int = 1280,
     scheme: Literal["light", "dark"] = "light",
 ) -> AsyncIterator[tuple[Page, list[str]]]:
-    """A page of the dashboard, and the mistakes that its scripts make."""
+    """A page of the dashboard, and what the browser complains of in its console.
+
+    That an answer was a refusal is no complaint: the page says why.
+    """
     mistakes: list[str] = []
     context = await browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme=scheme
     )
     page = await context.new_page()
     page.on("pageerror", lambda error: mistakes.append(str(error)))
+    page.on("console", lambda said: mistakes.extend(_complaint(said)))
     await page.goto(f"{world.url}/{path}")
     yield page, mistakes
     await context.close()
@@ -225,7 +234,8 @@ async def test_a_name_is_never_markup_and_no_script_runs_that_is_not_ours(browse
                 "{textContent: 'window.ran = true'}))"
             )
             assert await page.evaluate("window.ran") is None
-            assert mistakes == []
+            (refusal,) = mistakes
+            assert refusal.startswith("Executing inline script violates")
 
 
 async def test_without_a_token_the_page_asks_for_one(browser: Browser) -> None:
