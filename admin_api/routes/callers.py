@@ -8,17 +8,17 @@ from fastapi import Depends, Request
 
 from admin_api.errors import ApiError
 from admin_api.names import TenantName
-from admin_api.routes.common import Backend
+from admin_api.routes.common import Backend, backend_of
 from coordinator.ports import Origin
 
 
-async def identified(request: Request, backend: Backend) -> Origin:
+async def identified(request: Request) -> Origin:
     """Anybody with a valid token.
 
     Raises:
         ApiError: 401.
     """
-    role = backend.access.role_of(request.headers.get("authorization"))
+    role = backend_of(request).access.role_of(request.headers.get("authorization"))
     return Origin(role, request.client.host if request.client else "")
 
 

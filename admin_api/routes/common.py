@@ -24,8 +24,13 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 
 
-async def _backend_of(request: Request) -> AdminBackend:
+def backend_of(request: Request) -> AdminBackend:
+    """What answers a request; for what every route depends on, as a dependency less has to be solved."""
     return cast("AdminBackend", request.app.state.backend)
+
+
+async def _backend_of(request: Request) -> AdminBackend:
+    return backend_of(request)
 
 
 OPERATION_HEADER = "Pulsar-Quota-Operation"
