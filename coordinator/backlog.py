@@ -17,12 +17,13 @@ from typing import Final, assert_never
 import structlog
 
 from coordinator.core.backlog.model import BacklogQuota, Cursor, Position
-from coordinator.core.backlog.monitor import (
+from coordinator.core.backlog.monitor import BacklogMonitor
+from coordinator.core.backlog.questions import (
     AskClosings,
     AskEntry,
+    AskGlance,
     AskQuota,
     AskStorage,
-    BacklogMonitor,
     Question,
 )
 from coordinator.core.backlog.views import BacklogView
@@ -277,7 +278,7 @@ class BacklogWatch:
             following = await self._answer(question)
         except PortError as error:
             following = []
-            if isinstance(error, NotFound) and isinstance(question, AskStorage):
+            if isinstance(error, NotFound) and isinstance(question, AskGlance | AskStorage):
                 self._monitor.gone(question.topic)
             else:  # an entry or a ledger may be gone while its topic is not
                 self._monitor.failed(question, str(error))
@@ -290,6 +291,8 @@ class BacklogWatch:
     async def _answer(self, question: Question) -> list[Question]:
         monitor, source = self._monitor, self._source
         match question:
+            case AskGlance(topic):
+                return monitor.glanced(topic, await source.glance(topic), self._wall_ms())
             case AskStorage(topic):
                 return monitor.storage_read(topic, await source.storage(topic), self._wall_ms())
             case AskEntry(topic, position):

@@ -27,6 +27,7 @@ from coordinator.adapters.broker_summary import each_topic
 from coordinator.core.backlog.model import (
     BacklogQuota,
     Cursor,
+    Glance,
     Ledger,
     Position,
     QuotaPolicy,
@@ -49,6 +50,11 @@ _REFUSALS: Final = (400, 401, 403, 405, 409, 412)
 _BROKER_TIME: Final = "x-pulsar-broker-entry-metadata-timestamp"
 _PUBLISH_TIME: Final = "x-pulsar-publish-time"
 _NO_LEDGER: Final = -1
+_CAUGHT_UP: Final = -1
+_GLANCE: Final = (
+    "getEarliestTimeInBacklog=true&getPreciseBacklog=false&subscriptionBacklogSize=false"
+    "&excludePublishers=true&excludeConsumers=true"
+)
 
 T = TypeVar("T")
 
@@ -107,6 +113,10 @@ class HttpBacklogSource:
             raise StoreUnreachable(f"/broker-stats/topics: {error}") from error
         return tuple(found)
 
+    async def glance(self, topic: str) -> Glance:
+        """A topic's backlog all at once; raises as the port says."""
+        return _parsed(await self._ask("GET", f"{_path(topic)}/stats?{_GLANCE}"), _glance)
+
     async def storage(self, topic: str) -> TopicStorage:
         """A topic's ledgers and cursors; raises as the port says."""
         answer = await self._ask("GET", f"{_path(topic)}/internalStats")
@@ -132,13 +142,14 @@ class HttpBacklogSource:
     async def quota(self, topic: str) -> BacklogQuota:
         """The quota in force; raises as the port says.
 
-        Where topic policies are switched off, a broker refuses to say it of a topic and says it of the
-        namespace, its own default included.
+        A partition has that of its topic, and a broker refuses to say it of the partition. Where topic
+        policies are switched off, it refuses to say it of any topic; then, and of a name that looks like
+        a partition's and is none, it is asked for that of the namespace, its own default included.
         """
+        name, _ = _name(topic).split_partition()
         try:
-            answer = await self._ask("GET", f"{_path(topic)}/backlogQuotaMap?applied=true")
-        except Refused:
-            name = _name(topic)
+            answer = await self._ask("GET", f"{_path(str(name))}/backlogQuotaMap?applied=true")
+        except (Refused, NotFound):
             path = f"/namespaces/{quote(name.tenant)}/{quote(name.namespace)}/backlogQuotaMap"
             answer = await self._ask("GET", path)
         return _parsed(answer, _quota)
@@ -195,6 +206,23 @@ def _parsed(answer: httpx.Response, read: Callable[[Any], T]) -> T:
         raise StoreUnreachable(
             f"{answer.request.url.path}: {type(error).__name__} {error} in {answer.text:.200}"
         ) from error
+
+
+def _glance(body: Any) -> Glance:
+    size_bytes = max(0, int(body["backlogSize"]))
+    # Of the oldest durable cursor; -1 is that it has caught up meanwhile.
+    published_ms = int(body["earliestMsgPublishTimeInBacklogs"]) if size_bytes else _CAUGHT_UP
+    without_quota = body.get("backlogQuotaLimitSize") == body.get("backlogQuotaLimitTime") == -1
+    if published_ms == _CAUGHT_UP:
+        return Glance(0, None, None, without_quota)
+    if not published_ms:
+        raise ValueError("no publish time of the oldest message")
+    oldest = sorted(
+        name
+        for name, stats in body["subscriptions"].items()
+        if stats["isDurable"] and int(stats["earliestMsgPublishTimeInBacklog"]) == published_ms
+    )
+    return Glance(size_bytes, published_ms, oldest[0] if oldest else None, without_quota)
 
 
 def _storage(body: Any) -> TopicStorage:

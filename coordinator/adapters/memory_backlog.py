@@ -9,6 +9,7 @@ from coordinator.core.backlog.model import (
     NO_QUOTA,
     BacklogQuota,
     Cursor,
+    Glance,
     Ledger,
     Position,
     TopicStorage,
@@ -67,6 +68,17 @@ class MemoryTopicStorage:
             return Position(self.first_ledger, -1)
         return self.position_of(acknowledged - 1)
 
+    def glance(self) -> Glance:
+        """As a broker tells it: of a cursor that is no subscription's it does not say whose it is."""
+        storage, without_quota = self.storage(), self.quota == NO_QUOTA
+        oldest = storage.oldest()
+        if oldest is None:
+            return Glance(0, None, None, without_quota)
+        size_bytes = storage.size_after(oldest.mark_delete)
+        _, published_ms = self.entries[self.acknowledged[oldest.name]]
+        name = None if oldest.internal else oldest.name
+        return Glance(size_bytes, published_ms, name, without_quota)
+
     def summary(self, topic: str) -> TopicSummary:
         """As a broker tells it."""
         storage = self.storage()
@@ -105,6 +117,11 @@ class MemoryBacklogSource:
         self._called("summaries", "")
         return tuple(topic.summary(name) for name, topic in self.topics.items())
 
+    async def glance(self, topic: str) -> Glance:
+        """A topic's backlog all at once."""
+        self._called("glance", topic)
+        return self._topic(topic).glance()
+
     async def storage(self, topic: str) -> TopicStorage:
         """A topic's ledgers and cursors."""
         self._called("storage", topic)
@@ -129,9 +146,10 @@ class MemoryBacklogSource:
         }
 
     async def quota(self, topic: str) -> BacklogQuota:
-        """What the test has set."""
+        """What the test has set; of a partitioned topic what it has set for a partition."""
         self._called("quota", topic)
-        return self._topic(topic).quota
+        parts = (name for name in self.topics if name.startswith(f"{topic}-partition-"))
+        return self._topic(next(parts, topic)).quota
 
     async def expire_to(self, topic: str, subscription: str, position: Position) -> None:
         """Acknowledge everything up to a position."""

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from coordinator.core.backlog.model import BacklogQuota, Position, TopicStorage, TopicSummary
+from coordinator.core.backlog.model import (
+    BacklogQuota,
+    Glance,
+    Position,
+    TopicStorage,
+    TopicSummary,
+)
 
 
 class BacklogSource(Protocol):
@@ -24,6 +30,10 @@ class BacklogSource(Protocol):
         """All persistent topics that the broker has loaded; as old as its own statistics."""
         ...
 
+    async def glance(self, topic: str) -> Glance:
+        """A topic's backlog all at once; reads an entry for each subscription that is behind."""
+        ...
+
     async def storage(self, topic: str) -> TopicStorage:
         """A topic's ledgers and cursors, from the broker's memory."""
         ...
@@ -37,7 +47,10 @@ class BacklogSource(Protocol):
         ...
 
     async def quota(self, topic: str) -> BacklogQuota:
-        """The quota in force: of the topic, its namespace or the broker, in this order."""
+        """The quota in force: of the topic, its namespace or the broker, in this order.
+
+        Partitions have that of their topic, whichever of their names is given.
+        """
         ...
 
     async def expire_to(self, topic: str, subscription: str, position: Position) -> None:

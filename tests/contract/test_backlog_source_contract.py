@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
@@ -18,7 +19,13 @@ import pytest
 from coordinator.adapters.broker_backlog import HttpBacklogSource
 from coordinator.adapters.broker_summary import each_topic
 from coordinator.adapters.memory_backlog import MemoryBacklogSource, MemoryTopicStorage
-from coordinator.core.backlog.model import BacklogQuota, Position, QuotaPolicy, TopicSummary
+from coordinator.core.backlog.model import (
+    BacklogQuota,
+    Glance,
+    Position,
+    QuotaPolicy,
+    TopicSummary,
+)
 from coordinator.ports import BacklogSource, NotFound, Refused, StoreUnreachable
 from deploy.local.cluster import Cluster
 from deploy.local.state import Broker
@@ -166,6 +173,34 @@ async def test_storage_tells_the_cursors_the_ledgers_and_the_size_behind_each(be
     assert storage.size_after(oldest.mark_delete) == total * 6 // 8
 
 
+async def test_a_glance_tells_the_oldest_subscription_and_since_when(bench: Bench) -> None:
+    """In one answer what the storage and an entry of it say in two."""
+    bench.subscribe("a/b c")
+    bench.subscribe("other")
+    bench.publish(6)
+    bench.acknowledge("a/b c", 3)
+    bench.acknowledge("other", 5)
+    storage = await _storage_once(
+        bench, lambda found: (_done(found, "a/b c"), _done(found, "other")) == (2, 4)
+    )
+    oldest = storage.oldest()
+    first = storage.first_after(oldest.mark_delete)
+    published_ms = await bench.source.published_ms(bench.topic, first)
+    size_bytes = storage.size_after(oldest.mark_delete)
+    assert await bench.source.glance(bench.topic) == Glance(size_bytes, published_ms, "a/b c", True)
+
+
+async def test_a_glance_at_who_has_caught_up_finds_no_backlog(bench: Bench) -> None:
+    """And whether there is a quota, all the same."""
+    bench.subscribe("a")
+    bench.publish(2)
+    bench.acknowledge("a", 2)
+    nothing = Glance(0, None, None, without_quota=True)
+    assert await _glance_once(bench, lambda found: found == nothing) == nothing
+    bench.set_quota(BacklogQuota(age_s=3_600))
+    assert not (await _glance_once(bench, lambda found: not found.without_quota)).without_quota
+
+
 async def test_an_entry_tells_when_it_was_published(bench: Bench) -> None:
     """Within the time that publishing takes."""
     bench.subscribe("a")
@@ -226,6 +261,8 @@ async def test_what_does_not_exist_is_not_found(bench: Bench) -> None:
     """Not unreachable: to ask again would not help."""
     missing = bench.topic + "-none"
     with pytest.raises(NotFound):
+        await bench.source.glance(missing)
+    with pytest.raises(NotFound):
         await bench.source.storage(missing)
     with pytest.raises(NotFound):
         await bench.source.published_ms(missing, Position(1, 0))
@@ -265,6 +302,17 @@ async def _storage_once(bench: Bench, condition: Any) -> Any:
     return storage
 
 
+async def _glance_once(bench: Bench, condition: Any) -> Any:
+    """A glance at the topic as soon as it is so."""
+    glance = await bench.source.glance(bench.topic)
+    for _ in range(300):
+        if condition(glance):
+            return glance
+        await asyncio.sleep(0.1)
+        glance = await bench.source.glance(bench.topic)
+    return glance
+
+
 def _done(storage: Any, name: str) -> int | None:
     return next((c.mark_delete.entry for c in storage.cursors if c.name == name), None)
 
@@ -302,6 +350,8 @@ async def test_an_answer_that_makes_no_sense_is_no_answer(body: str) -> None:
     async with HttpBacklogSource("http://broker", transport=answering(200, body)) as source:
         with pytest.raises(StoreUnreachable):
             await source.storage("persistent://a/b/c")
+        with pytest.raises(StoreUnreachable):
+            await source.glance("persistent://a/b/c")
         with pytest.raises(StoreUnreachable):
             await source.closed_ms("persistent://a/b/c")
     async with HttpBacklogSource("http://broker", transport=answering(200, body)) as source:
@@ -380,6 +430,76 @@ async def test_a_quota_policy_that_nobody_knows_is_told() -> None:
     async with HttpBacklogSource("http://broker", transport=answering(200, body)) as source:
         with pytest.raises(StoreUnreachable, match="explode"):
             await source.quota("persistent://a/b/c")
+
+
+async def test_a_partition_has_the_quota_of_its_topic() -> None:
+    """Pulsar answers 412 to who asks for a partition's."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("persistent/a/b/c/backlogQuotaMap"):
+            return httpx.Response(200, json={"message_age": {"limitTime": 7}})
+        return httpx.Response(412)
+
+    transport = httpx.MockTransport(answer)
+    async with HttpBacklogSource("http://broker", transport=transport) as source:
+        for name in ("c", "c-partition-12"):
+            assert await source.quota(f"persistent://a/b/{name}") == BacklogQuota(age_s=7)
+
+
+async def test_what_looks_like_a_partition_and_is_none_has_the_quota_of_its_namespace() -> None:
+    """No topic policies can be set for it."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if "/namespaces/" in request.url.path:
+            return httpx.Response(200, json={"message_age": {"limitTime": 7}})
+        return httpx.Response(404)
+
+    transport = httpx.MockTransport(answer)
+    async with HttpBacklogSource("http://broker", transport=transport) as source:
+        quota = await source.quota("persistent://a/b/c-partition-0")
+    assert quota == BacklogQuota(age_s=7)
+
+
+NO_LIMITS = {"backlogQuotaLimitSize": -1, "backlogQuotaLimitTime": -1}
+
+
+def subscriptions(**earliest_ms: int) -> dict[str, Any]:
+    """As statistics have them; a reader is not durable."""
+    return {
+        name: {"earliestMsgPublishTimeInBacklog": at_ms, "isDurable": not name.startswith("reader")}
+        for name, at_ms in earliest_ms.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("size", "earliest_ms", "behind", "limits", "glance"),
+    [
+        (9, 5, subscriptions(b=5, a=5, c=7), NO_LIMITS, Glance(9, 5, "a", True)),
+        (9, 5, subscriptions(reader=5, b=5), {}, Glance(9, 5, "b", False)),
+        (9, 5, subscriptions(c=7), NO_LIMITS, Glance(9, 5, None, True)),
+        (9, 5, subscriptions(a=-1), NO_LIMITS | {"backlogQuotaLimitTime": 3}, Glance(9, 5, None, False)),
+        (9, -1, subscriptions(a=-1), NO_LIMITS, Glance(0, None, None, True)),
+        (0, 0, subscriptions(a=0), NO_LIMITS, Glance(0, None, None, True)),
+    ],
+)  # fmt: skip
+async def test_statistics_are_read_as_a_glance(
+    size: int, earliest_ms: int, behind: Any, limits: dict[str, int], glance: Glance
+) -> None:
+    """Of equal ones by name; readers and who is further on are not the oldest; limits may be missing."""
+    body = {"backlogSize": size, "earliestMsgPublishTimeInBacklogs": earliest_ms}
+    transport = answering(200, json.dumps(body | {"subscriptions": behind} | limits))
+    async with HttpBacklogSource("http://broker", transport=transport) as source:
+        assert await source.glance("persistent://a/b/c") == glance
+
+
+async def test_statistics_without_the_earliest_time_are_no_glance() -> None:
+    """An age is not made up; 0 is what a broker says that does not know."""
+    body = json.dumps(
+        {"backlogSize": 9, "earliestMsgPublishTimeInBacklogs": 0, "subscriptions": {}}
+    )
+    async with HttpBacklogSource("http://broker", transport=answering(200, body)) as source:
+        with pytest.raises(StoreUnreachable, match="no publish time"):
+            await source.glance("persistent://a/b/c")
 
 
 async def test_without_topic_policies_the_namespace_is_asked() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -60,15 +61,17 @@ class Bench:
         answer.raise_for_status()
         return dict(answer.json())
 
+    def metrics(self, broker: Broker) -> tuple[str, str]:
+        """All metrics of a broker's sidecar, and of the broker itself."""
+        ours = self.http.get(f"{self.sidecars.admin_url(broker.name)}/metrics")
+        theirs = self.http.get(f"{broker.web_url}/metrics/")
+        return ours.text, theirs.raise_for_status().text
+
     def metric(self, topic: str, name: str, **labels: str) -> float | None:
         """A sample at the owner's sidecar."""
         owner = self.topics.owner(topic)
         text = self.http.get(f"{self.sidecars.admin_url(owner.name)}/metrics").text
-        wanted = [f'topic="{topic}"', *(f'{key}="{value}"' for key, value in labels.items())]
-        for line in text.splitlines():
-            if line.startswith(f"{name}{{") and all(part in line for part in wanted):
-                return float(line.rpartition(" ")[2])
-        return None
+        return sample(text, name, topic=topic, **labels)
 
     def set_quota(self, kind: str, policy: str, limit: int, namespace: str = NAMESPACE) -> None:
         """A quota of the namespace."""
@@ -208,6 +211,77 @@ def test_the_four_fields_agree_with_a_broker_that_has_them(bench: Bench, connect
     passed = bench.http.get(f"{url}/admin/v2/{bench.path(topic)}/stats").json()
     assert passed["backlogQuotaLimitSize"] == 50_000_000
 
+    def metrics_agree() -> bool:
+        found = [
+            sample(text, "pulsar_storage_backlog_age_seconds", topic=topic)
+            for text in bench.metrics(owner)
+        ]
+        assert None not in found
+        return bool(abs(found[0] - found[1]) <= CHECK_S + 1)  # type: ignore[operator]
+
+    eventually(metrics_agree, "both say the age as a metric")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "pulsar_storage_backlog_age_seconds",
+        "pulsar_storage_backlog_quota_exceeded_evictions_total",
+        "pulsar_storage_backlog_quota_check_duration_seconds",
+        "pulsar_broker_storage_backlog_quota_exceeded_evictions_total",
+    ],
+)
+def test_the_four_metrics_have_the_type_and_the_labels_that_the_broker_gives_them(
+    bench: Bench, connect: Connect, name: str
+) -> None:
+    """So a dashboard that was made for a broker that has them works with any."""
+    topic, owner = bench.topic("metric")
+    connect(bench.sidecars.service_url).subscribe(topic, "a")
+    bench.http.get(f"{owner.web_url}/admin/v2/brokers/backlog-quota-check").raise_for_status()
+
+    def same() -> bool:
+        ours, theirs = (shape_of(text, name) for text in bench.metrics(owner))
+        return ours == theirs is not None
+
+    eventually(same, f"{name} looks the same at both")
+
+
+def sample(text: str, name: str, **labels: str) -> float | None:
+    """The first sample with these labels; None when there is none."""
+    wanted = [f'{key}="{value}"' for key, value in labels.items()]
+    for line in text.splitlines():
+        if line.startswith(f"{name}{{") and all(part in line for part in wanted):
+            return float(line.rpartition(" ")[2])
+    return None
+
+
+def shape_of(text: str, name: str) -> tuple[str, frozenset[str]] | None:
+    """A metric's type and the names of its labels; None without a sample."""
+    declared = re.search(rf"^# TYPE {name} (\w+)$", text, re.MULTILINE)
+    samples = re.findall(rf"^{name}(?:_bucket|_count|_sum)?{{(.+)}} ", text, re.MULTILINE)
+    if declared is None or not samples:
+        return None
+    return declared[1], frozenset(re.findall(r'(\w+)="', "".join(samples)))
+
+
+def test_a_seek_back_and_an_empty_backlog_are_seen(bench: Bench, connect: Connect) -> None:
+    """To the first message: its age; everything acknowledged: -1 and nobody."""
+    topic, _ = bench.topic("seek")
+    consumer = connect(bench.sidecars.service_url).subscribe(topic, "a")
+    published_s = publish(connect(bench.sidecars.service_url), topic, 3)
+    for _ in range(3):
+        consumer.acknowledge(consumer.receive(10_000))
+    name, age = "oldestBacklogMessageSubscriptionName", "oldestBacklogMessageAgeSeconds"
+
+    def is_empty() -> bool:
+        ours = bench.ours(topic)
+        return ours.get(age, -1) == -1 and ours.get(name) is None
+
+    eventually(lambda: bool(bench.ours(topic)) and is_empty(), "there is no backlog")
+    assert bench.metric(topic, "pulsar_storage_backlog_age_seconds") == -1
+    consumer.seek(pulsar.MessageId.earliest)
+    check_age(bench, topic, "a", published_s)
+
 
 def test_every_partition_has_an_age_at_its_owners_sidecar(bench: Bench, connect: Connect) -> None:
     """And the parent answers through any of them."""
@@ -229,6 +303,20 @@ def test_every_partition_has_an_age_at_its_owners_sidecar(bench: Bench, connect:
                 == "a"
             ),
             f"partition {index} has an age",
+        )
+    quota = {"limitSize": -1, "limitTime": 86_400, "policy": "producer_exception"}
+    of_topic = f"{url}/admin/v2/{path}/backlogQuota?backlogQuotaType=message_age"
+    bench.http.post(of_topic, json=quota).raise_for_status()
+    for index in range(3):
+        eventually(
+            lambda index=index: (
+                bench.ours(f"{topic}-partition-{index}").get(  # type: ignore[misc]
+                    "backlogQuotaLimitTime"
+                )
+                == 86_400
+            ),
+            f"partition {index} has the quota of its topic",
+            timeout_s=90.0,
         )
     for broker in bench.cluster.brokers:
         answer = bench.http.get(

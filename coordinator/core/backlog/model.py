@@ -109,6 +109,23 @@ class TopicSummary:
 
 
 @dataclass(frozen=True, slots=True)
+class Glance:
+    """What a topic's statistics say of its backlog, all at once.
+
+    Args:
+        size_bytes: of the backlog.
+        publish_ms: when its oldest message was published; None is no backlog.
+        subscription: whose that is; None is no backlog, or a cursor that is no subscription's.
+        without_quota: whether the broker says that no quota is in force.
+    """
+
+    size_bytes: int
+    publish_ms: int | None
+    subscription: str | None
+    without_quota: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Cursor:
     """What one subscription has acknowledged.
 

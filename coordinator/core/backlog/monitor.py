@@ -13,12 +13,21 @@ A check goes over all topics that the own broker has loaded::
           the first entry behind it        when its ledger was closed
 
 So nothing is read while nothing moves, and of what moves one entry, as in the broker itself (PIP-323).
+
+After a start there may be thousands of topics that were never looked at. Of those beyond the first
+`PLACES_PER_CHECK` a check asks for a *glance*: the topic's statistics bring size, age, subscription and
+whether there is a quota at all, in one question instead of three. Where the oldest message lies, which
+they do not say, follows when something moves, and of what never does a number of topics at a time. A
+glance makes the broker read an entry for each subscription that is behind, so a topic with many is not
+glanced at, nor is any in ``estimated``.
+
 ``estimated`` reads no entry: a message is taken to be as old as its ledger's end, and one in the open
 ledger has no age. What no check has found, has no age either: an age is never made up. An age counts
 from the publish time at the moment it is asked for, so it grows between checks; a producer whose clock
 is ahead gets an age of 0 and is told of.
 
-A quota can change while nothing moves, so known ones are asked for again, a number of them in each check.
+A quota is that of all partitions of a topic. It can change while nothing moves, so known ones are asked
+for again, a number of them in each check.
 
 Who asks is the shell's concern: how many questions at once, and how fast. A question that was not
 answered is asked again in the next check; a topic that is gone, or has another owner now, is forgotten.
@@ -26,96 +35,41 @@ answered is asked again in the next check; a topic that is gone, or has another 
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import nsmallest
 from typing import Final
+from weakref import WeakValueDictionary
 
 from coordinator.core.backlog.exceedances import Exceedances
 from coordinator.core.backlog.model import (
+    NO_QUOTA,
     BacklogQuota,
+    Glance,
     Position,
     TopicStorage,
     TopicSummary,
-    is_internal,
 )
+from coordinator.core.backlog.questions import (
+    AskClosings,
+    AskEntry,
+    AskGlance,
+    AskQuota,
+    AskStorage,
+    Question,
+)
+from coordinator.core.backlog.rows import InForce, Row
 from coordinator.core.backlog.views import BacklogView
-
-SAMPLES: Final = 20
-"""Checks that a trend is made of."""
+from coordinator.core.topics import TopicName
 
 QUOTAS_PER_CHECK: Final = 1_000
 """Known quotas that a check asks for again, those asked longest ago first. With more topics behind, one
-that is changed is seen some checks later: a question takes the broker 2 ms of processor time."""
+that is changed is seen some checks later: a question takes the broker 1 ms of processor time."""
 
-SKEW_MS: Final = 1_000
-"""A message from so far in the future was stamped by a clock that is ahead."""
+PLACES_PER_CHECK: Final = 250
+"""Topics whose storage a check asks for though nothing has moved: new ones, and those glanced at."""
 
-_IMPLAUSIBLE_MS: Final = 60_000
-"""A message published so long before its ledger was opened was stamped by a clock that is behind."""
-
-
-@dataclass(frozen=True, slots=True)
-class AskStorage:
-    """Which ledgers and cursors does a topic have?"""
-
-    topic: str
-
-
-@dataclass(frozen=True, slots=True)
-class AskEntry:
-    """When was an entry published?"""
-
-    topic: str
-    position: Position
-
-
-@dataclass(frozen=True, slots=True)
-class AskClosings:
-    """When was each ledger of a topic closed?"""
-
-    topic: str
-
-
-@dataclass(frozen=True, slots=True)
-class AskQuota:
-    """Which quota is in force for a topic?"""
-
-    topic: str
-
-
-Question = AskStorage | AskEntry | AskClosings | AskQuota
-
-
-@dataclass(slots=True)
-class _Row:
-    """What is known of one topic."""
-
-    summary: TopicSummary
-    size_bytes: int = 0
-    #: What the storage was last read at; None is to be read.
-    fingerprint: object = None
-    subscription: str | None = None
-    mark_delete: Position | None = None
-    position: Position | None = None
-    publish_ms: int | None = None
-    opened_ms: int | None = None
-    in_open_ledger: bool = False
-    quota: BacklogQuota | None = None
-    #: 0 is to be asked.
-    quota_asked_ms: int = 0
-    checked_ms: int = 0
-    problem: str = ""
-    sizes: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=SAMPLES))
-    ages: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=SAMPLES))
-
-    def age_s(self, now_ms: int) -> float | None:
-        return None if self.publish_ms is None else max(0, now_ms - self.publish_ms) / 1000
-
-    def clear(self) -> None:
-        """There is no backlog."""
-        self.subscription = self.mark_delete = self.position = self.publish_ms = None
+GLANCED_SUBSCRIPTIONS: Final = 5
+"""A topic with more subscriptions behind is not glanced at: an entry is read for each of them."""
 
 
 class BacklogMonitor:
@@ -129,7 +83,9 @@ class BacklogMonitor:
     def __init__(self, *, precise: bool = True, quota_ttl_ms: int = 30_000) -> None:
         self._precise = precise
         self._quota_ttl_ms = quota_ttl_ms
-        self._rows: dict[str, _Row] = {}
+        self._rows: dict[str, Row] = {}
+        #: By the name without partitions, as long as there is a row of one.
+        self._in_force: WeakValueDictionary[str, InForce] = WeakValueDictionary()
         self._topics: dict[str, TopicSummary] = {}
         self._closings: dict[str, Mapping[int, int]] = {}
         self._exceedances = Exceedances()
@@ -149,7 +105,7 @@ class BacklogMonitor:
         summary = self._topics.get(topic)
         if summary is None:
             return None
-        return self._view(self._rows.get(topic) or _Row(summary), now_ms)
+        return self._view(self._rows.get(topic) or Row(summary, InForce(topic)), now_ms)
 
     def views(self, now_ms: int) -> tuple[BacklogView, ...]:
         """Every topic that has or had a backlog since it was loaded, by name."""
@@ -161,23 +117,32 @@ class BacklogMonitor:
         for topic in self._rows.keys() - self._topics.keys():
             self._forget(topic)
         questions: list[Question] = []
-        for topic, summary in self._topics.items():
-            row = self._rows.get(topic)
-            if row is None and not summary.has_backlog:
-                continue
-            if row is None:
-                row = self._rows[topic] = _Row(summary)
-            questions += self._look_at(row, summary, now_ms)
-        return questions + self._ask_quotas(now_ms)
+        for topic, row in self._rows.items():
+            questions += self._look_at(row, self._topics[topic], now_ms)
+        return [*questions, *self._ask_places(), *self._ask_quotas(now_ms)]
 
     def look_again(self, topic: str, now_ms: int) -> list[Question]:
         """Ask about one topic between two checks, whatever the broker's summary says."""
         row = self._rows.get(topic)
         if row is None:
             summary = self._topics.setdefault(topic, TopicSummary(topic))
-            row = self._rows[topic] = _Row(summary)
-        quota = [_ask_quota(row, now_ms)] if self._wants_quota(row, now_ms) else []
-        return [AskStorage(topic), *quota]
+            row = self._add_row(summary)
+        return [AskStorage(topic), *self._ask_quota(row, now_ms)]
+
+    def glanced(self, topic: str, glance: Glance, now_ms: int) -> list[Question]:
+        """The broker said how a topic's backlog is, all at once; what to ask it next."""
+        row = self._rows.get(topic)
+        if row is None:
+            return []
+        row.problem, row.checked_ms = "", now_ms
+        row.fingerprint = row.summary.fingerprint
+        row.size_bytes, row.subscription = glance.size_bytes, glance.subscription
+        row.publish_ms = glance.publish_ms
+        if glance.without_quota:
+            row.in_force.quota, row.in_force.asked_ms = NO_QUOTA, now_ms
+        if glance.publish_ms is not None and glance.subscription is None:
+            return [AskStorage(topic)]
+        return self._ask_unknown_quota(row, now_ms)
 
     def storage_read(self, topic: str, storage: TopicStorage, now_ms: int) -> list[Question]:
         """The broker said which ledgers and cursors a topic has; what to ask it next."""
@@ -197,10 +162,11 @@ class BacklogMonitor:
         position = storage.first_after(oldest.mark_delete)
         assert position is not None, "the oldest cursor has a backlog"
         row.in_open_ledger = storage.is_open(position.ledger)
+        quota = self._ask_unknown_quota(row, now_ms)
         if oldest.mark_delete == row.mark_delete and row.publish_ms is not None:
-            return []
+            return quota
         row.mark_delete, row.position, row.publish_ms = oldest.mark_delete, position, None
-        return self._ask_age(row)
+        return [*self._ask_age(row), *quota]
 
     def entry_read(self, topic: str, position: Position, publish_ms: int, now_ms: int) -> None:
         """The broker said when an entry was published."""
@@ -216,19 +182,21 @@ class BacklogMonitor:
             row.publish_ms, row.checked_ms = closings.get(row.position.ledger), now_ms
 
     def quota_read(self, topic: str, quota: BacklogQuota) -> None:
-        """The broker said which quota is in force for a topic."""
-        row = self._rows.get(topic)
-        if row is not None:
-            row.quota = quota
+        """The broker said which quota is in force for a topic and its partitions."""
+        in_force = self._in_force.get(topic)
+        if in_force is not None:
+            in_force.quota, in_force.problem = quota, ""
 
     def failed(self, question: Question, reason: str) -> None:
         """The broker did not answer: what was known stands, and is asked for again."""
+        if isinstance(question, AskQuota):
+            in_force = self._in_force.get(question.topic)
+            if in_force is not None:
+                in_force.problem, in_force.asked_ms = reason, 0
+            return
         row = self._rows.get(question.topic)
         if row is not None:
-            row.problem = reason
-            row.fingerprint = None
-            if row.quota is None:
-                row.quota_asked_ms = 0
+            row.problem, row.fingerprint = reason, None
 
     def gone(self, topic: str) -> None:
         """There is no such topic any more, or another broker owns it."""
@@ -249,7 +217,7 @@ class BacklogMonitor:
         self._exceedances.note(self._view(row, now_ms), now_ms)
         return self._view(row, now_ms)
 
-    def _look_at(self, row: _Row, summary: TopicSummary, now_ms: int) -> list[Question]:
+    def _look_at(self, row: Row, summary: TopicSummary, now_ms: int) -> list[Question]:
         row.summary = summary
         if not summary.has_backlog:
             row.clear()
@@ -262,25 +230,49 @@ class BacklogMonitor:
             return [AskStorage(summary.topic)]
         return []
 
+    def _ask_places(self) -> Iterator[Question]:
+        """The storage of some topics, new ones first; a glance at the new ones that are too many."""
+        glanced = [row for row in self._rows.values() if row.is_glanced]
+        room = PLACES_PER_CHECK
+        for topic, summary in self._topics.items():
+            if topic in self._rows or not summary.has_backlog:
+                continue
+            self._add_row(summary)
+            if room or not self._can_glance(summary):
+                room = max(0, room - 1)
+                yield AskStorage(topic)
+            else:
+                yield AskGlance(topic)
+        for row in glanced[:room]:
+            yield AskStorage(row.summary.topic)
+
+    def _can_glance(self, summary: TopicSummary) -> bool:
+        behind = sum(entries > 0 for entries in summary.backlogs.values())
+        return self._precise and behind <= GLANCED_SUBSCRIPTIONS
+
     def _ask_quotas(self, now_ms: int) -> list[Question]:
-        """All that are not known, and of those known for long the oldest."""
-        wanted = [
-            row
+        """Those that were asked for longest ago; a topic's first comes when the topic has answered."""
+        rows = {
+            row.in_force.topic: row
             for row in self._rows.values()
-            if row.summary.has_backlog and self._wants_quota(row, now_ms)
-        ]
-        unknown = [row for row in wanted if row.quota is None]
-        known = nsmallest(
-            QUOTAS_PER_CHECK,
-            (row for row in wanted if row.quota is not None),
-            key=lambda row: row.quota_asked_ms,
+            if row.summary.has_backlog and row.fingerprint is not None
+        }
+        longest_ago = nsmallest(
+            QUOTAS_PER_CHECK, rows.values(), key=lambda row: row.in_force.asked_ms
         )
-        return [_ask_quota(row, now_ms) for row in (*unknown, *known)]
+        return [question for row in longest_ago for question in self._ask_quota(row, now_ms)]
 
-    def _wants_quota(self, row: _Row, now_ms: int) -> bool:
-        return now_ms - row.quota_asked_ms >= self._quota_ttl_ms
+    def _ask_unknown_quota(self, row: Row, now_ms: int) -> list[Question]:
+        return self._ask_quota(row, now_ms) if row.in_force.quota is None else []
 
-    def _ask_age(self, row: _Row) -> list[Question]:
+    def _ask_quota(self, row: Row, now_ms: int) -> list[Question]:
+        """Unless it was asked for not long ago."""
+        if now_ms - row.in_force.asked_ms < self._quota_ttl_ms:
+            return []
+        row.in_force.asked_ms = now_ms
+        return [AskQuota(row.in_force.topic)]
+
+    def _ask_age(self, row: Row) -> list[Question]:
         assert row.position is not None
         topic = row.summary.topic
         if self._precise:
@@ -290,42 +282,18 @@ class BacklogMonitor:
         row.publish_ms = self._closings.get(topic, {}).get(row.position.ledger)
         return [] if row.publish_ms is not None else [AskClosings(topic)]
 
+    def _add_row(self, summary: TopicSummary) -> Row:
+        name = TopicName.parse(summary.topic)
+        whole = summary.topic if name is None else str(name.split_partition()[0])
+        in_force = self._in_force.setdefault(whole, InForce(whole))
+        row = Row(summary, in_force, summary.size_bytes)
+        self._rows[summary.topic] = row
+        return row
+
     def _forget(self, topic: str) -> None:
         self._rows.pop(topic, None)
         self._closings.pop(topic, None)
 
-    def _view(self, row: _Row, now_ms: int) -> BacklogView:
-        summary = row.summary
-        return BacklogView(
-            topic=summary.topic,
-            size_bytes=row.size_bytes,
-            age_s=row.age_s(now_ms),
-            subscription=row.subscription,
-            internal=row.subscription is not None and is_internal(row.subscription),
-            position=row.position,
-            publish_ms=row.publish_ms,
-            estimated=not self._precise,
-            skewed=row.publish_ms is not None and row.publish_ms > now_ms + SKEW_MS,
-            implausible=self._is_implausible(row),
-            quota=row.quota,
-            backlogs=summary.backlogs,
-            producers=summary.producers,
-            producer_count=summary.producer_count,
-            consumers=summary.consumers,
-            checked_ms=row.checked_ms,
-            problem=row.problem,
-            sizes=tuple(row.sizes),
-            ages=tuple(row.ages),
-            history=self._exceedances.of(summary.topic),
-        )
-
-    @staticmethod
-    def _is_implausible(row: _Row) -> bool:
-        if row.publish_ms is None or row.opened_ms is None or not row.in_open_ledger:
-            return False
-        return row.publish_ms < row.opened_ms - _IMPLAUSIBLE_MS
-
-
-def _ask_quota(row: _Row, now_ms: int) -> AskQuota:
-    row.quota_asked_ms = now_ms
-    return AskQuota(row.summary.topic)
+    def _view(self, row: Row, now_ms: int) -> BacklogView:
+        history = self._exceedances.of(row.summary.topic)
+        return row.view(now_ms, precise=self._precise, history=history)

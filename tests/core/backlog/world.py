@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 
 from coordinator.adapters.memory_backlog import MemoryTopicStorage
 from coordinator.core.backlog.model import Position
-from coordinator.core.backlog.monitor import (
+from coordinator.core.backlog.monitor import BacklogMonitor
+from coordinator.core.backlog.questions import (
     AskClosings,
     AskEntry,
+    AskGlance,
     AskQuota,
     AskStorage,
-    BacklogMonitor,
 )
 from coordinator.core.backlog.views import BacklogView
 
@@ -52,8 +53,13 @@ class World:
         while questions:
             question = questions.popleft()
             self.asked[type(question).__name__] += 1
-            topic = self.topics[question.topic]
+            parts = (
+                name for name in self.topics if name.startswith(f"{question.topic}-partition-")
+            )
+            topic = self.topics[next(parts, question.topic)]
             match question:
+                case AskGlance(name):
+                    questions += self.monitor.glanced(name, topic.glance(), self.now_ms)
                 case AskStorage(name):
                     questions += self.monitor.storage_read(name, topic.storage(), self.now_ms)
                 case AskEntry(name, position):
