@@ -1,9 +1,10 @@
 """Backlogs of the own broker's topics, over its admin REST.
 
-Only what the broker has in memory is asked for in the rule; `published_ms` reads one entry, `closed_ms`
-the topic's metadata. Redirects are not followed: a 307 says that another broker owns the topic now, and
-its own sidecar looks after it. Answers come uncompressed, which costs the broker less than the loopback
-does.
+Only what the broker has in memory is asked for in the rule; `published_ms` reads one entry, `glance` one
+for each subscription, `closed_ms` the topic's metadata. Redirects are not followed: a 307 says that
+another broker owns the topic now, and its own sidecar looks after it. The exception is the quota of a
+partitioned topic, which the owner of its first partition says for all of them. Answers come uncompressed,
+which costs the broker less than the loopback does.
 
 ``/ledger/{l}/entry/{e}`` answers with the whole entry, however large; what it was published with stands
 in the head, so a large body is not read.
@@ -147,12 +148,14 @@ class HttpBacklogSource:
         a partition's and is none, it is asked for that of the namespace, its own default included.
         """
         name, _ = _name(topic).split_partition()
-        try:
-            answer = await self._ask("GET", f"{_path(str(name))}/backlogQuotaMap?applied=true")
-        except (Refused, NotFound):
+        path = f"{_path(str(name))}/backlogQuotaMap?applied=true"
+        answer = await self._send("GET", f"{self._base_url}{path}")
+        if answer.status_code in _REDIRECTS:
+            answer = await self._follow(answer)
+        if answer.status_code in (*_REFUSALS, httpx.codes.NOT_FOUND):
             path = f"/namespaces/{quote(name.tenant)}/{quote(name.namespace)}/backlogQuotaMap"
-            answer = await self._ask("GET", path)
-        return _parsed(answer, _quota)
+            answer = await self._send("GET", f"{self._base_url}{path}")
+        return _parsed(_checked(answer), _quota)
 
     async def expire_to(self, topic: str, subscription: str, position: Position) -> None:
         """Acknowledge everything up to a position; raises as the port says."""
@@ -168,26 +171,55 @@ class HttpBacklogSource:
         body_max: int | None = None,
     ) -> httpx.Response:
         url = f"{self._base_url}{path}"
-        request = httpx.Request(method, url, headers=self._headers, json=body, extensions=_TIMEOUT)
+        return _checked(await self._send(method, url, body=body, body_max=body_max))
+
+    async def _follow(self, answer: httpx.Response) -> httpx.Response:
+        """What the broker says that the own one names instead of itself.
+
+        Raises:
+            Refused: it does not answer; that says nothing of the own broker.
+        """
         try:
+            return await self._send("GET", answer.headers.get("location", ""))
+        except StoreUnreachable as error:
+            raise Refused(str(error)) from error
+
+    async def _send(
+        self,
+        method: str,
+        url: str,
+        *,
+        body: Mapping[str, int] | None = None,
+        body_max: int | None = None,
+    ) -> httpx.Response:
+        try:
+            request = httpx.Request(
+                method, url, headers=self._headers, json=body, extensions=_TIMEOUT
+            )
             answer = await self._transport.handle_async_request(request)
             answer.request = request
             async with aclosing(answer):
-                if answer.status_code in _SUCCESSES:
-                    if body_max is None:
-                        await answer.aread()
-                    else:
-                        await _read_up_to(answer, body_max)
-                    return answer
-                await answer.aread()
-        except httpx.HTTPError as error:
-            raise StoreUnreachable(f"{method} {path}: {type(error).__name__} {error}") from error
-        text = f"{method} {path} answered {answer.status_code}: {answer.text:.200}"
-        if answer.status_code == httpx.codes.NOT_FOUND or answer.status_code in _REDIRECTS:
-            raise NotFound(text)
-        if answer.status_code in _REFUSALS:
-            raise Refused(text)
-        raise StoreUnreachable(text)
+                if body_max is None or answer.status_code not in _SUCCESSES:
+                    await answer.aread()
+                else:
+                    await _read_up_to(answer, body_max)
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise StoreUnreachable(f"{method} {url}: {type(error).__name__} {error}") from error
+        return answer
+
+
+def _checked(answer: httpx.Response) -> httpx.Response:
+    """An answer that is a success; raises as the port says."""
+    if answer.status_code in _SUCCESSES:
+        return answer
+    request = answer.request
+    path = request.url.path
+    text = f"{request.method} {path} answered {answer.status_code}: {answer.text:.200}"
+    if answer.status_code == httpx.codes.NOT_FOUND or answer.status_code in _REDIRECTS:
+        raise NotFound(text)
+    if answer.status_code in _REFUSALS:
+        raise Refused(text)
+    raise StoreUnreachable(text)
 
 
 async def _read_up_to(answer: httpx.Response, size_max: int) -> None:

@@ -197,8 +197,14 @@ async def test_a_glance_at_who_has_caught_up_finds_no_backlog(bench: Bench) -> N
     bench.acknowledge("a", 2)
     nothing = Glance(0, None, None, without_quota=True)
     assert await _glance_once(bench, lambda found: found == nothing) == nothing
-    bench.set_quota(BacklogQuota(age_s=3_600))
-    assert not (await _glance_once(bench, lambda found: not found.without_quota)).without_quota
+
+    def is_limited(found: Glance) -> bool:
+        bench.set_quota(
+            BacklogQuota(age_s=3_600)
+        )  # a loaded broker was seen not to take it up at once
+        return not found.without_quota
+
+    assert not (await _glance_once(bench, is_limited)).without_quota
 
 
 async def test_an_entry_tells_when_it_was_published(bench: Bench) -> None:
@@ -444,6 +450,44 @@ async def test_a_partition_has_the_quota_of_its_topic() -> None:
     async with HttpBacklogSource("http://broker", transport=transport) as source:
         for name in ("c", "c-partition-12"):
             assert await source.quota(f"persistent://a/b/{name}") == BacklogQuota(age_s=7)
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_another_broker_is_asked_for_a_quota_that_is_its_to_say(answers: bool) -> None:
+    """The owner of the first partition; when it is out of reach, the own broker is not."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.host == "broker":
+            return httpx.Response(307, headers={"location": "http://other/there?applied=true"})
+        if not answers:
+            raise httpx.ConnectError("refused")
+        assert request.headers["authorization"] == "Bearer secret"
+        return httpx.Response(200, json={"message_age": {"limitTime": 7}})
+
+    transport = httpx.MockTransport(answer)
+    async with HttpBacklogSource("http://broker", token="secret", transport=transport) as source:
+        if answers:
+            found = await source.quota("persistent://a/b/c-partition-1")
+            assert found == BacklogQuota(age_s=7)
+        else:
+            with pytest.raises(Refused, match="ConnectError"):
+                await source.quota("persistent://a/b/c-partition-1")
+
+
+@pytest.mark.parametrize("headers", [{}, {"location": ""}, {"location": "http://[broken"}])
+async def test_a_redirect_to_nowhere_is_told(headers: dict[str, str]) -> None:
+    """And the quota of the namespace is not taken for the topic's."""
+    transport = httpx.AsyncHTTPTransport()
+
+    async def handle(request: httpx.Request) -> httpx.Response:
+        if request.url.host == "broker":
+            return httpx.Response(307, headers=headers)
+        return await transport.handle_async_request(request)
+
+    async with HttpBacklogSource("http://broker", transport=httpx.MockTransport(handle)) as source:
+        with pytest.raises(Refused):
+            await source.quota("persistent://a/b/c")
+    await transport.aclose()
 
 
 async def test_what_looks_like_a_partition_and_is_none_has_the_quota_of_its_namespace() -> None:
