@@ -18,20 +18,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import aclosing
-from datetime import UTC, datetime
 from typing import Any, Final, Self, TypeVar
-from urllib.parse import quote, unquote_plus
+from urllib.parse import quote
 
 import httpx
 
+from coordinator.adapters.broker_answers import (
+    closings_in,
+    glance_in,
+    millis_of,
+    quota_in,
+    storage_in,
+)
 from coordinator.adapters.broker_summary import each_topic
 from coordinator.core.backlog.model import (
     BacklogQuota,
-    Cursor,
     Glance,
-    Ledger,
     Position,
-    QuotaPolicy,
     TopicStorage,
     TopicSummary,
 )
@@ -50,8 +53,6 @@ _REDIRECTS: Final = (301, 302, 307, 308)
 _REFUSALS: Final = (400, 401, 403, 405, 409, 412)
 _BROKER_TIME: Final = "x-pulsar-broker-entry-metadata-timestamp"
 _PUBLISH_TIME: Final = "x-pulsar-publish-time"
-_NO_LEDGER: Final = -1
-_CAUGHT_UP: Final = -1
 _GLANCE: Final = (
     "getEarliestTimeInBacklog=true&getPreciseBacklog=false&subscriptionBacklogSize=false"
     "&excludePublishers=true&excludeConsumers=true"
@@ -116,12 +117,12 @@ class HttpBacklogSource:
 
     async def glance(self, topic: str) -> Glance:
         """A topic's backlog all at once; raises as the port says."""
-        return _parsed(await self._ask("GET", f"{_path(topic)}/stats?{_GLANCE}"), _glance)
+        return _parsed(await self._ask("GET", f"{_path(topic)}/stats?{_GLANCE}"), glance_in)
 
     async def storage(self, topic: str) -> TopicStorage:
         """A topic's ledgers and cursors; raises as the port says."""
         answer = await self._ask("GET", f"{_path(topic)}/internalStats")
-        return _parsed(answer, _storage)
+        return _parsed(answer, storage_in)
 
     async def published_ms(self, topic: str, position: Position) -> int:
         """When an entry was published; raises as the port says."""
@@ -131,14 +132,14 @@ class HttpBacklogSource:
         if stamp is None:
             raise StoreUnreachable(f"GET {path} answered without a publish time")
         try:
-            return _millis(stamp)
+            return millis_of(stamp)
         except ValueError as error:
             raise StoreUnreachable(f"GET {path}: publish time {stamp:.60}") from error
 
     async def closed_ms(self, topic: str) -> Mapping[int, int]:
         """When each closed ledger was closed; raises as the port says."""
         answer = await self._ask("GET", f"{_path(topic)}/internal-info")
-        return _parsed(answer, _closings)
+        return _parsed(answer, closings_in)
 
     async def quota(self, topic: str) -> BacklogQuota:
         """The quota in force; raises as the port says.
@@ -155,7 +156,7 @@ class HttpBacklogSource:
         if answer.status_code in (*_REFUSALS, httpx.codes.NOT_FOUND):
             path = f"/namespaces/{quote(name.tenant)}/{quote(name.namespace)}/backlogQuotaMap"
             answer = await self._send("GET", f"{self._base_url}{path}")
-        return _parsed(_checked(answer), _quota)
+        return _parsed(_checked(answer), quota_in)
 
     async def expire_to(self, topic: str, subscription: str, position: Position) -> None:
         """Acknowledge everything up to a position; raises as the port says."""
@@ -238,74 +239,6 @@ def _parsed(answer: httpx.Response, read: Callable[[Any], T]) -> T:
         raise StoreUnreachable(
             f"{answer.request.url.path}: {type(error).__name__} {error} in {answer.text:.200}"
         ) from error
-
-
-def _glance(body: Any) -> Glance:
-    size_bytes = max(0, int(body["backlogSize"]))
-    # Of the oldest durable cursor; -1 is that it has caught up meanwhile.
-    published_ms = int(body["earliestMsgPublishTimeInBacklogs"]) if size_bytes else _CAUGHT_UP
-    without_quota = body.get("backlogQuotaLimitSize") == body.get("backlogQuotaLimitTime") == -1
-    if published_ms == _CAUGHT_UP:
-        return Glance(0, None, None, without_quota)
-    if not published_ms:
-        raise ValueError("no publish time of the oldest message")
-    oldest = sorted(
-        name
-        for name, stats in body["subscriptions"].items()
-        if stats["isDurable"] and int(stats["earliestMsgPublishTimeInBacklog"]) == published_ms
-    )
-    return Glance(size_bytes, published_ms, oldest[0] if oldest else None, without_quota)
-
-
-def _storage(body: Any) -> TopicStorage:
-    ledgers = [
-        Ledger(int(item["ledgerId"]), int(item["entries"]), int(item["size"]))
-        for item in body["ledgers"]
-    ]
-    if ledgers:  # the open one does not count itself
-        last = ledgers[-1].number
-        ledgers[-1] = Ledger(
-            last, int(body["currentLedgerEntries"]), int(body["currentLedgerSize"])
-        )
-    opened = body.get("lastLedgerCreatedTimestamp")
-    return TopicStorage(
-        ledgers=tuple(ledgers),
-        cursors=tuple(_cursor(name, item) for name, item in body["cursors"].items()),
-        opened_ms=None if opened is None else _millis(opened),
-    )
-
-
-def _cursor(encoded: str, item: Any) -> Cursor:
-    ledger, entry = item["markDeletePosition"].split(":")
-    # A durable cursor is open once it has a ledger of its own; a reader's is open without one.
-    is_reader = item["state"] == "Open" and int(item["cursorLedger"]) == _NO_LEDGER
-    return Cursor(unquote_plus(encoded), Position(int(ledger), int(entry)), durable=not is_reader)
-
-
-def _closings(body: Any) -> dict[int, int]:
-    # The last one is open, and its time is that of the question.
-    return {int(item["ledgerId"]): int(item["timestamp"]) for item in body["ledgers"][:-1]}
-
-
-def _quota(body: Any) -> BacklogQuota:
-    size, age = body.get("destination_storage") or {}, body.get("message_age") or {}
-    size_bytes = int(size.get("limitSize", size.get("limit", -1)))
-    age_s = int(age.get("limitTime", -1))
-    return BacklogQuota(
-        size_bytes=None if size_bytes < 0 else size_bytes,
-        age_s=None if age_s <= 0 else age_s,
-        size_policy=QuotaPolicy(size.get("policy", QuotaPolicy.HOLD.value)),
-        age_policy=QuotaPolicy(age.get("policy", QuotaPolicy.HOLD.value)),
-    )
-
-
-def _millis(stamp: str) -> int:
-    if stamp.lstrip("-").isdecimal():
-        return int(stamp)
-    moment = datetime.fromisoformat(stamp)
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
 
 
 def _name(topic: str) -> TopicName:
