@@ -21,7 +21,7 @@ test-fast: $(INSTALLED)  ## the tests that need no cluster
 chaos: $(INSTALLED) requirements  ## mishaps on a real cluster under load; SEED=7 MINUTES=10 MISHAPS=n or names POLICY=strict
 	$(BIN)/python -m deploy.chaos
 
-bench: $(VENV)/.bench  ## figures as JSON lines, ours and the peers' of one run; ONLY=law for a part, ROWS=n for spark
+bench: $(VENV)/.bench  ## figures as JSON lines, ours and the peers' of one run; ONLY=law for a part, ROWS=n ROWS_DIR=dir for spark
 	@$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
 
 .PHONY: docs figures docs-are-current

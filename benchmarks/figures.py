@@ -21,6 +21,7 @@ class Figure:
         better: which direction is good.
         peers: the same of others, by name, measured in this run or published.
         target: what is to be reached; None where nothing is promised.
+        about: what was measured or compared, where the name does not say it.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Figure:
     better: Literal["higher", "lower"]
     peers: Mapping[str, float | None] = field(default_factory=dict)
     target: float | None = None
+    about: str = ""
 
     @property
     def met(self) -> bool | None:
@@ -41,6 +43,7 @@ class Figure:
 
     def line(self) -> str:
         """The figure as one line of JSON."""
+        about = {"about": self.about} if self.about else {}
         return json.dumps(
             {
                 "figure": self.name,
@@ -50,6 +53,7 @@ class Figure:
                 "peers": {name: _short(value) for name, value in self.peers.items()},
                 "target": self.target,
                 "met": self.met,
+                **about,
             }
         )
 

@@ -49,6 +49,13 @@ def test_a_figure_is_a_line_of_json() -> None:
     assert "\n" not in figure.line()
 
 
+def test_a_figure_says_what_it_is_about() -> None:
+    """Where its name does not: two contenders are compared in nothing else."""
+    figure = Figure("area/figure", 1, "ns", "lower", about="one part of it")
+
+    assert json.loads(figure.line())["about"] == "one part of it"
+
+
 def test_contenders_run_by_turns() -> None:
     """So that a disturbance hits all of them."""
     order: list[str] = []

@@ -31,24 +31,63 @@ def test_the_rows_are_those_of_a_recording(tmp_path: Path) -> None:
     assert sum(row["held_us"] > 0 for row in rows) > 100
 
 
-def test_contenders_that_find_different_things_are_no_comparison(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Sums of floats may differ in their last digits, counts may not."""
-    found = {"report": [7.0], "spark": [1.0, 2.0, 3.0, 4.0], "duckdb": [1.0, 2.0, 3.0 + 1e-12, 4.0]}
+FOUND = {"report": [7.0], "spark": [1.0, 2.0, 3.0, 4.0], "duckdb": [1.0, 2.0, 3.0 + 1e-12, 4.0]}
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[float]]:
+    """What contenders find, each in 20 s on one core and in 10 s on two."""
+    found = {what: list(values) for what, values in FOUND.items()}
 
     def run(what: str, _: Path, cores: int) -> spark.Run:
         return spark.Run(20.0 / cores, 30.0, 2**30, found[what])
 
     monkeypatch.setattr(spark, "_run", run)
     monkeypatch.setenv("ROWS", "4000")
-    figures = {figure.name: figure for figure in spark.report()}
+    monkeypatch.delenv("ROWS_DIR", raising=False)
+    return found
 
+
+def test_every_figure_is_measured(found: dict[str, list[float]]) -> None:
+    """Those beside a peer say what was compared."""
+    figures = {figure.name: figure for figure in spark.report()}
+    rows = figures["spark/report-rows"].value
+
+    assert found
     assert set(figures) == set(spark.MEASUREMENTS)
     assert figures["spark/report-two-cores-over-one"].value == 2
-    assert figures["spark/report-rows-per-second"].value == figures["spark/report-rows"].value / 10  # type: ignore[operator]
+    assert figures["spark/report-rows-per-second"].value == rows / 10  # type: ignore[operator]
     assert figures["spark/report-memory"].value == 1024
+    assert all(figure.about for figure in figures.values() if figure.peers)
 
+
+def test_contenders_that_find_different_things_are_no_comparison(
+    found: dict[str, list[float]],
+) -> None:
+    """Sums of floats may differ in their last digits, counts may not."""
     found["duckdb"][3] = 5.0
+
     with pytest.raises(AssertionError):
         list(spark.report())
+
+
+def test_rows_that_are_kept_are_used_again(
+    found: dict[str, list[float]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """They are made once for each number of rows; another number of them is another directory."""
+    assert found
+    monkeypatch.setenv("ROWS_DIR", str(tmp_path))
+    (first, *_) = list(spark.report())
+    made = sorted(path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet"))
+    (second, *_) = list(spark.report())
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rows-4000"]
+    assert sorted(path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")) == made
+    assert first == second
+    said = capsys.readouterr().err
+    assert said.count("writing 4,000 rows") == 1
+    assert said.count("rows-4000: used again") == 1
+    assert said.count("duckdb on 2 cores: 10.0 s, 1,024 MB") == 2
