@@ -7,15 +7,18 @@ screen reader speaks. Unknown seconds are left blank: a line ends before them an
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import TypeVar
 
 WIDTH = 960
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 16, 12, 26
 _COLOURS = 8
 
 _Scale = Callable[[float], float]
+_T = TypeVar("_T")
 
 Point = tuple[float, float | None]
 """Seconds and a value; None is unknown."""
@@ -38,6 +41,40 @@ class Mark:
     label: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """Where moments and values are drawn, from the first moment to the last and from 0 to the top."""
+
+    first: float
+    last: float
+    top: float
+    height: int
+
+    def x(self, moment: float) -> float:
+        return _LEFT + (moment - self.first) / (self.last - self.first) * (WIDTH - _LEFT - _RIGHT)
+
+    def y(self, value: float) -> float:
+        return _TOP + (1 - value / self.top) * (self.height - _TOP - _BOTTOM)
+
+    def around(self, marks: Sequence[Mark]) -> Iterator[str]:
+        yield from _grid(self.top, self.y)
+        yield from _time_axis(self.first, self.last, self.height, self.x)
+        for mark in marks:
+            at = f"{self.x(mark.second):.1f}"
+            yield f'<line class="mark" x1="{at}" x2="{at}" y1="{_TOP}" y2="{self.height - _BOTTOM}"/>'
+            yield f'<text class="tick" x="{at}" y="{_TOP + 9}" dx="3">{escape(mark.label)}</text>'
+
+    def line(self, line: Line) -> Iterator[str]:
+        for stretch in _stretches(line.points):
+            path = " ".join(f"{self.x(at):.1f},{self.y(value):.1f}" for at, value in stretch)
+            yield f'<polyline class="line {line.style}" points="{path}"/>'
+
+    def area(self, style: str, stretch: Sequence[tuple[float, tuple[float, float]]]) -> str:
+        along = [f"{self.x(at):.1f},{self.y(top):.1f}" for at, (_, top) in stretch]
+        back = [f"{self.x(at):.1f},{self.y(base):.1f}" for at, (base, _) in reversed(stretch)]
+        return f'<polygon class="area {style}" points="{" ".join([*along, *back])}"/>'
+
+
 def colour_of(number: int) -> str:
     """The CSS class of the n-th broker's colour."""
     return f"c{number % _COLOURS}"
@@ -47,32 +84,32 @@ def line_chart(
     title: str, lines: Sequence[Line], marks: Sequence[Mark], *, height: int = 260
 ) -> str:
     """Lines over time with marks where events are."""
-    moments = [x for line in lines for x, _ in line.points]
-    values = [y for line in lines for _, y in line.points if y is not None]
-    if not moments or not values:
+    frame = _frame([point for line in lines for point in line.points], height)
+    if frame is None:
         return f"<p>{escape(title)}: nothing was recorded.</p>"
-    first, last = min(moments), max(*moments, min(moments) + 1)
-    top = _round_up(max(values) * 1.02 / 4) * 4
-
-    def x(moment: float) -> float:
-        return _LEFT + (moment - first) / (last - first) * (WIDTH - _LEFT - _RIGHT)
-
-    def y(value: float) -> float:
-        return _TOP + (1 - value / top) * (height - _TOP - _BOTTOM)
-
-    parts = list(_grid(top, y))
-    parts += _time_axis(first, last, height, x)
-    for mark in marks:
-        at = f"{x(mark.second):.1f}"
-        parts.append(
-            f'<line class="mark" x1="{at}" x2="{at}" y1="{_TOP}" y2="{height - _BOTTOM}"/>'
-            f'<text class="tick" x="{at}" y="{_TOP + 9}" dx="3">{escape(mark.label)}</text>'
-        )
-    for line in lines:
-        for stretch in _stretches(line.points):
-            path = " ".join(f"{x(moment):.1f},{y(value):.1f}" for moment, value in stretch)
-            parts.append(f'<polyline class="line {line.style}" points="{path}"/>')
+    parts = [*frame.around(marks), *(part for line in lines for part in frame.line(line))]
     return _svg(title, height, parts) + _legend(lines)
+
+
+def area_chart(
+    title: str, lines: Sequence[Line], over: Line, marks: Sequence[Mark], *, height: int = 260
+) -> str:
+    """Areas that stand on one another, so that equal ones can be told apart, and a line over them."""
+    areas = [_above(lines[:number], line) for number, line in enumerate(lines)]
+    tops = [(at, span and span[1]) for area in areas for at, span in area]
+    frame = _frame([*tops, *over.points], height)
+    if frame is None or not lines:
+        return f"<p>{escape(title)}: nothing was recorded.</p>"
+    parts = [
+        *frame.around(marks),
+        *(
+            frame.area(line.style, stretch)
+            for line, area in zip(lines, areas, strict=True)
+            for stretch in _stretches(area)
+        ),
+        *frame.line(over),
+    ]
+    return _svg(title, height, parts) + _legend([*lines, over])
 
 
 def bar_chart(
@@ -146,8 +183,28 @@ def _heat(value: float) -> str:
     return "h4"
 
 
-def _stretches(points: Sequence[Point]) -> Iterator[list[tuple[float, float]]]:
-    stretch: list[tuple[float, float]] = []
+def _frame(points: Sequence[Point], height: int) -> _Frame | None:
+    """What holds all of these points; None when nothing is known of any."""
+    values = [y for _, y in points if y is not None]
+    if not values:
+        return None
+    first = min(x for x, _ in points)
+    last = max(first + 1, *(x for x, _ in points))
+    return _Frame(first, last, _round_up(max(values) * 1.02 / 4) * 4, height)
+
+
+def _above(lower: Sequence[Line], line: Line) -> list[tuple[float, tuple[float, float] | None]]:
+    """A line's points as spans that stand on the lines below it."""
+    base: defaultdict[float, float] = defaultdict(float)
+    for moment, value in (point for other in lower for point in other.points):
+        base[moment] += value or 0.0
+    return [
+        (at, None if value is None else (base[at], base[at] + value)) for at, value in line.points
+    ]
+
+
+def _stretches(points: Sequence[tuple[float, _T | None]]) -> Iterator[list[tuple[float, _T]]]:
+    stretch: list[tuple[float, _T]] = []
     for moment, value in points:
         if value is not None:
             stretch.append((moment, value))
@@ -209,8 +266,8 @@ def _short(value: float) -> str:
 
 def _svg(title: str, height: int, parts: Sequence[str]) -> str:
     return (
-        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(title)}">'
-        f"<title>{escape(title)}</title>{''.join(parts)}</svg>"
+        f'<div class="scroll"><svg viewBox="0 0 {WIDTH} {height}" role="img"'
+        f' aria-label="{escape(title)}"><title>{escape(title)}</title>{"".join(parts)}</svg></div>'
     )
 
 

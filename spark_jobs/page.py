@@ -10,6 +10,7 @@ from spark_jobs.collected import Collected, Peer, Value
 from spark_jobs.figures import DEFINITIONS
 from spark_jobs.intake import Intake
 from spark_jobs.pictures import admitted, left_out, of_group
+from spark_jobs.style import STYLE
 from spark_jobs.summary import figure, headline, moment, overall, title_of, unit_of
 from spark_jobs.targets import Condition
 
@@ -20,41 +21,14 @@ _FIGURES = (
 )  # fmt: skip
 _HEADS = {
     "settle_s": "settle", "jain": "Jain", "min_share": "least share", "error": "error",
-    "peak_1s": "peak 1 s", "peak_10s": "peak 10 s", "time_over_101": "time > 1.01 C",
+    "peak_1s": "peak 1 s", "peak_10s": "peak 10 s", "time_over_101": "over 1.01\N{NO-BREAK SPACE}C",
     "utilisation": "utilisation", "regret": "regret", "oscillation": "oscillation",
     "starvation_s": "starved", "reclaim_s": "reclaim",
     "certificates_broken": "broken certificates", "seconds_unknown": "unknown",
 }  # fmt: skip
 
-_STYLE = """
-:root{color-scheme:light dark;--ink:#1c2430;--soft:#5b6675;--line:#d9dee5;--paper:#fff;--card:#f6f8fa;
---bad:#b3261e;--good:#1a7f4b;--accent:#0b62c4;--warn:#fff4d6}
-@media (prefers-color-scheme:dark){:root{--ink:#e6eaf0;--soft:#9aa6b5;--line:#343d49;--paper:#12161c;
---card:#1b2129;--bad:#ff8a80;--good:#5fd398;--accent:#6fb1ff;--warn:#3b3115}}
-*{box-sizing:border-box}body{margin:0;background:var(--paper);color:var(--ink);
-font:15px/1.5 system-ui,sans-serif}main{max-width:1080px;margin:0 auto;padding:28px 20px 60px}
-h1{font-size:25px;line-height:1.3;margin:0 0 6px}h2{font-size:19px;margin:38px 0 8px}
-h3{font-size:16px;margin:22px 0 4px}p{margin:6px 0}.soft{color:var(--soft)}
-.warn{background:var(--warn);border-radius:6px;padding:10px 14px;margin:14px 0}
-.warn ul{margin:4px 0;padding-left:20px}.scroll{overflow-x:auto}
-table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums;font-size:14px}
-th,td{padding:5px 9px;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
-th{color:var(--soft);font-weight:600}th:first-child,td:first-child,td.l,th.l{text-align:left}
-td.bad{color:var(--bad);font-weight:600}tr.soft td{color:var(--soft)}
-svg{display:block;width:100%;height:auto}.grid{stroke:var(--line)}.tick{fill:var(--soft);font-size:11px}
-.label{fill:var(--ink);font-size:12px}.mark{stroke:var(--soft);stroke-dasharray:2 3}
-.line{fill:none;stroke-width:1.8}.limit{stroke:var(--bad);stroke-width:1.6;stroke-dasharray:6 4;fill:none}
-.sum{stroke:var(--accent)}.top{stroke:var(--accent);opacity:.35}.bar{fill:var(--accent)}
-.bar.late{fill:var(--bad)}.bar.soft{fill:var(--soft)}
-.c0{stroke:#0072b2}.c1{stroke:#e69f00}.c2{stroke:#009e73}.c3{stroke:#cc79a7}.c4{stroke:#56b4e9}
-.c5{stroke:#d55e00}.c6{stroke:#8c8c00}.c7{stroke:#8a8f98}
-.h0{fill:#1f9d63}.h1{fill:#8fce8a}.h2{fill:#f2d16b}.h3{fill:#ec9a4c}.h4{fill:#c8402f}.over{fill:#6a5acd}
-.legend{list-style:none;display:flex;flex-wrap:wrap;gap:4px 18px;margin:2px 0 10px;padding:0;
-font-size:13px;color:var(--soft)}.legend li{display:flex;align-items:center;gap:6px}
-.legend svg{width:22px;height:8px}.key{width:12px;height:12px;border-radius:2px;display:inline-block}
-.beside{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:0 20px}
-dt{font-weight:600;margin-top:8px}dd{margin:0;color:var(--soft)}
-"""
+_LONG = 40
+"""Of characters: longer text is broken into lines."""
 
 
 def page(
@@ -72,6 +46,7 @@ def page(
         _origin(intake, collected),
         _notes("Read this first", warnings),
         _notes("Targets missed", missed),
+        _met(conditions, missed),
         _beside(intake.cluster, collected, peer) if peer else "",
         _events(collected, conditions),
         *(of_group(curves, collected.events, conditions) for curves in collected.curves),
@@ -84,7 +59,7 @@ def page(
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>Convergence report: {escape(intake.cluster)}</title><style>{_STYLE}</style></head>"
+        f"<title>Convergence report: {escape(intake.cluster)}</title><style>{STYLE}</style></head>"
         f"<body><main>{''.join(body)}</main></body></html>\n"
     )
 
@@ -106,7 +81,14 @@ def _notes(title: str, notes: Sequence[str]) -> str:
     if not notes:
         return ""
     items = "".join(f"<li>{escape(note)}</li>" for note in notes)
-    return f'<div class="warn"><strong>{title}</strong><ul>{items}</ul></div>'
+    return f'<div class="note"><strong>{title}</strong><ul>{items}</ul></div>'
+
+
+def _met(conditions: Sequence[Condition], missed: Sequence[str]) -> str:
+    if missed or not conditions:
+        return ""
+    asked = escape(", ".join(map(str, conditions)))
+    return f'<p class="note fine"><strong>Every event meets its targets</strong>: {asked}</p>'
 
 
 def _beside(cluster: str, collected: Collected, peer: Peer) -> str:
@@ -136,10 +118,10 @@ def _beside(cluster: str, collected: Collected, peer: Peer) -> str:
 def _events(collected: Collected, conditions: Sequence[Condition]) -> str:
     heads = "".join(f"<th>{_HEADS[name]}</th>" for name in _FIGURES)
     rows = "".join(_event_row(event, conditions) for event in collected.events)
+    head = f'<tr><th>event</th><th class="l">group</th><th>limit</th>{heads}</tr>'
     return (
-        "<h2>Events</h2>"
-        '<div class="scroll"><table><thead><tr><th>event</th><th class="l">group</th><th>limit</th>'
-        f"{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
+        '<h2>Events</h2><div class="scroll"><table class="wide">'
+        f"<thead>{head}</thead><tbody>{rows}</tbody></table></div>"
         '<p class="soft">Grey rows are followed by fewer than five whole seconds and are not held to'
         " targets. A figure in red misses its target.</p>"
         + left_out("events, in the Parquet files", collected.events_left_out)
@@ -170,7 +152,7 @@ def _operations(collected: Collected) -> str:
         {
             **row,
             "accepted": moment(row["accepted"]),
-            "settled_after": figure("settle_s", row["settle_s"]),
+            "settled_after": _short_time(row["settle_s"]),
             "moved": "; ".join(_moved(row["moved"])),
         }
         for row in collected.operations
@@ -189,7 +171,7 @@ def _worst(collected: Collected) -> str:
     rows = "".join(
         f"<tr><td>{moment(row['second'])}</td><td class=l>{escape(row['resource_group'])}</td>"
         f"<td>{_number(row['admitted'])}</td><td>{_number(row['limit'])}</td>"
-        f"<td>{row['over']:+.1%}</td><td>{(row['worst'] or 0.0):.0%}</td>"
+        f"<td>{row['over']:+.1%}</td><td>{(row['worst'] or 0.0):.1%}</td>"
         f"<td class=l>{escape(row['furthest'])}</td>"
         f"<td class=l>{escape(' + '.join(row['kinds']))}, {row['second'] - row['happened']} s before</td>"
         "</tr>"
@@ -197,6 +179,8 @@ def _worst(collected: Collected) -> str:
     )
     return (
         "<h2>Worst moments</h2>"
+        '<p class="soft">The seconds in which most passed too much, or a broker was furthest from its'
+        " share.</p>"
         '<div class="scroll"><table><thead><tr><th>second (UTC)</th><th class="l">group</th>'
         "<th>admitted</th><th>limit</th><th>over</th><th>furthest from its share, of C/N</th>"
         '<th class="l">which broker</th><th class="l">after what</th></tr></thead>'
@@ -207,9 +191,13 @@ def _worst(collected: Collected) -> str:
 def _quality(intake: Intake, collected: Collected) -> str:
     skipped = [f"{item.path}: {item.reason}" for item in intake.skipped]
     facts = [
-        f"{intake.duplicates} copies of files were skipped.",
-        f"{intake.replaced} files were skipped whose rows are in merged ones.",
-        f"{intake.unfinished} unfinished files were left alone.",
+        f"{number:,} {what}"
+        for number, what in (
+            (intake.duplicates, "skipped: copies of others that were read"),
+            (intake.replaced, "skipped: their rows are in merged ones"),
+            (intake.unfinished, "left alone: not finished"),
+        )
+        if number
     ]
     return (
         "<h2>Quality of the data</h2>"
@@ -227,7 +215,10 @@ def _quality(intake: Intake, collected: Collected) -> str:
         )
         + "<h3>Clocks</h3>"
         '<p class="soft">Of b against a, from reports in both directions. Figures are not corrected.</p>'
-        + _table(collected.skew, ("a", "b", "skew_s", "uncertainty_s", "reports"))
+        + _table(
+            _in_ms(collected.skew, "skew_s", "uncertainty_s"),
+            ("a", "b", "skew_ms", "uncertainty_ms", "reports"),
+        )
         + "<h3>Age of a report when the next one came</h3>"
         + _table(collected.ages, ("receiver", "sender", "p50_s", "p99_s", "max_s", "reports"))
         + "<h3>Control traffic sent</h3>"
@@ -235,7 +226,9 @@ def _quality(intake: Intake, collected: Collected) -> str:
             collected.control, ("broker", "reports", "bytes", "bytes_per_second", "bytes_per_row")
         )
         + "<h3>Files</h3>"
-        + "".join(f"<p>{escape(fact)}</p>" for fact in facts)
+        + "".join(
+            f"<p>{escape(fact)}</p>" for fact in facts or ["Every file was read."] * (not skipped)
+        )
         + _notes("Skipped files", skipped)
     )
 
@@ -243,13 +236,38 @@ def _quality(intake: Intake, collected: Collected) -> str:
 def _table(rows: Sequence[Value], columns: Sequence[str]) -> str:
     if not rows:
         return '<p class="soft">None.</p>'
-    heads = "".join(f"<th>{escape(column.replace('_', ' '))}</th>" for column in columns)
+    words = {column for column in columns if isinstance(rows[0][column], str)}
+    heads = "".join(
+        f"<th{' class=l' if column in words else ''}>{escape(column.replace('_', ' '))}</th>"
+        for column in columns
+    )
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(_number(row[column]))}</td>" for column in columns) + "</tr>"
-        for row in rows
+        "<tr>" + "".join(_cell(row[column]) for column in columns) + "</tr>" for row in rows
     )
     head = f"<thead><tr>{heads}</tr></thead>"
     return f'<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div>'
+
+
+def _cell(value: Any) -> str:
+    """Numbers stand below each other; text that is long is broken rather than hidden."""
+    if not isinstance(value, str):
+        return f"<td>{escape(_number(value))}</td>"
+    return f'<td class="{"l long" if len(value) > _LONG else "l"}">{escape(value)}</td>'
+
+
+def _in_ms(rows: Sequence[Value], *columns: str) -> list[Value]:
+    """Rows in which some seconds are milliseconds."""
+    told = {name: f"{name.removesuffix('_s')}_ms" for name in columns}
+    return [
+        {**row, **{ms: round(row[name] * 1_000, 2) for name, ms in told.items()}} for row in rows
+    ]
+
+
+def _short_time(seconds: float | None) -> str:
+    """Of an operation: known to the millisecond, which nobody wants to read after whole seconds."""
+    if seconds is None:
+        return figure("settle_s", None)
+    return f"{seconds * 1_000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 _METHOD = """
@@ -263,10 +281,15 @@ than the higher limit, and nobody must use more than the lower one.
 
 def _definitions() -> str:
     items = "".join(
-        f"<dt>{escape(_HEADS.get(name, name))} ({escape(name)})</dt><dd>{escape(text)}</dd>"
-        for name, text in DEFINITIONS.items()
+        f"<dt>{_term(name)}</dt><dd>{escape(text)}</dd>" for name, text in DEFINITIONS.items()
     )
     return f"<h2>Method and definitions</h2><p>{_METHOD}</p><dl>{items}</dl>"
+
+
+def _term(name: str) -> str:
+    """A figure's name in figures.json, and before it that on this page, where it has one."""
+    head = _HEADS.get(name)
+    return escape(name) if head is None else f"{escape(head)} ({escape(name)})"
 
 
 def _number(value: Any) -> str:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from html import escape
 
-from spark_jobs.charts import Line, Mark, Point, bar_chart, colour_of, heat_map, line_chart
+from spark_jobs.charts import (
+    Line,
+    Mark,
+    Point,
+    area_chart,
+    bar_chart,
+    colour_of,
+    heat_map,
+    line_chart,
+)
 from spark_jobs.collected import Curves, Value
 from spark_jobs.summary import title_of, unit_of
 from spark_jobs.targets import Condition
@@ -29,12 +38,12 @@ def of_group(curves: Curves, events: Sequence[Value], conditions: Sequence[Condi
         f'<p class="soft">Admitted against the limit.{each} Blank where not all brokers were recorded.'
         "</p>"
         + line_chart(f"{name}: admitted against the limit", list(_sum_lines(curves)), marks)
-        + "<h3>What each broker admitted</h3>"
-        + line_chart(f"{name}: by broker", list(_broker_lines(curves)), marks)
+        + "<h3>What each broker admitted, one on the other</h3>"
+        + area_chart(f"{name}: by broker", list(_broker_lines(curves)), _limit_line(curves), marks)
         + left_out("brokers without a line", curves.brokers_left_out)
         + "<h3>Seconds until settled</h3>"
         + bar_chart(f"{name}: settle times", *_settle_bars(own, conditions))
-        + "<h3>Share of fair, by broker</h3>"
+        + "<h3>How much of its fair share each broker got</h3>"
         + heat_map(
             f"{name}: part of its fair share that each broker got", _heat(curves), curves.step_s
         )
@@ -60,27 +69,31 @@ def _sum_lines(curves: Curves) -> Iterator[Line]:
             for point in curves.points
         ]
 
-    limits: list[Point] = [(point["second"], float(point["limit"])) for point in curves.points]
-    yield Line("limit", "limit", limits)
+    yield _limit_line(curves)
     yield Line("all brokers together", "sum", line("admitted"))
     if curves.step_s > 1:
         yield Line("largest second of each point", "top", line("admitted_max"))
 
 
+def _limit_line(curves: Curves) -> Line:
+    points: list[Point] = [(point["second"], float(point["limit"])) for point in curves.points]
+    return Line("limit", "limit", points)
+
+
 def _broker_lines(curves: Curves) -> Iterator[Line]:
+    known = {point["second"] for point in curves.points if point["known"]}
     for number, (broker, points) in enumerate(curves.brokers.items()):
-        yield Line(
-            broker, colour_of(number), _with_blanks(points, "admitted", curves.step_s, scale=1.0)
-        )
+        yield Line(broker, colour_of(number), _with_blanks(points, known, curves.step_s))
 
 
-def _with_blanks(points: Sequence[Value], column: str, step_s: int, *, scale: float) -> list[Point]:
+def _with_blanks(points: Sequence[Value], known: Collection[int], step_s: int) -> list[Point]:
     """A broker's points, with an unknown one wherever some are missing."""
     found: list[Point] = []
     for point in points:
         if found and point["second"] - found[-1][0] > step_s:
             found.append((found[-1][0] + step_s, None))
-        found.append((point["second"], float(point[column]) * scale))
+        admitted = float(point["admitted"]) if point["second"] in known else None
+        found.append((point["second"], admitted))
     return found
 
 

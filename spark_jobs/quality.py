@@ -57,13 +57,18 @@ def clock_skew(reports: DataFrame) -> DataFrame:
 
 
 def report_ages(reports: DataFrame) -> DataFrame:
-    """How old a report is when the next one replaces it: p50_s, p99_s and max_s per pair of brokers."""
+    """How old a report is when the next one replaces it: p50_s, p99_s and max_s per pair of brokers.
+
+    That of a sender that has gone and come back is not replaced: it was forgotten in between.
+    """
     arrivals = (
         reports.where(F.col("direction") == "received")
         .groupBy(F.col("broker").alias("receiver"), "run", *_REPORT)
         .agg(F.min("monotonic_ns").alias("arrived_ns"))
     )
-    in_order = Window.partitionBy("receiver", "run", "sender").orderBy("arrived_ns")
+    in_order = Window.partitionBy("receiver", "run", "sender", "sender_incarnation").orderBy(
+        "arrived_ns"
+    )
     ages = arrivals.withColumn(
         "age_s", (F.col("arrived_ns") - F.lag("arrived_ns").over(in_order)) / 1e9
     ).where(F.col("age_s").isNotNull())

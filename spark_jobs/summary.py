@@ -62,7 +62,11 @@ def headline(events: Sequence[Value]) -> str:
             else f"every event settled within {slowest} s"
         )
     peak = max((event["peak_1s"] or 0.0 for event in judged), default=0.0)
-    above = "no second above the limit" if peak == 0 else f"no second above {1 + peak:.3f} x"
+    above = (
+        "no second above the limit"
+        if peak == 0
+        else f"no second above {1 + peak:.3f} times the limit"
+    )
     return f"{held}{within}; {settled}; {above}."
 
 
@@ -98,7 +102,10 @@ def text(cluster: str, collected: Collected, warnings: Sequence[str], missed: Se
         lines.append(f"... and {more} more events, in figures.json and index.html")
     gaps = sum(row["gaps"] for row in collected.recorded)
     missing = sum(row["seconds_missing"] for row in collected.recorded)
-    lines += ["", f"{gaps} gaps, {missing} s not recorded; {_skew(collected.skew)}"]
+    lines += [
+        "",
+        f"{gaps} {'gap' if gaps == 1 else 'gaps'}, {missing} s not recorded; {_skew(collected.skew)}",
+    ]
     lines += [f"warning: {warning}" for warning in warnings]
     lines += [f"missed: {line}" for line in missed]
     return "\n".join(lines) + "\n"

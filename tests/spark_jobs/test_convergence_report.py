@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shutil
@@ -115,6 +116,31 @@ def test_control_bytes_are_those_of_the_wire(figures: dict[str, Any], story: Pat
 
     found = {row["broker"]: row["bytes"] for row in figures["quality"]["control_bytes"]}
     assert found == expected
+
+
+def test_a_report_grows_old_until_the_next_one_of_the_same_life(
+    figures: dict[str, Any], story: Path
+) -> None:
+    """A broker that was away for 20 s is no old report: its own were forgotten when it was gone."""
+    arrived: dict[tuple[str, ...], dict[int, int]] = {}
+    for row in plain.read(story, "reports"):
+        if row["direction"] == "received":
+            life = (row["broker"], row["sender"], row["run"], row["sender_incarnation"])
+            at = arrived.setdefault(life, {})
+            at[row["sequence"]] = min(
+                at.get(row["sequence"], row["monotonic_ns"]), row["monotonic_ns"]
+            )
+    oldest: dict[tuple[str, str], float] = {}
+    for (receiver, sender, *_), times in arrived.items():
+        in_order = sorted(times.values())
+        ages = [(later - at) / 1e9 for at, later in itertools.pairwise(in_order)]
+        oldest[receiver, sender] = max([oldest.get((receiver, sender), 0.0), *ages])
+    found = {
+        (row["receiver"], row["sender"]): row["max_s"] for row in figures["quality"]["report_ages"]
+    }
+
+    assert found == oldest
+    assert max(found.values()) < 5
 
 
 def test_changes_that_people_made_are_listed(
