@@ -40,7 +40,7 @@ def of_group(curves: Curves, events: Sequence[Value], conditions: Sequence[Condi
         + line_chart(f"{name}: admitted against the limit", list(_sum_lines(curves)), marks)
         + "<h3>What each broker admitted, one on the other</h3>"
         + area_chart(f"{name}: by broker", list(_broker_lines(curves)), _limit_line(curves), marks)
-        + left_out("brokers without a line", curves.brokers_left_out)
+        + left_out("brokers, which are not drawn", curves.brokers_left_out)
         + "<h3>Seconds until settled</h3>"
         + bar_chart(f"{name}: settle times", *_settle_bars(own, conditions))
         + "<h3>How much of its fair share each broker got</h3>"

@@ -104,16 +104,30 @@ def test_what_brokers_show_takes_one_shuffle_of_their_seconds(spark: SparkSessio
     assert shuffles(plan_of(made)) == ["resource_group, dimension, broker"]
 
 
-def test_seconds_are_not_joined_with_all_events_of_their_group(spark: SparkSession) -> None:
-    """Every join is by a time or an event, too: else twice the time would be four times the work."""
+@pytest.fixture(scope="module")
+def figures_plan(spark: SparkSession) -> str:
+    """How every figure of every event is made of seconds."""
     groups = frame(spark, GROUP_SECONDS)
     made = event_figures(
         groups, frame(spark, BROKER_SECONDS), unknown_seconds(groups), frame(spark, EVENTS)
     )
-    joins = re.findall(r"Join \[([^]]*)\]", plan_of(made))
+    return plan_of(made)
+
+
+def test_seconds_are_not_joined_with_all_events_of_their_group(figures_plan: str) -> None:
+    """Every join is by a time or an event, too: else twice the time would be four times the work."""
+    joins = re.findall(r"Join \[([^]]*)\]", figures_plan)
 
     assert len(joins) >= 6
     assert all(re.search(r"\b(second|span|event)#", columns) for columns in joins), joins
+
+
+def test_figures_of_all_events_take_seventeen_shuffles(figures_plan: str) -> None:
+    """However many events there are; most are of events already, of which there are few."""
+    moved = shuffles(figures_plan)
+
+    assert len(moved) <= 17
+    assert sum("second" in columns or "span" in columns for columns in moved) <= 10
 
 
 def test_the_rollup_moves_recorded_rows_once(spark: SparkSession, story: Path) -> None:
