@@ -220,11 +220,15 @@ def _each(dimension: Dimension, broker: BrokerStory) -> int:
 
 
 def _series(story: Story, dimension: Dimension) -> metrics.Series:
-    """What was recorded, as the metrics take it."""
-    limits = []
-    for second in range(story.seconds):
-        *_, group = (group for since, group in story.definitions if since <= second)
-        limits.append(group.limits.of(dimension) or 0)
+    """What was recorded, as the metrics take it.
+
+    In the second of a change the higher limit is the measure, as in the convergence report: nobody can
+    tell on which side of the change a message passed.
+    """
+    limits = [
+        max(_limit(story, dimension, second), _limit(story, dimension, max(0, second - 1)))
+        for second in range(story.seconds)
+    ]
     in_messages = dimension.unit is Unit.MESSAGES
     return metrics.Series(
         limits=limits,
@@ -237,6 +241,12 @@ def _series(story: Story, dimension: Dimension) -> metrics.Series:
             for name, broker in story.brokers.items()
         },
     )
+
+
+def _limit(story: Story, dimension: Dimension, second: int) -> int:
+    """What is in force at the end of a second; 0 is not limited."""
+    *_, group = (group for since, group in story.definitions if since <= second)
+    return group.limits.of(dimension) or 0
 
 
 def _figures(series: metrics.Series, seconds: range) -> Figures:

@@ -83,3 +83,16 @@ def test_seconds_without_clients_and_changes_of_the_limit_are_played_as_they_wer
 
     assert figures.by_broker["late"] == pytest.approx((10 * 500 + 10 * 250) / 30, rel=0.05)
     assert figures.by_broker["early"] == pytest.approx((10_000 + 5_000 + 2_500) / 30, rel=0.05)
+
+
+def test_what_passed_before_a_limit_was_lowered_exceeds_nothing() -> None:
+    """In the second of the change nobody can tell on which side of it a message passed."""
+    higher = ResourceGroup("orders", Rates(publish_messages=1_000))
+    lower = ResourceGroup("orders", Rates(publish_messages=500))
+    only = BrokerStory([UNBOUNDED] * 20, [1_000] * 10 + [800] + [500] * 9, [0] * 20)
+    definitions = [(0, higher), (10, lower)]
+    told = Story(MonitoringClass.PUBLISH, definitions, {"a": only})
+    exceeded = Story(MonitoringClass.PUBLISH, [(0, higher), (9, lower)], {"a": only})
+
+    assert recorded(told)[MESSAGES].peak_overshoot == 0
+    assert recorded(exceeded)[MESSAGES].peak_overshoot == pytest.approx(0.6)
