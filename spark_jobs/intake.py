@@ -199,5 +199,7 @@ def _first_reason(skipped: list[Skipped]) -> str:
 
 
 def _told(skipped: Sequence[Skipped]) -> str:
-    first = skipped[0]
-    return f"{len(skipped)} files were skipped, the first is {first.path}: {first.reason}"
+    first = f"{skipped[0].path}: {skipped[0].reason}"
+    if len(skipped) == 1:
+        return f"1 file was skipped: {first}"
+    return f"{len(skipped):,} files were skipped, the first is {first}"

@@ -232,7 +232,7 @@ def test_what_may_mislead_is_warned_of() -> None:
     good = replace(intake, skipped=(), paths=dict.fromkeys(SCHEMAS, ("f",)))
 
     assert warnings_of(intake, collected) == [
-        "1 files were skipped, the first is table=reports/x.parquet: truncated",
+        "1 file was skipped: table=reports/x.parquet: truncated",
         "no file of table reports, membership: figures made of it are missing",
         "7 rows were dropped by recorders that could not write",
         "the clocks of two brokers are 0.30 s apart; seconds do not line up",
