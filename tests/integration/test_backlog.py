@@ -202,9 +202,8 @@ def test_the_four_fields_agree_with_a_broker_that_has_them(bench: Bench, connect
         look = bench.http.get(f"{owner.web_url}/admin/v2/brokers/backlog-quota-check")
         look.raise_for_status()
         ours, theirs = bench.ours(topic), bench.brokers(topic)
-        assert ours["backlogSize"] == theirs["backlogSize"]
-        assert ours[name] == theirs[name] == "a"
-        return bool(abs(ours[age] - theirs[age]) <= CHECK_S + 1)
+        same = ours["backlogSize"] == theirs["backlogSize"] and ours[name] == theirs[name] == "a"
+        return bool(same and abs(ours[age] - theirs[age]) <= CHECK_S + 1)
 
     eventually(ages_agree, "both say the age")
     url = bench.sidecars.admin_url(owner.name)
@@ -212,12 +211,11 @@ def test_the_four_fields_agree_with_a_broker_that_has_them(bench: Bench, connect
     assert passed["backlogQuotaLimitSize"] == 50_000_000
 
     def metrics_agree() -> bool:
-        found = [
+        ours, theirs = (
             sample(text, "pulsar_storage_backlog_age_seconds", topic=topic)
             for text in bench.metrics(owner)
-        ]
-        assert None not in found
-        return bool(abs(found[0] - found[1]) <= CHECK_S + 1)  # type: ignore[operator]
+        )
+        return ours is not None and theirs is not None and abs(ours - theirs) <= CHECK_S + 1
 
     eventually(metrics_agree, "both say the age as a metric")
 
@@ -294,8 +292,16 @@ def test_every_partition_has_an_age_at_its_owners_sidecar(bench: Bench, connect:
     client = connect(bench.sidecars.service_url)
     topic = f"persistent://{NAMESPACE}/{name}"
     client.subscribe(topic, "a")
-    for index in range(3):
-        publish(client, f"{topic}-partition-{index}", 1)
+    quota = {"limitSize": -1, "limitTime": 86_400, "policy": "producer_exception"}
+    of_topic = f"{url}/admin/v2/{path}/backlogQuota?backlogQuotaType=message_age"
+    bench.http.post(of_topic, json=quota).raise_for_status()
+    limit = "backlogQuotaLimitTime"
+    parts = [f"{topic}-partition-{index}" for index in range(3)]
+    eventually(
+        lambda: all(bench.brokers(part)[limit] == 86_400 for part in parts), "brokers know it"
+    )
+    for part in parts:
+        publish(client, part, 1)
     for index in range(3):
         eventually(
             lambda index=index: (
@@ -306,20 +312,10 @@ def test_every_partition_has_an_age_at_its_owners_sidecar(bench: Bench, connect:
             ),
             f"partition {index} has an age",
         )
-    quota = {"limitSize": -1, "limitTime": 86_400, "policy": "producer_exception"}
-    of_topic = f"{url}/admin/v2/{path}/backlogQuota?backlogQuotaType=message_age"
-    bench.http.post(of_topic, json=quota).raise_for_status()
-    for index in range(3):
-        eventually(
-            lambda index=index: (
-                bench.ours(f"{topic}-partition-{index}").get(  # type: ignore[misc]
-                    "backlogQuotaLimitTime"
-                )
-                == 86_400
-            ),
-            f"partition {index} has the quota of its topic",
-            timeout_s=90.0,
-        )
+    eventually(
+        lambda: all(bench.ours(part).get(limit) == 86_400 for part in parts),
+        "partitions have the quota of their topic",
+    )
     for broker in bench.cluster.brokers:
         answer = bench.http.get(
             f"{bench.sidecars.admin_url(broker.name)}/admin/v2/{path}/partitioned-stats"
