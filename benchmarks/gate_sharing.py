@@ -5,7 +5,8 @@ back the producer that is over its limit alone. Measured is how fast a *free* pr
 neighbour that offers more than it may, all the time, as a part of how fast it is beside one that sends
 just as many messages as pass of the other's, in the same rhythm, and waits for nothing: work for the
 machine is the same in both. Turns of the two alternate, on the same connection to the same real broker,
-and the figure is the median over rounds, because what else runs on a machine comes and goes.
+and the figure is the median over rounds, because what else runs on a machine comes and goes. Processor
+time is disturbed least by that: another figure is what the gate takes more for a message that it holds.
 
 Three producers are on the connection, therefore, of which two are busy. The same client is put on a
 connection to the broker itself, where the throttled producer's namespace has the broker's own limit. What
@@ -21,7 +22,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +31,7 @@ import uvloop
 from benchmarks import gate_frames
 from benchmarks.figures import Figure, Measurement
 from benchmarks.gate_load import Puppet
-from benchmarks.gate_process import HELD_RATE, TENANT, running
+from benchmarks.gate_process import HELD_RATE, TENANT, Process, running
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.gate.commands import read_first_id
 from coordinator.gate.frames import CONNECTED, PING, PRODUCER_SUCCESS, SEND_RECEIPT, read_sizes
@@ -64,11 +65,13 @@ class Turn:
         rate: its receipts per second.
         mean_ms: mean time from a publish to its receipt, in milliseconds.
         p99_ms: its 99th percentile.
+        processor: what whoever stands between took of a processor meanwhile, 0 to 1; 0 of who does not.
     """
 
     rate: float
     mean_ms: float
     p99_ms: float
+    processor: float = 0.0
 
 
 class Producer:
@@ -123,11 +126,15 @@ class SharedConnection:
 
     Args:
         free: its topic, and those of the others.
+        processor_s: tells the processor time of whoever stands between, in seconds.
     """
 
-    def __init__(self, free: str, throttled: str, paced: str) -> None:
+    def __init__(
+        self, free: str, throttled: str, paced: str, *, processor_s: Callable[[], float]
+    ) -> None:
         self.free, self.throttled = Producer(1, free), Producer(2, throttled)
         self._paced = Producer(3, paced)
+        self._processor_s = processor_s
         self._producers = {1: self.free, 2: self.throttled, 3: self._paced}
         self._unread = b""
         self._opened = 0
@@ -155,13 +162,15 @@ class SharedConnection:
         await asyncio.sleep(_SETTLING_S)
         for producer in (self.free, neighbour):
             producer.take()
+        began_s, before_s = time.monotonic(), self._processor_s()
         async with asyncio.timeout(_TIMEOUT_S):
             enough = False
             while not enough:
                 await asyncio.sleep(seconds)
                 self._check()
                 enough = self.free.answered >= _ENOUGH
-        turns = self.free.take(), neighbour.take()
+        processor = (self._processor_s() - before_s) / (time.monotonic() - began_s)
+        turns = replace(self.free.take(), processor=processor), neighbour.take()
         if pacing is not None:
             pacing.cancel()
         self.free.window = neighbour.window = 0
@@ -231,6 +240,13 @@ class Round:
     beside_paced: Turn
     throttled: Turn
 
+    @property
+    def held_us(self) -> float:
+        """Processor time for a message that is held, beyond one that passes, in microseconds."""
+        beside, paced = self.beside_throttled, self.beside_paced
+        without = paced.processor * beside.rate / paced.rate
+        return (beside.processor - without) / self.throttled.rate * 1e6
+
 
 async def _round(connection: SharedConnection, *, throttled_first: bool) -> Round:
     turns = {
@@ -241,8 +257,10 @@ async def _round(connection: SharedConnection, *, throttled_first: bool) -> Roun
     return Round(beside_throttled, beside_paced, throttled)
 
 
-async def _rounds(ports: Mapping[str, int], topics: Topics) -> dict[str, list[Round]]:
-    connections = {name: _connection(topics, name) for name in ports}
+async def _rounds(
+    ports: Mapping[str, int], topics: Topics, gate: Process
+) -> dict[str, list[Round]]:
+    connections = {name: _connection(topics, name, gate) for name in ports}
     found: dict[str, list[Round]] = {name: [] for name in ports}
     for name, connection in connections.items():
         await connection.open(ports[name])
@@ -255,13 +273,13 @@ async def _rounds(ports: Mapping[str, int], topics: Topics) -> dict[str, list[Ro
     return found
 
 
-def _connection(topics: Topics, name: str) -> SharedConnection:
+def _connection(topics: Topics, name: str, gate: Process) -> SharedConnection:
     own = (f"limited/{name}-free", f"{_THROTTLED[name]}/throttled", f"limited/{name}-paced")
     full = [f"persistent://{TENANT}/{topic}" for topic in own]
     for topic in full:
         topics.create_topic(topic)
         topics.owner(topic)  # which makes the broker take it
-    return SharedConnection(*full)
+    return SharedConnection(*full, processor_s=gate.processor_s)
 
 
 def figures(rounds: Mapping[str, list[Round]]) -> Iterator[Figure]:
@@ -280,6 +298,8 @@ def figures(rounds: Mapping[str, list[Round]]) -> Iterator[Figure]:
     ours = peers.pop("gate")
     peers["unthrottled, in all"] = medians(lambda each: each.beside_paced.p99_ms)["gate"]
     yield Figure(f"{name}/added-p99-latency", ours, "ms", "lower", peers)
+    held_us = statistics.median(each.held_us for each in rounds["gate"])
+    yield Figure(f"{name}/processor-us-per-held-message", held_us, "us", "lower")
 
 
 def shared_connection() -> Iterator[Figure]:
@@ -293,9 +313,9 @@ def shared_connection() -> Iterator[Figure]:
         for namespace in ("limited", *_THROTTLED.values()):
             topics.create_namespace(f"{TENANT}/{namespace}", bundles=1)
         topics.limit_publishing(f"{TENANT}/{_THROTTLED['broker']}", HELD_RATE)
-        stack.enter_context(running("gate", broker.gate_port, broker.gate_upstream_port))
+        gate = stack.enter_context(running("gate", broker.gate_port, broker.gate_upstream_port))
         ports = {"gate": broker.gate_port, "broker": broker.broker_port}
-        yield from figures(uvloop.run(_rounds(ports, topics)))
+        yield from figures(uvloop.run(_rounds(ports, topics, gate)))
 
 
 MEASUREMENTS: Mapping[str, Measurement] = {"gate/shared-connection": shared_connection}

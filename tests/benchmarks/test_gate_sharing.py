@@ -51,13 +51,14 @@ async def play(
     use: Callable[[SharedConnection], Coroutine[Any, Any, None]],
     listen: int,
     upstream: int,
+    processor_s: Callable[[], float] = lambda: 0.0,
 ) -> None:
     """Use a connection to a port that leads to this broker at another one, or at the same."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: broker, "127.0.0.1", upstream)
     namespaces = ("limited", "held", "limited")
     topics = [f"persistent://{TENANT}/{name}/t{n}" for n, name in enumerate(namespaces)]
-    connection = SharedConnection(*topics)
+    connection = SharedConnection(*topics, processor_s=processor_s)
     try:
         await connection.open(listen)
         await use(connection)
@@ -78,12 +79,13 @@ def test_the_free_producer_is_answered_beside_a_throttled_one_and_beside_a_paced
             most = HELD_RATE * (loop.time() - started + 1)  # and what a full bucket lets pass
             assert free.rate > 0
             assert free.mean_ms > 0
+            assert free.processor > 0
             assert neighbour.rate * 0.3 <= most
             assert connection.free.under_way == connection.throttled.under_way == 0
 
     upstream = free_port()
     with running("gate", free_port(), upstream) as gate:
-        uvloop.run(play(Broker(), use, gate.port, upstream))
+        uvloop.run(play(Broker(), use, gate.port, upstream, gate.processor_s))
 
 
 def test_a_refusal_ends_the_measurement() -> None:
@@ -102,17 +104,22 @@ def test_a_figure_is_the_median_of_the_rounds_ratios() -> None:
 
     def rounds(*rates: tuple[float, float]) -> list[Round]:
         return [
-            Round(Turn(beside_throttled, 1, 3), Turn(beside_paced, 1, 2), Turn(1000, 200, 201))
+            Round(
+                Turn(beside_throttled, 1, 3, 0.5),
+                Turn(beside_paced, 1, 2, 0.49),
+                Turn(1000, 200, 201),
+            )
             for beside_throttled, beside_paced in rates
         ]
 
     gate = rounds((9_900, 10_000), (1_000, 10_000), (9_800, 9_800))
-    rate, p99 = figures({"gate": gate, "broker": rounds((500, 10_000))})
+    rate, p99, held = figures({"gate": gate, "broker": rounds((500, 10_000))})
 
     assert rate.value == 0.99
     assert rate.peers["broker"] == 0.05
     assert rate.met
     assert (p99.value, p99.peers["broker"]) == (1, 1)
+    assert held.value == pytest.approx((0.5 - 0.49 * 0.99) * 1000)
 
 
 def test_payloads_have_the_checksum_that_a_broker_looks_for() -> None:

@@ -26,6 +26,7 @@ class Dispatcher:
         size: bytes of content of an entry.
         queue: the client's receiver queue; it gives half of it at a time.
         read_ms: how long the broker takes to read entries from its store; one read at a time.
+        subscription: whose consumer it is.
     """
 
     client: Client
@@ -36,6 +37,7 @@ class Dispatcher:
     consumer_id: int = 1
     permits: int = 0
     read_ms: int = 0
+    subscription: str = "s"
     #: Messages that reached the client, by millisecond.
     received: list[int] = field(default_factory=list)
     _unreported: int = 0
@@ -45,7 +47,9 @@ class Dispatcher:
 
     def begin(self, topic: str) -> None:
         """Subscribe and give the first permits."""
-        subscribe = peer.subscribe(topic, self.consumer_id, self.consumer_id, kind=int(self.shared))
+        subscribe = peer.subscribe(
+            topic, self.consumer_id, self.consumer_id, self.subscription, int(self.shared)
+        )
         self.client.sends(subscribe)
         self.client.is_sent(peer.success(self.consumer_id))
         self.takes(self.client.sends(peer.flow(self.consumer_id, self.queue)))

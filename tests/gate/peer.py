@@ -126,9 +126,11 @@ def delivery(
     *,
     checksum: bool = True,
     broker_entry: bytes | None = None,
+    redeliveries: int = 0,
 ) -> bytes:
     """MESSAGE."""
-    head = message((1, 9), (9, message((1, consumer_id), (2, message((1, 5), (2, 6))))))
+    again = ((3, redeliveries),) if redeliveries else ()
+    head = message((1, 9), (9, message((1, consumer_id), (2, message((1, 5), (2, 6))), *again)))
     payload = payload_of(content, messages, checksum=checksum)
     if broker_entry is not None:
         payload = b"\x0e\x02" + struct.pack(">I", len(broker_entry)) + broker_entry + payload

@@ -256,6 +256,38 @@ def test_replication_is_exempt(bench: Bench) -> None:
     assert client.sends(peer.flow(1, 500)) == [peer.flow(1, 500)]
 
 
+def test_what_is_delivered_again_counts_again(bench: Bench) -> None:
+    """A redelivery is traffic like any other, in messages and bytes."""
+    bench.attach(ns="limited")
+    bench.limit_dispatch("limited", 5000)
+    client = bench.client()
+    Dispatcher(client, []).begin(TOPIC)
+    counted = []
+    for redeliveries in (0, 1, 300):
+        client.is_sent(peer.delivery(1, 7, redeliveries=redeliveries))
+        (traffic,) = bench.groups.collect(bench.now_ns)
+        counted.append((traffic.messages, traffic.bytes))
+
+    assert counted == [(7, counted[0][1])] * 3
+
+
+def test_subscriptions_of_a_topic_share_its_limit(bench: Bench) -> None:
+    """Each delivers the whole topic, together no more than the limit and equally, whatever their type."""
+    bench.attach(ns="limited")
+    bench.limit_dispatch("limited", 1000)
+    dispatchers = [
+        Dispatcher(bench.client(), [1] * 9000, shared=shared, subscription=f"shared-{shared}")
+        for shared in (False, True)
+    ]
+    for dispatcher in dispatchers:
+        dispatcher.begin(TOPIC)
+
+    run(bench, dispatchers, 4000)
+
+    assert sum(seconds(dispatchers)) == pytest.approx(4000, abs=100)
+    assert sum(dispatchers[0].received) == pytest.approx(2000, abs=100)
+
+
 def test_both_groups_of_a_topic_must_admit(bench: Bench) -> None:
     """The tenant's group binds its namespaces together, also on dispatch."""
     bench.attach({"tenant": "wide"}, ns="narrow")
