@@ -5,6 +5,9 @@ waited for tokens, and the demand estimated from both (demand.py). A broker whos
 whose limit was used up, for all of the latest counts is saturated at once, without waiting for the end
 of the round.
 
+Of a round in which clients only worked off what had waited since before, what passed afterwards is what
+they want, if that was at least half of it: the whole of it would be too high by what had waited.
+
 Invariant: a meter exists only for a group and class with participants, with traffic in the last round,
 or with farewell reports still to be sent.
 """
@@ -37,11 +40,42 @@ _SIZE_MOVED_PERMILLE = 50
 follow every bit of noise."""
 
 
+class _Afterwards:
+    """What passed after the waiting that a round began with, if there was none again."""
+
+    __slots__ = ("_admitted", "_began_waiting", "_elapsed_ns", "_waited_last", "_waited_since")
+
+    def __init__(self) -> None:
+        self._waited_last = False
+        self.begin_round()
+
+    def begin_round(self) -> None:
+        """A round begins."""
+        self._began_waiting = self._waited_last
+        self._waited_since = False
+        self._admitted = self._elapsed_ns = 0
+
+    def count(self, admitted: int, held_ns: int, elapsed_ns: int) -> None:
+        """Add one count."""
+        self._waited_last = held_ns > 0
+        if not held_ns:
+            self._admitted += admitted
+            self._elapsed_ns += elapsed_ns
+        elif self._elapsed_ns:
+            self._waited_since = True
+
+    def rate(self, round_ns: int) -> int | None:
+        """Per second; None when it says less than the whole round."""
+        if not self._began_waiting or self._waited_since or 2 * self._elapsed_ns < round_ns:
+            return None
+        return self._admitted * NANOS_PER_SECOND // self._elapsed_ns
+
+
 class UnitMeter:
     """Messages or bytes of one group and class at this broker."""
 
     __slots__ = (
-        "_estimate", "_held_ns", "_recent", "_saturated_permille", "admitted",
+        "_afterwards", "_estimate", "_held_ns", "_recent", "_saturated_permille", "admitted",
         "sample", "sample_held_permille",
     )  # fmt: skip
 
@@ -51,6 +85,7 @@ class UnitMeter:
         #: Counted in the present round.
         self.admitted = 0
         self._held_ns = 0
+        self._afterwards = _Afterwards()
         #: The last counts: (admitted, held, elapsed, messages).
         self._recent: deque[tuple[int, int, int, int]] = deque(maxlen=_RECENT_COUNTS)
         #: The last closed round.
@@ -68,6 +103,7 @@ class UnitMeter:
         """Add what the gate counted; tell whether the broker has become saturated just now."""
         self.admitted += admitted
         self._held_ns += held_ns
+        self._afterwards.count(admitted, held_ns, elapsed_ns)
         self._recent.append((admitted, held_ns, elapsed_ns, messages))
         if self.demand is None or limit is None or not self._is_saturated(limit):
             return False
@@ -78,12 +114,16 @@ class UnitMeter:
         self.sample = self.admitted
         self.sample_held_permille = _permille(self._held_ns, elapsed_ns)
         self.admitted = self._held_ns = 0
-        rate = self.sample * NANOS_PER_SECOND // elapsed_ns
+        afterwards = self._afterwards.rate(elapsed_ns)
+        self._afterwards.begin_round()
         if limit is not None and self._is_saturated(limit):
             # Perhaps it began late in the round, and the sample does not show it.
             self._estimate.saturate(limit, self._recent_messages())
-            return
-        self._estimate.observe(rate, self.sample_held_permille, limit, messages)
+        elif afterwards is not None:
+            self._estimate.observe(afterwards, 0, limit, messages)
+        else:
+            rate = self.sample * NANOS_PER_SECOND // elapsed_ns
+            self._estimate.observe(rate, self.sample_held_permille, limit, messages)
 
     def is_idle(self) -> bool:
         """Whether the last round had nothing to tell."""

@@ -39,9 +39,11 @@ class _Raise:
 
     wanted_ns: int
     ceiling: int
+    #: The ceiling that was worth hurrying for last; before there was one, what was held.
+    hurried: int
     #: When it is to be announced again at the latest; None leaves it to the rounds.
-    again_ns: int | None
-    gap_ns: int
+    again_ns: int | None = None
+    gap_ns: int = 0
     #: Who knows least of it; while that is so, nobody else's answer changes anything.
     waits_for: str | None = None
     #: Both numbers of a step are larger than those of the step before.
@@ -111,15 +113,13 @@ class Raises:
 
     def want(self, group: str, dimension: Dimension, held: int, ceiling: int, now_ns: int) -> None:
         """Something higher than what is held is wanted, up to the ceiling."""
-        key, moved = (group, dimension), self._settings.moved
-        raise_ = self._raises.get(key)
+        raise_ = self._raises.get((group, dimension))
         if raise_ is None:
-            raise_ = self._raises[key] = _Raise(now_ns, ceiling, None, 0)
-            hurries = moved(held, ceiling)
-        else:
-            hurries = moved(raise_.ceiling, ceiling)  # a lower one too: others wait for the room
+            raise_ = self._raises[group, dimension] = _Raise(now_ns, ceiling, held)
         raise_.ceiling = ceiling
-        if hurries:
+        # Room comes in small pieces, from many. A lower ceiling hurries, too: others wait for the room.
+        if self._settings.moved(raise_.hurried, ceiling):
+            raise_.hurried = ceiling
             raise_.again_ns, raise_.gap_ns = now_ns, 2 * self._settings.urgent_gap_ns
             self._next_ns = now_ns if self._next_ns is None else min(self._next_ns, now_ns)
 

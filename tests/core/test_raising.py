@@ -158,6 +158,19 @@ def test_a_small_raise_goes_with_the_reports_of_the_rounds(raises: Raises) -> No
     assert raises.due(SECOND_NS)
 
 
+def test_small_pieces_of_room_add_up_to_a_raise_worth_hurrying_for(raises: Raises) -> None:
+    """Many brokers lower themselves a little each; against what was held the sum is what counts."""
+    for ceiling in (102, 104, 105):
+        want(raises, ceiling)
+        assert not raises.due(SECOND_NS)
+    want(raises, 106)
+    assert raises.waits(0)
+    raises.announced(1, 0)
+
+    want(raises, 107)
+    assert not raises.waits(0)
+
+
 def test_who_is_heard_but_never_answers_is_not_waited_for_for_ever(raises: Raises) -> None:
     """After 30 s of asking; it has stopped raising long before. Who answers at times is waited for."""
     hold_ns = CoreSettings("b1").hold_ns
