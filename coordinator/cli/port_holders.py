@@ -44,7 +44,8 @@ class Holder:
     def __str__(self) -> str:
         if self.pid is None:
             return f"a process of user {self.user}"
-        return f"process {self.pid} of user {self.user}: {self.command}"
+        command = f": {self.command}" if self.command else ""
+        return f"process {self.pid} of user {self.user}{command}"
 
 
 @dataclass(frozen=True, slots=True)
