@@ -20,6 +20,7 @@ from coordinator.adapters.broker_backlog import HttpBacklogSource
 from coordinator.adapters.clock import wall_ms
 from coordinator.adapters.pulsar_bus import PulsarBus
 from coordinator.adapters.webhook import WebhookReceiver
+from coordinator.adapters.zookeeper_access import ZooKeeperAccess, ZooKeeperTls
 from coordinator.adapters.zookeeper_session import ZooKeeperSession
 from coordinator.backlog import BacklogWatch
 from coordinator.backlog_enforcement import BacklogEnforcement
@@ -49,8 +50,7 @@ def session(config: Config) -> ZooKeeperSession:
         config.zookeeper_servers,
         root=config.zookeeper_root,
         session_timeout_s=config.zookeeper_session_timeout_seconds,
-        credentials=credentials(config),
-        sasl=config.zookeeper_sasl,
+        access=zookeeper_access(config),
     )
 
 
@@ -230,6 +230,31 @@ def otlp(config: Config) -> OtlpPush | None:
         },
         token=_secret("otlp_token_file", config.otlp_token_file),
     )
+
+
+def zookeeper_access(config: Config) -> ZooKeeperAccess:
+    """How ZooKeeper is shown who this is, and its servers are known."""
+    return ZooKeeperAccess(credentials(config), config.zookeeper_sasl, _zookeeper_tls(config))
+
+
+def _zookeeper_tls(config: Config) -> ZooKeeperTls | None:
+    if not config.zookeeper_tls:
+        return None
+    ca, certificate, key = (
+        Path(name) if name else None
+        for name in (
+            config.zookeeper_tls_ca_file,
+            config.zookeeper_tls_certificate_file,
+            config.zookeeper_tls_key_file,
+        )
+    )
+    tls = ZooKeeperTls(ca, certificate, key)
+    try:
+        tls.context()
+    except OSError as error:  # SSLError is one
+        files = ", ".join(str(file) for file in (ca, certificate, key) if file is not None)
+        raise ConfigError(f"zookeeper_tls_*_file: {files}: cannot be used: {error}") from error
+    return tls
 
 
 def credentials(config: Config) -> str:

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from coordinator import parts
+from coordinator.adapters.zookeeper_access import ZooKeeperAccess
 from coordinator.config import ConfigError
 from coordinator.config.rules import check
 from coordinator.wire.fields import BadReport
 from tests.config.nowhere import NOWHERE
+from tests.gate.test_tls import make_certificate
 
 
 def test_the_first_key_seals_and_all_open(tmp_path: Path) -> None:
@@ -62,6 +64,37 @@ def test_credentials_are_a_user_and_a_password(tmp_path: Path, text: str) -> Non
         parts.credentials(config)
 
 
+def test_files_for_tls_to_zookeeper_are_tried_out(tmp_path: Path) -> None:
+    """What is no certificate, or fits no key, is refused at the start; what can be used is used."""
+    own, other = (make_certificate(tmp_path / name, name) for name in ("own", "other"))
+    missing, text = tmp_path / "missing.pem", tmp_path / "text.pem"
+    text.write_text("no certificate")
+
+    def access(ca: Path, certificate: Path, key: Path) -> ZooKeeperAccess:
+        return parts.zookeeper_access(
+            replace(
+                NOWHERE,
+                zookeeper_tls=True,
+                zookeeper_tls_ca_file=str(ca),
+                zookeeper_tls_certificate_file=str(certificate),
+                zookeeper_tls_key_file=str(key),
+            )
+        )
+
+    for named in (
+        (missing, own.certificate, own.key),
+        (text, own.certificate, own.key),
+        (other.certificate, own.certificate, other.key),
+    ):
+        with pytest.raises(ConfigError, match=r"^zookeeper_tls_\*_file: .* cannot be used"):
+            access(*named)
+    usable = access(other.certificate, own.certificate, own.key).tls
+    assert usable is not None
+    assert len(usable.context().get_ca_certs()) == 1
+    assert usable.context().check_hostname
+    assert parts.zookeeper_access(NOWHERE).tls is None
+
+
 @pytest.mark.parametrize(
     ("changes", "key"),
     [
@@ -77,6 +110,11 @@ def test_credentials_are_a_user_and_a_password(tmp_path: Path, text: str) -> Non
         ),
         ({"bus_tls_ca_file": "ca.pem"}, "bus_tls_ca_file"),
         ({"zookeeper_sasl": True}, "zookeeper_sasl"),
+        ({"zookeeper_tls_ca_file": "ca.pem"}, "zookeeper_tls_ca_file"),
+        (
+            {"zookeeper_tls": True, "zookeeper_tls_key_file": "key.pem"},
+            "zookeeper_tls_certificate_file, zookeeper_tls_key_file",
+        ),
         ({"otlp_metrics_url": "collector:4318"}, "otlp_metrics_url"),
         ({"otlp_token_file": "token"}, "otlp_token_file"),
         ({"otlp_interval_seconds": 1.0}, "otlp_interval_seconds"),

@@ -58,13 +58,14 @@ from kazoo.exceptions import (
 from kazoo.protocol.serialization import Connect
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
-from kazoo.security import CREATOR_ALL_ACL
 
 from coordinator.adapters.clock import MonotonicClock
+from coordinator.adapters.zookeeper_access import ZooKeeperAccess, on_attempts, refusal
 from coordinator.core.events import ConnectionState
 from coordinator.ports import Clock, Confirmation, Refused, StoreUnreachable
 
 DEFAULT_ROOT = "/pulsar-quota"
+NO_ACCESS_CONTROL = ZooKeeperAccess()
 _RETRY_DELAY_S = 0.1
 _RETRY_MAX_DELAY_S = 1.0
 _STOP_TIMEOUT_S = 5.0
@@ -101,9 +102,7 @@ class ZooKeeperSession:
         session_timeout_s: how long after the last heartbeat ZooKeeper drops this sidecar; servers
             clamp it to 2..20 of their ticks.
         request_timeout_s: the deadline of one request, waiting for the connection included.
-        credentials: ``user:password``. What is created then is for whoever has the same ones, and for
-            nobody else; empty shows none, and everybody may change it.
-        sasl: whether they are shown by SASL (DIGEST-MD5), or by ZooKeeper's digest scheme.
+        access: how it shows who it is, and knows the servers.
         clock: the one that the core is told the time of.
 
     Raises:
@@ -117,8 +116,7 @@ class ZooKeeperSession:
         root: str = DEFAULT_ROOT,
         session_timeout_s: float = 4.0,
         request_timeout_s: float = 3.0,
-        credentials: str = "",
-        sasl: bool = False,
+        access: ZooKeeperAccess = NO_ACCESS_CONTROL,
         clock: Clock | None = None,
     ) -> None:
         if not root.startswith("/") or root.endswith("/") or "//" in root:
@@ -127,8 +125,9 @@ class ZooKeeperSession:
         self._session_timeout_s = session_timeout_s
         self._request_timeout_s = request_timeout_s
         self._hosts = hosts
-        self._credentials = credentials
-        self._sasl = sasl
+        self._access = access
+        #: What keeps the last connection from being one until somebody mends it.
+        self._refusal: str | None = None
         self._clock = clock or MonotonicClock()
         #: Of the connection there is, or was last; set by kazoo's threads, before they say CONNECTED.
         self._connection: Confirmation | None = None
@@ -199,9 +198,8 @@ class ZooKeeperSession:
                 await self._connected.wait()
                 return await self._as_future(operation(self._client))
         except TimeoutError as error:
-            raise StoreUnreachable(
-                f"no answer from ZooKeeper within {self._request_timeout_s} s"
-            ) from error
+            text = f"no answer from ZooKeeper within {self._request_timeout_s} s"
+            raise StoreUnreachable(": ".join(filter(None, (text, self._refusal)))) from error
         except ZookeeperError as error:
             raise _translated(error) from error
 
@@ -302,25 +300,14 @@ class ZooKeeperSession:
         client = KazooClient(
             hosts=self._hosts,
             timeout=self._session_timeout_s,
-            **self._authentication(),
+            **self._access.options(),
             connection_retry=KazooRetry(max_tries=-1, **delays),
             command_retry=KazooRetry(max_tries=-1, deadline=self._request_timeout_s, **delays),
         )
         client.add_listener(self._on_kazoo_state)
         self._note_connections(client)
+        on_attempts(client, self._access, lambda refused: self.post(self._note_refusal, refused))
         return client
-
-    def _authentication(self) -> dict[str, Any]:
-        """How kazoo shows the credentials, anew at every connection and before anything else."""
-        if not self._credentials:
-            return {}
-        user, _, password = self._credentials.partition(":")
-        shown = {"mechanism": "DIGEST-MD5", "username": user, "password": password}
-        return {
-            "default_acl": CREATOR_ALL_ACL,
-            "sasl_options": shown if self._sasl else None,
-            "auth_data": None if self._sasl else [("digest", self._credentials)],
-        }
 
     def _note_connections(self, client: KazooClient) -> None:
         """Have it noted when each connection was asked for, and what timeout was granted with it.
@@ -338,6 +325,12 @@ class ZooKeeperSession:
             return answer
 
         connection._invoke = invoke  # noqa: SLF001
+
+    def _note_refusal(self, found: str | None) -> None:
+        """Say once what somebody has to mend."""
+        if found is not None and found != self._refusal:
+            _log.error("zookeeper_refused", hosts=self._hosts, reason=found)
+        self._refusal = found
 
     async def _supervise(self) -> None:
         while True:
@@ -373,7 +366,7 @@ def _translated(error: Exception) -> Exception:
     """What a caller of the session is told about one of kazoo's errors."""
     if isinstance(error, _ANSWERS):
         return error
-    text = f"ZooKeeper: {type(error).__name__} {error}".rstrip()
+    text = f"ZooKeeper: {refusal(error) or f'{type(error).__name__} {error}'}".rstrip()
     return StoreUnreachable(text) if isinstance(error, _NO_ANSWERS) else Refused(text)
 
 

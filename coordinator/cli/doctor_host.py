@@ -9,8 +9,10 @@ from urllib.parse import urlsplit
 from coordinator.cli.findings import Finding, note, ok, wrong
 from coordinator.cli.port_holders import Holder
 from coordinator.cli.probes import Probes
-from coordinator.config import Config, split_address
+from coordinator.config import Config, ConfigError, split_address
+from coordinator.parts import zookeeper_access
 
+_QUORUM = "A quorum of the servers must be up; see their logs."
 _DEFAULT_BUS_PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 
 
@@ -68,11 +70,18 @@ def _zookeeper(config: Config, probes: Probes) -> Iterator[Finding]:
         else:
             fix = "Start that server, or correct zookeeper_servers."
             yield wrong("ZooKeeper", f"{server}: {fault}", fix)
-    fault = probes.zookeeper_session(config.zookeeper_servers)
+    try:
+        access = zookeeper_access(config)
+    except ConfigError as error:
+        yield wrong("ZooKeeper", str(error), "Correct the file, or the key that names it.")
+        return
+    fault = probes.zookeeper_session(config.zookeeper_servers, config.zookeeper_root, access)
     if fault is None:
-        yield ok("ZooKeeper", "gives a session")
+        yield ok("ZooKeeper", "gives a session, and its nodes can be read")
     else:
-        yield wrong("ZooKeeper", fault, "A quorum of the servers must be up; see their logs.")
+        reason, _, cure = fault.partition("; ")
+        fix = f"{cure[0].upper()}{cure[1:]}." if cure else _QUORUM
+        yield wrong("ZooKeeper", reason, fix)
 
 
 def _bus(config: Config, probes: Probes) -> Finding:

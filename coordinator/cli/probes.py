@@ -13,8 +13,10 @@ from pathlib import Path
 
 import httpx
 from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
+from coordinator.adapters.zookeeper_access import ZooKeeperAccess, on_attempts, refusal
 from coordinator.cli.port_holders import Holder, holder_of
 
 _SILENT = logging.getLogger(f"{__name__}.silent")
@@ -64,17 +66,25 @@ class Probes:
             return None
         return holder_of(ip_address(target[0]), port)
 
-    def zookeeper_session(self, servers: str) -> str | None:
-        """Open a session with an ensemble."""
-        client = KazooClient(hosts=servers, timeout=self._timeout_s, logger=_SILENT)
+    def zookeeper_session(self, servers: str, root: str, access: ZooKeeperAccess) -> str | None:
+        """Open a session with an ensemble, and look at what is kept there."""
+        client = KazooClient(
+            hosts=servers, timeout=self._timeout_s, logger=_SILENT, **access.options()
+        )
+        refusals: list[str | None] = []
+        on_attempts(client, access, refusals.append)
         try:
             client.start(timeout=self._timeout_s)
-        except KazooTimeoutError:
-            return f"no session within {self._timeout_s:g} s"
+            client.get_children(root)
+        except NoNodeError:  # nothing is kept there yet
+            return None
+        except (KazooException, KazooTimeoutError) as error:
+            named = refusal(error) or next(filter(None, reversed(refusals)), None)
+            return named or f"no session within {self._timeout_s:g} s"
         else:
-            client.stop()
             return None
         finally:
+            client.stop()
             client.close()
 
     def read(self, path: str) -> str | None:

@@ -85,6 +85,12 @@ class Config:
             none, and whoever reaches ZooKeeper may change our nodes.
         zookeeper_sasl: whether they are shown by SASL (DIGEST-MD5, for an ensemble with a JAAS login), or
             by ZooKeeper's digest scheme. Needs the extra sasl of the package.
+        zookeeper_tls: whether the servers are spoken to with TLS; zookeeper_servers are then their
+            secureClientPort, by the names that their certificates have.
+        zookeeper_tls_ca_file: authorities of the servers' certificates (PEM); empty are the system's.
+        zookeeper_tls_certificate_file: certificate chain that is shown the servers (PEM), which demand
+            one unless their ssl.clientAuth is none or want. Empty shows none.
+        zookeeper_tls_key_file: its private key (PEM).
         zookeeper_session_timeout_seconds: how soon a dead sidecar's share is free. Shorter than a pause
             of the process (garbage collection, suspended machine) costs needless re-joins.
         report_interval_seconds: length of a round; see CoreSettings.round_ns.
@@ -209,6 +215,10 @@ class Config:
     zookeeper_root: str = "/pulsar-quota"
     zookeeper_credentials_file: str = ""
     zookeeper_sasl: bool = False
+    zookeeper_tls: bool = False
+    zookeeper_tls_ca_file: str = ""
+    zookeeper_tls_certificate_file: str = ""
+    zookeeper_tls_key_file: str = ""
     zookeeper_session_timeout_seconds: float = 4.0
     report_interval_seconds: float = 1.0
     burst_seconds: float = 0.05

@@ -125,6 +125,12 @@ def _check_zookeeper(config: Config) -> None:
         raise ConfigError("zookeeper_sasl: means nothing without zookeeper_credentials_file")
     for server in config.zookeeper_servers.split(","):
         split_address("zookeeper_servers", server)
+    own = ("zookeeper_tls_certificate_file", "zookeeper_tls_key_file")
+    for name in ("zookeeper_tls_ca_file", *own):
+        if getattr(config, name) and not config.zookeeper_tls:
+            raise ConfigError(f"{name}: means nothing without zookeeper_tls = true")
+    if bool(getattr(config, own[0])) != bool(getattr(config, own[1])):
+        raise ConfigError(f"{', '.join(own)}: name both, or neither to show no certificate")
 
 
 def _check_alarms(config: Config) -> None:

@@ -12,7 +12,9 @@ from subprocess import PIPE, Popen
 
 import httpx
 import pytest
+from kazoo.exceptions import NoAuthError
 
+from coordinator.adapters.zookeeper_access import ZooKeeperAccess, refusal
 from coordinator.cli.doctor_host import examine_host
 from coordinator.cli.findings import Finding, Level
 from coordinator.cli.port_holders import Holder, shortened
@@ -47,7 +49,12 @@ class WellProbes(Probes):
         super().__init__()
         self._status = status
 
-    def zookeeper_session(self, servers: str) -> str | None:  # noqa: ARG002 - as the real one
+    def zookeeper_session(
+        self,
+        servers: str,  # noqa: ARG002 - as the real one
+        root: str,  # noqa: ARG002
+        access: ZooKeeperAccess,  # noqa: ARG002
+    ) -> str | None:
         """There is one."""
         return None
 
@@ -395,3 +402,29 @@ def test_a_group_that_nothing_is_attached_to_is_noted(run: Run) -> None:
     assert [each["level"] for each in noted] == ["note"]
     assert noted[0]["fix"] == "pulsar-quota groups attach orders --namespace T/N"
     assert [each for each in after if each["subject"] == "groups"] == []
+
+
+def test_what_zookeeper_refuses_comes_with_the_key_to_correct(
+    tmp_path: Path, taken_address: str, free_address: str
+) -> None:
+    """A server that is not trusted, credentials that are refused, a file that is none."""
+
+    class Refused(WellProbes):
+        def zookeeper_session(
+            self,
+            servers: str,  # noqa: ARG002 - as the real one
+            root: str,  # noqa: ARG002
+            access: ZooKeeperAccess,  # noqa: ARG002
+        ) -> str | None:
+            return refusal(NoAuthError())
+
+    config = config_of(taken_address, free_address)
+    found = [each for each in examine_host(config, None, Refused()) if each.level is Level.WRONG]
+    assert [each.subject for each in found] == ["ZooKeeper"]
+    assert found[0].fix.startswith("Correct zookeeper_credentials_file")
+
+    (tmp_path / "ca.pem").write_text("no certificate")
+    unusable = replace(config, zookeeper_tls=True, zookeeper_tls_ca_file=str(tmp_path / "ca.pem"))
+    found = [each for each in examine_host(unusable, None, Refused()) if each.level is Level.WRONG]
+    assert [each.subject for each in found] == ["ZooKeeper"]
+    assert found[0].text.startswith("zookeeper_tls_*_file")

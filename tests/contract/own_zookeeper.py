@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from deploy.local import commands, configuration, jars, readiness
@@ -25,15 +26,19 @@ class OwnZooKeeper:
     Args:
         directory: for its files.
         java_options: beyond those of every server.
+        settings: lines of its configuration beyond those of every server.
     """
 
-    def __init__(self, directory: Path, *java_options: str) -> None:
+    def __init__(
+        self, directory: Path, *java_options: str, settings: Mapping[str, object] | None = None
+    ) -> None:
         port = free_block()[0]
         peer = ZooKeeperPeer(1, port, 0, 0)
         data = directory / "data"
         data.mkdir()
         conf = directory / "zoo.cfg"
-        conf.write_text(configuration.zookeeper(peer, [peer], data))
+        own = configuration.properties(settings or {})
+        conf.write_text(configuration.zookeeper(peer, [peer], data) + own)
         logging = directory / "log4j2.xml"
         logging.write_text(configuration.logging("warn"))
         library = jars.server_jars(jars.DEFAULT_PULSAR, jars.cache_root(os.environ))

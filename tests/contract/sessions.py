@@ -6,14 +6,19 @@ is about something else.
 
 from __future__ import annotations
 
-from coordinator.adapters.zookeeper_session import DEFAULT_ROOT, ZooKeeperSession
+from coordinator.adapters.zookeeper_access import ZooKeeperAccess
+from coordinator.adapters.zookeeper_session import (
+    DEFAULT_ROOT,
+    NO_ACCESS_CONTROL,
+    ZooKeeperSession,
+)
 
 PATIENT_S = 30.0
 """For a session and for a request; as long as the test cluster grants it."""
 
 
 def patient(
-    hosts: str, root: str = DEFAULT_ROOT, credentials: str = "", *, sasl: bool = False
+    hosts: str, root: str = DEFAULT_ROOT, access: ZooKeeperAccess = NO_ACCESS_CONTROL
 ) -> ZooKeeperSession:
     """A session that is not started yet."""
     return ZooKeeperSession(
@@ -21,6 +26,5 @@ def patient(
         root=root,
         session_timeout_s=PATIENT_S,
         request_timeout_s=PATIENT_S,
-        credentials=credentials,
-        sasl=sasl,
+        access=access,
     )

@@ -13,6 +13,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.security import OPEN_ACL_UNSAFE
 
+from coordinator.adapters.zookeeper_access import ZooKeeperAccess
 from coordinator.adapters.zookeeper_membership import ZooKeeperMembership
 from coordinator.adapters.zookeeper_session import ZooKeeperSession
 from coordinator.adapters.zookeeper_store import ZooKeeperStore
@@ -32,7 +33,7 @@ async def store_of(
     hosts: str, credentials: str, *, sasl: bool = False
 ) -> AsyncIterator[ZooKeeperStore]:
     """The store as a sidecar with these credentials opens it, which is a member, too."""
-    session = patient(hosts, credentials=credentials, sasl=sasl)
+    session = patient(hosts, access=ZooKeeperAccess(credentials, sasl))
     store, membership = ZooKeeperStore(session), ZooKeeperMembership(session, version="1")
     await session.start()
     await store.start()
@@ -80,10 +81,17 @@ async def is_refused(stranger: ZooKeeperSession) -> None:
     """Nobody deletes the group by this session, which is opened for that, and closed."""
     await stranger.start()
     try:
-        with pytest.raises(PortError, match="NoAuth"):
+        with pytest.raises(PortError, match=r"NoAuth.* correct zookeeper_credentials_file"):
             await ZooKeeperStore(stranger).delete_group("orders")
     finally:
         await stranger.stop()
+
+
+async def why_not(session: ZooKeeperSession) -> str:
+    """What a request is told."""
+    with pytest.raises(PortError) as refused:
+        await session.call(lambda client: client.create_async("/anything"))
+    return str(refused.value)
 
 
 async def test_nobody_else_reads_changes_or_deletes_what_sidecars_keep(
@@ -132,7 +140,21 @@ async def test_credentials_are_shown_by_sasl_where_that_is_wanted(
         await store.create_group(ORDERS)
         async with store_of(hosts, "quota:secret", sasl=True) as other:
             assert (await other.read_group("orders")).group.limits == ORDERS.limits
-        await is_refused(patient(hosts, credentials="quota:secret"))
+        await is_refused(patient(hosts, access=ZooKeeperAccess("quota:secret")))
+
+
+async def test_a_password_that_sasl_refuses_is_named(sasl_zookeeper: OwnZooKeeper) -> None:
+    """With the key that is to be corrected; nothing is read or written."""
+    access = ZooKeeperAccess("quota:another password", sasl=True)
+    session = ZooKeeperSession(sasl_zookeeper.hosts, access=access)
+    await session.start()
+    try:
+        async with asyncio.timeout(60):
+            while "SASL" not in (fault := await why_not(session)):
+                await asyncio.sleep(0.1)
+    finally:
+        await session.stop()
+    assert "correct zookeeper_credentials_file" in fault
 
 
 @pytest.mark.parametrize("credentials", ["", "quota:another password"])
@@ -142,5 +164,5 @@ async def test_a_sidecar_without_the_credentials_is_told_so(
     """ZooKeeper's answer is an error of the port, and changes nothing."""
     async with store_of(own_zookeeper.hosts, OURS) as store:
         await store.create_group(ORDERS)
-        await is_refused(patient(own_zookeeper.hosts, credentials=credentials))
+        await is_refused(patient(own_zookeeper.hosts, access=ZooKeeperAccess(credentials)))
         assert (await store.read_group("orders")).group.limits == ORDERS.limits

@@ -1,0 +1,166 @@
+"""How a sidecar shows ZooKeeper who it is, and knows the servers: credentials and certificates.
+
+kazoo goes on trying whatever a server says, as it must while servers come and go. What will not mend
+itself by that is told in words here, with the configuration's key that has to do with it: a server that
+is not trusted, one that does not trust us, a password that is not the one that it has.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import AuthFailedError, ConnectionDropped, NoAuthError
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.security import CREATOR_ALL_ACL
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperTls:
+    """What TLS to the servers stands on; their names are always checked.
+
+    Args:
+        ca: authorities of the servers' certificates (PEM); None are the system's.
+        certificate: chain that is shown the servers (PEM); None shows none.
+        key: its private key (PEM).
+    """
+
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """What a connection needs of it, from the files as they are now.
+
+        Raises:
+            OSError: one cannot be read, or is not what it should be (ssl.SSLError).
+        """
+        context = ssl.create_default_context(cafile=self.ca)
+        if self.certificate is not None:
+            context.load_cert_chain(self.certificate, self.key)
+        return context
+
+
+class _TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
+    """Makes kazoo's connections.
+
+    kazoo's own way trusts the system's authorities whatever else is named, and leaves the socket open
+    when the handshake fails.
+    """
+
+    def __init__(self, tls: ZooKeeperTls) -> None:
+        super().__init__()
+        self._tls = tls
+
+    def create_connection(
+        self, address: tuple[str, int], *, hostname: str, timeout: float, **_: object
+    ) -> ssl.SSLSocket:
+        """Connect, and see that the server is the one that was meant."""
+        context = self._tls.context()
+        plain = socket.create_connection(address, timeout)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            return context.wrap_socket(plain, server_hostname=hostname)
+        except BaseException:
+            plain.close()
+            raise
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperAccess:
+    """All of it.
+
+    Args:
+        credentials: ``user:password``. What is created then is for whoever has the same ones, and for
+            nobody else; empty shows none, and everybody may change it.
+        sasl: whether they are shown by SASL (DIGEST-MD5), or by ZooKeeper's digest scheme.
+        tls: None is plain.
+    """
+
+    credentials: str = ""
+    sasl: bool = False
+    tls: ZooKeeperTls | None = None
+
+    def options(self) -> dict[str, Any]:
+        """What kazoo is told; it shows credentials at every connection, before anything else."""
+        return self._authentication() | self._encryption()
+
+    def refusal(self, error: BaseException) -> str | None:
+        """What keeps a server and us from a connection until somebody changes the configuration.
+
+        None where trying again is all that there is to do.
+        """
+        found = refusal(error)
+        shows_none = self.tls is not None and self.tls.certificate is None
+        if found is None and shows_none and isinstance(error, ConnectionDropped):
+            return (
+                "a server hangs up before it answers; if it demands a certificate "
+                "(ssl.clientAuth), correct zookeeper_tls_certificate_file"
+            )
+        return found
+
+    def _authentication(self) -> dict[str, Any]:
+        if not self.credentials:
+            return {}
+        user, _, password = self.credentials.partition(":")
+        shown = {"mechanism": "DIGEST-MD5", "username": user, "password": password}
+        return {
+            "default_acl": CREATOR_ALL_ACL,
+            "sasl_options": shown if self.sasl else None,
+            "auth_data": None if self.sasl else [("digest", self.credentials)],
+        }
+
+    def _encryption(self) -> dict[str, Any]:
+        if self.tls is None:
+            return {}
+        return {"handler": _TlsHandler(self.tls), "use_ssl": True}
+
+
+def on_attempts(
+    client: KazooClient, access: ZooKeeperAccess, listener: Callable[[str | None], None]
+) -> None:
+    """Tell of every attempt to connect, on kazoo's thread, what it was refused for; None is nothing."""
+    connection = client._connection  # noqa: SLF001 - kazoo only logs it
+    connect = connection._connect  # noqa: SLF001
+
+    def attempt(*address: Any) -> Any:
+        try:
+            timeouts = connect(*address)
+        except Exception as error:
+            listener(access.refusal(error))
+            raise
+        listener(None)
+        return timeouts
+
+    connection._connect = attempt  # noqa: SLF001
+
+
+def refusal(error: BaseException) -> str | None:
+    """What an error says that somebody has to mend, with the key that has to do with it."""
+    if isinstance(error, NoAuthError):
+        return (
+            "NoAuthError: the nodes are for other credentials than those shown; correct "
+            "zookeeper_credentials_file, the same for all sidecars, or zookeeper_sasl"
+        )
+    if isinstance(error, AuthFailedError):
+        return (
+            "AuthFailedError: the user or password is refused (SASL); correct "
+            "zookeeper_credentials_file, or the server's JAAS login"
+        )
+    cause = error if isinstance(error, ssl.SSLError) else error.__context__
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return (
+            f"the server's certificate is not trusted: {cause.verify_message}; correct "
+            "zookeeper_tls_ca_file or zookeeper_servers, whose names the certificates must have"
+        )
+    if isinstance(cause, ssl.SSLError):
+        return (
+            f"TLS fails: {cause.reason or cause}; correct zookeeper_tls_certificate_file, which the "
+            "server may demand, or zookeeper_servers, which must be secureClientPort with zookeeper_tls"
+        )
+    return None
