@@ -93,8 +93,9 @@ def server(config: Config, app: FastAPI) -> uvicorn.Server:
     """The server of the admin API, not started yet.
 
     Raises:
-        ConfigError: certificate or key cannot be read or do not fit.
+        ConfigError: certificate, key or authorities cannot be read or do not fit.
     """
+    authorities = config.admin_tls_client_ca_file or None
     settings = uvicorn.Config(
         app,
         http=ApiProtocol,
@@ -105,13 +106,16 @@ def server(config: Config, app: FastAPI) -> uvicorn.Server:
         timeout_graceful_shutdown=_STREAMS_END_S,
         ssl_certfile=config.admin_tls_certificate_file or None,
         ssl_keyfile=config.admin_tls_key_file or None,
+        ssl_ca_certs=authorities,
+        ssl_cert_reqs=ssl.CERT_REQUIRED if authorities else ssl.CERT_NONE,
     )
     try:
         settings.load()
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError(
-            f"admin_tls_certificate_file, admin_tls_key_file: cannot be used: {error}"
-        ) from error
+        keys = ["admin_tls_certificate_file", "admin_tls_key_file"]
+        if authorities:
+            keys.append("admin_tls_client_ca_file")
+        raise ConfigError(f"{', '.join(keys)}: cannot be used: {error}") from error
     return _ApiServer(settings)
 
 

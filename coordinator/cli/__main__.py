@@ -38,10 +38,16 @@ from coordinator.cli import (
 from coordinator.cli.examples import epilog
 from coordinator.cli.failures import CommandFailed
 from coordinator.cli.session import Session
+from coordinator.cli.trust import trust
+
+
+def _file_option(variable: str, help_: str) -> Any:
+    return typer.Option(envvar=variable, help=help_, show_default=False, metavar="FILE")
+
 
 _DEFAULT_API = "http://127.0.0.1:8087"
 _GLOBAL_FLAG = "--json"
-_GLOBAL_OPTIONS = ("--api", "--token")
+_GLOBAL_OPTIONS = ("--api", "--token", "--tls-ca", "--tls-certificate", "--tls-key")
 
 
 class _Root(TyperGroup):
@@ -99,12 +105,23 @@ def root(
         str | None,
         typer.Option(envvar="PULSAR_QUOTA_TOKEN", help="Token for the API.", show_default=False),
     ] = None,
+    tls_ca: Annotated[
+        str | None,
+        _file_option("PULSAR_QUOTA_TLS_CA", "Authorities of an https API, not the system's (PEM)."),
+    ] = None,
+    tls_certificate: Annotated[
+        str | None,
+        _file_option("PULSAR_QUOTA_TLS_CERTIFICATE", "Certificate to show the API (PEM)."),
+    ] = None,
+    tls_key: Annotated[
+        str | None, _file_option("PULSAR_QUOTA_TLS_KEY", "Its private key (PEM).")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Make the session that the command works with."""
     # Whoever calls from Python may hand in what carries the requests.
     transport = context.find_object(httpx.BaseTransport)
-    context.obj = Session(api, token, as_json, transport)
+    context.obj = Session(api, token, as_json, trust(tls_ca, tls_certificate, tls_key), transport)
 
 
 app.add_typer(groups.app, name="groups")

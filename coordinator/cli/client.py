@@ -6,6 +6,7 @@ else that answers in its place, becomes a line with the URL and what to do about
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -44,17 +45,27 @@ class AdminClient:
     Args:
         url: where the API is, for example http://127.0.0.1:8087.
         token: sent as Bearer; None sends none.
+        trust: whom an https API must be certified by, and the certificate that is shown to it; None is
+            what the system trusts, and none.
         transport: what carries the requests; None is the network.
     """
 
     def __init__(
-        self, url: str, token: str | None = None, transport: httpx.BaseTransport | None = None
+        self,
+        url: str,
+        token: str | None = None,
+        trust: ssl.SSLContext | None = None,
+        transport: httpx.BaseTransport | None = None,
     ) -> None:
         self.url = url.rstrip("/")
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         try:
             self._http = httpx.Client(
-                base_url=self.url, headers=headers, timeout=_TIMEOUT_S, transport=transport
+                base_url=self.url,
+                headers=headers,
+                timeout=_TIMEOUT_S,
+                verify=True if trust is None else trust,
+                transport=transport,
             )
         except (httpx.InvalidURL, UnicodeEncodeError) as error:
             raise WrongUse(f"--api {url} or its token cannot be used: {error}") from error

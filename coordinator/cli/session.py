@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
 
 import httpx
@@ -18,17 +19,19 @@ class Session:
         api: URL of the admin API.
         token: its token, if any.
         as_json: print JSON instead of text.
+        trust: as the client takes it.
         transport: what carries the requests; None is the network.
     """
 
     api: str
     token: str | None
     as_json: bool
+    trust: ssl.SSLContext | None = None
     transport: httpx.BaseTransport | None = None
 
     def connect(self) -> AdminClient:
         """A client of the admin API, to be closed by the caller."""
-        return AdminClient(self.api, self.token, self.transport)
+        return AdminClient(self.api, self.token, self.trust, self.transport)
 
 
 def session_of(context: typer.Context) -> Session:

@@ -53,6 +53,8 @@ class Config:
         admin_listen: host:port of the admin API; anything but loopback needs keys for tokens.
         admin_tls_certificate_file: certificate chain of the admin API (PEM); empty is plain HTTP.
         admin_tls_key_file: its private key (PEM).
+        admin_tls_client_ca_file: authorities that must have signed the certificate of whoever calls the
+            admin API (PEM), probes and Prometheus too; empty demands none. Roles come from tokens.
         admin_pass_through: whether other paths of Pulsar's admin and lookup REST go to the broker, so
             that a sidecar's address serves as webServiceUrl.
         admin_requests_per_second: requests that one host may send to the admin API, twice as many at
@@ -197,6 +199,7 @@ class Config:
     admin_listen: str = "127.0.0.1:8087"
     admin_tls_certificate_file: str = ""
     admin_tls_key_file: str = ""
+    admin_tls_client_ca_file: str = ""
     admin_pass_through: bool = True
     admin_requests_per_second: int = 500
     auth_secret_key_file: str = ""

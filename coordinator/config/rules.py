@@ -214,6 +214,10 @@ def _check_access(config: Config) -> None:
         raise ConfigError(
             "admin_tls_certificate_file, admin_tls_key_file: name both, or neither for plain HTTP"
         )
+    if config.admin_tls_client_ca_file and not config.admin_tls_certificate_file:
+        raise ConfigError(
+            "admin_tls_client_ca_file: means nothing without admin_tls_certificate_file"
+        )
 
 
 def split_address(key: str, address: str) -> tuple[str, int]:

@@ -135,6 +135,7 @@ def test_a_missing_key_is_named(key: str) -> None:
             "key.pem",
             "admin_tls_certificate_file, admin_tls_key_file: name both",
         ),
+        ("admin_tls_client_ca_file", "ca.pem", "admin_tls_client_ca_file: means nothing without"),
         ("auth_secret_key_file", "secret", "super_user_roles: name at least one role"),
         ("auth_role_claim", "", "auth_role_claim: name a claim"),
         ("super_user_roles", ["admin"], "super_user_roles, tenant_admins: roles mean nothing"),

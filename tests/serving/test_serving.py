@@ -21,6 +21,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from admin_api.app import create_app
 from coordinator import serving
 from coordinator.adapters.broker_relay import HttpBrokerRelay
+from coordinator.cli.answers import Health
+from coordinator.cli.client import AdminClient
+from coordinator.cli.failures import CommandFailed
+from coordinator.cli.trust import trust
 from coordinator.config import Config, ConfigError
 from coordinator.ports import RelayedRequest, StoreUnreachable
 from deploy.local.ports import free_block
@@ -130,6 +134,41 @@ async def test_with_a_certificate_the_api_speaks_tls(
         assert answer.status_code == 200
         with pytest.raises(httpx.HTTPError):
             await client.get(f"http://{settings.admin_listen}/quota/v1/ready")
+
+
+async def test_callers_need_a_certificate_where_authorities_are_named(
+    world: World, certificate: tuple[str, str]
+) -> None:
+    """One that these signed, besides what a token must say."""
+    chain, key = certificate
+    settings = config(
+        admin_tls_certificate_file=chain, admin_tls_key_file=key, admin_tls_client_ca_file=chain
+    )
+
+    def ask(own: str | None) -> Health:
+        shown = trust(ca=chain, certificate=own, key=own and key)
+        with AdminClient(f"https://{settings.admin_listen}", trust=shown) as client:
+            return client.health()
+
+    async with serving.serving(settings, world.app):
+        assert (await asyncio.to_thread(ask, chain))["broker"]
+        with pytest.raises(CommandFailed, match="Cannot reach https"):
+            await asyncio.to_thread(ask, None)
+
+
+def test_authorities_that_cannot_be_used_are_refused(
+    world: World, certificate: tuple[str, str], tmp_path: Path
+) -> None:
+    """With the key's name among those that belong together."""
+    chain, key = certificate
+    settings = config(
+        admin_tls_certificate_file=chain,
+        admin_tls_key_file=key,
+        admin_tls_client_ca_file=str(tmp_path / "nowhere.pem"),
+    )
+
+    with pytest.raises(ConfigError, match="admin_tls_client_ca_file: cannot be used"):
+        serving.server(settings, world.app)
 
 
 @pytest.mark.parametrize("content", [None, "rubbish"])

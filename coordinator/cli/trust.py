@@ -1,0 +1,34 @@
+"""Whom the command line trusts when it speaks TLS to the admin API, and what it shows of itself."""
+
+from __future__ import annotations
+
+import ssl
+
+from coordinator.cli.failures import WrongUse
+
+
+def trust(ca: str | None, certificate: str | None, key: str | None) -> ssl.SSLContext | None:
+    """What a connection goes by; None is what the system trusts, and no certificate of our own.
+
+    Args:
+        ca: file of authorities (PEM), in place of the system's.
+        certificate: file of our own certificate chain (PEM).
+        key: file of its private key (PEM).
+
+    Raises:
+        WrongUse: a file cannot be used, or one of certificate and key is missing.
+    """
+    if not (ca or certificate or key):
+        return None
+    if bool(certificate) != bool(key):
+        raise WrongUse("--tls-certificate, --tls-key: name both, or neither to show no certificate")
+    try:
+        context = ssl.create_default_context(cafile=ca)
+    except OSError as error:
+        raise WrongUse(f"--tls-ca {ca}: cannot be used: {error}") from error
+    if certificate:
+        try:
+            context.load_cert_chain(certificate, key)
+        except OSError as error:
+            raise WrongUse(f"--tls-certificate, --tls-key: cannot be used: {error}") from error
+    return context
