@@ -11,6 +11,7 @@ from tests.gate import peer
 from tests.gate.conftest import Bench
 
 TOKEN = peer.command(2, (1, "client 4.2"), (3, b"a token"), (4, 19), (5, "token"))
+BASIC = peer.command(2, (1, "client 4.2"), (3, b"alice:secret"), (4, 19), (5, "basic"))
 CERTIFICATE = peer.command(2, (1, "client 4.2"), (3, b""), (4, 19), (5, "tls"), (10, b"\x08\x01"))
 PROXY = peer.command(2, (1, "proxy"), (4, 19), (5, "tls"), (7, "admin"), (8, b"x"), (9, "token"))
 
@@ -34,16 +35,19 @@ def told(made: Session, *frames: bytes) -> list[bytes]:
     return peer.split(b"".join(made.to_broker))
 
 
-@pytest.mark.parametrize("connect", [TOKEN, CERTIFICATE, PROXY], ids=["token", "tls", "proxy"])
+@pytest.mark.parametrize(
+    "connect", [TOKEN, BASIC, CERTIFICATE, PROXY], ids=["token", "basic", "tls", "proxy"]
+)
 def test_a_gate_without_a_certificate_passes_every_connect(bench: Bench, connect: bytes) -> None:
     """Untouched: the broker sees no certificate, so nobody gets anything by method tls."""
     assert told(session(bench, vouches=False), connect) == [connect]
 
 
 @pytest.mark.parametrize("principal", ["", "alice"])
-def test_a_token_says_who_a_client_is(bench: Bench, principal: str) -> None:
-    """With a certificate or without, its credentials are the broker's to judge."""
-    assert told(session(bench, vouches=True, principal=principal), TOKEN) == [TOKEN]
+@pytest.mark.parametrize("connect", [TOKEN, BASIC], ids=["token", "basic"])
+def test_credentials_say_who_a_client_is(bench: Bench, principal: str, connect: bytes) -> None:
+    """With a certificate or without they are the broker's to judge; OAuth2 shows its token as one."""
+    assert told(session(bench, vouches=True, principal=principal), connect) == [connect]
 
 
 def test_the_broker_is_told_whose_certificate_it_was(bench: Bench) -> None:

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.cluster
 Connect = Callable[[str], pulsar.Client]
 LIMIT = 500
 BACKLOG = 4000
+KEYS = 60
 
 
 class Drinker:
@@ -55,12 +56,12 @@ class Drinker:
 
 
 def publish(client: pulsar.Client, topic: str, *, batched: bool) -> None:
-    """Put numbered messages into the topic's backlog."""
+    """Put numbered messages into the topic's backlog; the key is the number modulo KEYS."""
     producer = client.create_producer(
         topic, batching_enabled=batched, batching_max_messages=50, block_if_queue_full=True
     )
     for number in range(BACKLOG):
-        producer.send_async(str(number).encode(), lambda *_: None)
+        producer.send_async(str(number).encode(), lambda *_: None, partition_key=str(number % KEYS))
     producer.flush()
     producer.close()
 
@@ -88,11 +89,16 @@ def per_half_second(arrivals: list[tuple[float, int]], since: float) -> list[int
     return [sum(n <= 2 * (at - since) < n + 1 for at, _ in arrivals) for n in range(8)]
 
 
-@pytest.mark.parametrize("batched", [False, True], ids=["single", "batched"])
 @pytest.mark.parametrize(
-    ("kind", "count"),
-    [(pulsar.ConsumerType.Exclusive, 1), (pulsar.ConsumerType.Shared, 3)],
-    ids=["exclusive", "shared"],
+    ("kind", "count", "batched"),
+    [
+        pytest.param(pulsar.ConsumerType.Exclusive, 1, False, id="exclusive"),
+        pytest.param(pulsar.ConsumerType.Exclusive, 1, True, id="exclusive-batched"),
+        pytest.param(pulsar.ConsumerType.Shared, 3, False, id="shared"),
+        pytest.param(pulsar.ConsumerType.Shared, 3, True, id="shared-batched"),
+        pytest.param(pulsar.ConsumerType.Failover, 2, False, id="failover"),
+        pytest.param(pulsar.ConsumerType.KeyShared, 3, False, id="key-shared"),
+    ],
 )
 def test_a_dispatch_limit_holds_and_loses_nothing(
     world: World, connect: Connect, kind: pulsar.ConsumerType, count: int, batched: bool
@@ -129,11 +135,24 @@ def test_a_dispatch_limit_holds_and_loses_nothing(
     assert statistics.median(limited) >= 0.3 * LIMIT / 2
     assert took < 10
     assert sorted(number for _, number in arrivals()) == list(range(BACKLOG))
-    if count == 1:
-        assert [number for _, number in arrivals()] == list(range(BACKLOG))
-    else:
-        shares = [len(drinker.arrivals) for drinker in consumers]
-        assert min(shares) > 0.5 * BACKLOG / count
+    assert_split(kind, [[number for _, number in drinker.arrivals] for drinker in consumers])
+
+
+def assert_split(kind: pulsar.ConsumerType, taken: list[list[int]]) -> None:
+    """What each consumer took, in its order, is what the kind of subscription promises."""
+    match kind:
+        case pulsar.ConsumerType.Shared:
+            assert min(map(len, taken)) > 0.5 * BACKLOG / len(taken)
+        case pulsar.ConsumerType.KeyShared:
+            owners = [{number % KEYS for number in numbers} for numbers in taken]
+            assert all(owners)
+            assert sum(map(len, owners)) == KEYS, "every key is one consumer's"
+            for numbers in taken:
+                by_key = sorted(numbers, key=lambda number: number % KEYS)
+                assert by_key == sorted(numbers, key=lambda number: (number % KEYS, number))
+        case _:
+            assert max(map(len, taken)) == BACKLOG, "one consumer is active"
+            assert max(taken, key=len) == list(range(BACKLOG))
 
 
 def limit_of(world: World) -> int:

@@ -64,3 +64,32 @@ def test_a_partitioned_topic_has_one_limit_for_all_its_partitions(
     steady = [at for at in receipts if at > receipts[0] + 1]
     assert len(steady) / (steady[-1] - steady[0]) <= 400 * 1.1
     assert least_per_second(steady) >= 400 * 0.85
+
+
+def test_pulsars_own_topic_policy_keeps_working(world: World, connect: Connect) -> None:
+    """100/s by a policy of the topic at its broker, and no limit of ours: the broker is who throttles."""
+    topic = f"persistent://{world.namespace}/own-policy"
+    producer = connect(world.sidecars.service_url).create_producer(
+        topic, batching_enabled=False, block_if_queue_full=True
+    )
+    policy = f"{world.cluster.brokers[0].web_url}/admin/v2/{topic.replace('://', '/')}/publishRate"
+
+    def is_set() -> bool:
+        answer = world.http.get(policy, params={"applied": "true"}, follow_redirects=True)
+        rate: int = answer.json()["publishThrottlingRateInMsg"] if answer.content else 0
+        return rate == 100
+
+    world.http.post(
+        policy, json={"publishThrottlingRateInMsg": 100}, follow_redirects=True
+    ).raise_for_status()
+    eventually(is_set, "the policy at the broker")
+    receipts: list[float] = []
+    for number in range(600):
+        producer.send_async(str(number).encode(), lambda *_: receipts.append(time.monotonic()))
+    producer.flush()
+
+    assert len(receipts) == 600
+    assert receipts[-1] - receipts[0] > 600 / 100 / 2, (
+        "a second's burst and the broker's inaccuracy"
+    )
+    assert in_force(world, topic, "broker-1") == {}
