@@ -55,10 +55,10 @@ class _Afterwards:
         self._waited_since = False
         self._admitted = self._elapsed_ns = 0
 
-    def count(self, admitted: int, held_ns: int, elapsed_ns: int) -> None:
-        """Add one count."""
-        self._waited_last = held_ns > 0
-        if not held_ns:
+    def count(self, admitted: int, elapsed_ns: int, *, waited: bool) -> None:
+        """Add one count, in which somebody waited for tokens of this or the other unit, or nobody did."""
+        self._waited_last = waited
+        if not waited:
             self._admitted += admitted
             self._elapsed_ns += elapsed_ns
         elif self._elapsed_ns:
@@ -98,12 +98,22 @@ class UnitMeter:
         return self._estimate.demand
 
     def count(
-        self, admitted: int, held_ns: int, elapsed_ns: int, limit: int | None, messages: int
+        self,
+        admitted: int,
+        held_ns: int,
+        elapsed_ns: int,
+        limit: int | None,
+        messages: int,
+        *,
+        waited: bool,
     ) -> bool:
-        """Add what the gate counted; tell whether the broker has become saturated just now."""
+        """Add what the gate counted; tell whether the broker has become saturated just now.
+
+        Whether anybody waited is said of both units: who waits for bytes sends no more messages either.
+        """
         self.admitted += admitted
         self._held_ns += held_ns
-        self._afterwards.count(admitted, held_ns, elapsed_ns)
+        self._afterwards.count(admitted, elapsed_ns, waited=waited)
         self._recent.append((admitted, held_ns, elapsed_ns, messages))
         if self.demand is None or limit is None or not self._is_saturated(limit):
             return False
@@ -210,15 +220,22 @@ class Meters:
         self._take_part(meter, traffic.participants)
         meter.topics = traffic.topics
         messages_limit, bytes_limit = _limits_of(limits, traffic.monitoring_class)
+        waited = bool(traffic.messages_held_ns or traffic.bytes_held_ns)
         messages = meter.messages.count(
             traffic.messages,
             traffic.messages_held_ns,
             elapsed_ns,
             messages_limit,
             traffic.messages,
+            waited=waited,
         )
         bytes_ = meter.bytes.count(
-            traffic.bytes, traffic.bytes_held_ns, elapsed_ns, bytes_limit, traffic.messages
+            traffic.bytes,
+            traffic.bytes_held_ns,
+            elapsed_ns,
+            bytes_limit,
+            traffic.messages,
+            waited=waited,
         )
         return messages or bytes_
 

@@ -21,8 +21,7 @@ class Figures:
     """One group in one run; see metrics.py for the words.
 
     ``settle_rounds`` has an entry per event, None where it did not settle. Fairness, the error
-    of the aggregate, oscillation and changes are those of the steady seconds: at least ten rounds after
-    an event.
+    of the aggregate, oscillation and changes are those of the steady seconds.
     """
 
     settle_rounds: tuple[int | None, ...]
@@ -95,10 +94,17 @@ def central_per_second(record: GroupRecord, allowed: Sequence[float]) -> list[in
 
 
 def steady_seconds(stage: Stage) -> list[range]:
-    """The stretches in which everything should have come to rest."""
-    grace = _GRACE_ROUNDS * stage.round_seconds
-    calm = [stage.calm_after(second) for second in sorted({*stage.events, stage.measured_from})]
-    return [range(part.start + grace, part.stop) for part in calm if part.start + grace < part.stop]
+    """The stretches in which everything should have come to rest.
+
+    They begin ten rounds after an event, and where reports are d rounds late after 10 (1 + d): nobody
+    acts on what happened before a report of it has come.
+    """
+    steady = []
+    for second in sorted({*stage.events, stage.measured_from}):
+        calm = stage.calm_after(second)
+        grace = _GRACE_ROUNDS * stage.round_seconds * (1 + stage.lateness_at(second))
+        steady.append(range(min(calm.start + round(grace), calm.stop), calm.stop))
+    return [part for part in steady if part]
 
 
 def _measure_group(stage: Stage, recording: Recording, record: GroupRecord) -> Figures:

@@ -96,21 +96,20 @@ def lost_reports(parameters: Parameters) -> Stage:
 
 def late_reports(parameters: Parameters) -> Stage:
     """S15: reports 1, 3, 5 rounds late; a tenth doubled and reordered; then an old incarnation's."""
-    stage = Stage(parameters, seconds=240, delay_rounds=_MOST_DELAY_ROUNDS)
+    stage = Stage(parameters, seconds=460, delay_rounds=_MOST_DELAY_ROUNDS)
     conditions = stage.world.network.conditions
     chosen = parameters.delay_rounds
     delays = (1, 3, _MOST_DELAY_ROUNDS) if chosen is None else (chosen,) * 3
-    conditions.delay_ns = round(delays[0] * NANOS_PER_SECOND)
+    stage.late(0, delays[0])
     stage.start(stage.skewed())
-    for place, rounds in enumerate(delays):
+    for place, (second, rounds) in enumerate(zip((WARM_UP_S, 80, 160), delays, strict=True)):
         demand = stage.skewed() if place % 2 else stage.all_of_it()
-        second = WARM_UP_S + 40 * place
-        stage.at(second, partial(setattr, conditions, "delay_ns", round(rounds * NANOS_PER_SECOND)))
+        stage.late(second, rounds)
         stage.event(second, partial(stage.want_each, demand))
-    stage.at(140, partial(setattr, conditions, "duplicate", 0.1))
-    stage.at(140, partial(setattr, conditions, "reorder", 0.1))
-    stage.event(140, partial(stage.want_each, stage.skewed()))
-    stage.event(180, partial(stage.world.restart, stage.names[-1], _DOWN_NS))
+    stage.at(260, partial(setattr, conditions, "duplicate", 0.1))
+    stage.at(260, partial(setattr, conditions, "reorder", 0.1))
+    stage.event(260, partial(stage.want_each, stage.skewed()))
+    stage.event(360, partial(stage.world.restart, stage.names[-1], _DOWN_NS))
     return stage
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from coordinator.core.model import NANOS_PER_SECOND, Dimension, Key, Rates, Unit
 from coordinator.core.settings import CoreSettings
@@ -68,6 +69,8 @@ class Stage:
     loss: float = 0.0
     delay_rounds: float = 0.0
     world: World = field(init=False)
+    #: By how many rounds reports are late, and from which second on.
+    lateness: list[tuple[float, float]] = field(init=False)
     #: Seconds from which the group must settle.
     events: list[int] = field(default_factory=list)
     #: Seconds in which trouble begins that is not expected to settle before the next event.
@@ -85,6 +88,7 @@ class Stage:
             self.delay_rounds = chosen.delay_rounds
         conditions = Conditions(loss=self.loss)
         conditions.delay_ns += round(self.delay_rounds * NANOS_PER_SECOND)
+        self.lateness = [(0, self.delay_rounds)]
         self.world = World(chosen.seed, self.seconds, conditions)
 
     @property
@@ -174,6 +178,17 @@ class Stage:
         """Something breaks that only the next event makes whole."""
         self.troubles.append(second)
         self.at(second, *actions)
+
+    def late(self, second: int, rounds: float) -> None:
+        """From here on reports are so many rounds late."""
+        self.lateness.append((second, rounds))
+        conditions = self.world.network.conditions
+        delay_ns = round(rounds * NANOS_PER_SECOND)
+        self.at(second, partial(setattr, conditions, "delay_ns", delay_ns))
+
+    def lateness_at(self, second: int) -> float:
+        """By how many rounds the reports of this second are late."""
+        return [rounds for since, rounds in self.lateness if since <= second][-1]
 
     def calm_after(self, second: int) -> range:
         """The seconds from here to the next event or trouble, or to the end."""

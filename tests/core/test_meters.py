@@ -28,7 +28,8 @@ def play(meter: UnitMeter, counts: list[tuple[int, bool]]) -> None:
     for rate, waited in counts:
         admitted = rate // COUNTS
         total += admitted
-        meter.count(admitted, COUNT_NS if waited else 0, COUNT_NS, LIMIT, admitted)
+        held_ns = COUNT_NS if waited else 0
+        meter.count(admitted, held_ns, COUNT_NS, LIMIT, admitted, waited=waited)
     meter.close_round(NANOS_PER_SECOND, LIMIT, total)
 
 
@@ -52,6 +53,15 @@ def test_a_burst_that_waits_is_demand(meter: UnitMeter) -> None:
     """It did not wait since before the round: the whole round is what is wanted."""
     play(meter, [(600, False)] * COUNTS)
     play(meter, [(600, False)] * 2 + [(LIMIT, True)] * 6 + [(600, False)] * 12)
+
+    assert meter.demand == 720
+
+
+def test_waiting_for_the_other_unit_is_waiting(meter: UnitMeter) -> None:
+    """Who waits for bytes now sends no more messages: what passes is what the bytes let through."""
+    for admitted, held_ns in [(50, COUNT_NS)] * 6 + [(30, 0)] * 14:
+        meter.count(admitted, held_ns, COUNT_NS, LIMIT, admitted, waited=True)
+    meter.close_round(NANOS_PER_SECOND, LIMIT, 720)
 
     assert meter.demand == 720
 
