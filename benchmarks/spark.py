@@ -4,9 +4,9 @@ Every contender is a process of its own, one after the other on the same files, 
 a report is a command, and the start of a JVM is part of it. Rows are all that are recorded, also of
 dimensions without a limit. Memory is what the process and all that it starts have at once, at most.
 
-The whole report is measured on two cores and on one. Beside DuckDB stand the *shares*: the report's part
-that takes each recorded row, which both compute alone and whose results must be the same. What the report
-makes of the seconds after that (events, figures, pictures) nobody else has.
+The whole report is measured on two cores, and on one that nothing of it leaves. Beside DuckDB stand the
+*shares*: the report's part that takes each recorded row, which both compute alone and whose results must
+be the same. What the report makes of the seconds after that (events, figures, pictures) nobody else has.
 
 ``ROWS=91000000 make bench ONLY=spark`` is the long form, of 100 million rows in all tables. With
 ``ROWS_DIR=DIR`` the rows are kept there and used again; otherwise they are made anew and deleted.
