@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Mapping
 
@@ -39,6 +40,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--only", default="", metavar="PREFIX", help="figures that begin so")
     only: str = parser.parse_args().only
+    # An exception, so that whatever was started is stopped on the way out.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     chosen = (
         measure
         for prefix, measure in MEASUREMENTS.items()
