@@ -8,6 +8,8 @@ Who knows what:
 - `actions`, `mishaps`, `schedule`: how it is done, what can happen, and what will, by the seed.
 - `watching`: what the sidecars say of themselves and take of the machine.
 - `run`: one run, from the first message to its history.
+- `choices`, `ground`, `series`, `results`: which runs, on which cluster, one after the other, and what
+  became of each.
 - `checker`: what the history must not show.
 """
 

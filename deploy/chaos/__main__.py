@@ -1,76 +1,55 @@
 """The command line: `python -m deploy.chaos`, which is what `make chaos` runs.
 
-SEED, MINUTES, MISHAPS and POLICY in the environment choose the run. MISHAPS is how many, or the names of
-those that shall happen in this order. Exit codes: 0 nothing was found, 1 something was, or the run
-failed, 2 wrong use or a missing program.
+SEED or SEEDS, MINUTES, MISHAPS and POLICY in the environment choose the runs (choices.py). Of many runs
+those are left out that were clean in an earlier call. Exit codes: 0 nothing was found, 1 something was,
+or a run failed, 2 wrong use or a missing program.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import random
-import shutil
 import signal
+import subprocess
 import sys
 import tempfile
-import time
-from dataclasses import asdict, replace
+from importlib import metadata
 from pathlib import Path
 from types import FrameType
 
-from deploy import command_line
-from deploy.chaos import LISTENERS
-from deploy.chaos.checker.history import History
-from deploy.chaos.checker.verdict import Verdict, judge
-from deploy.chaos.mishaps import MISHAPS
-from deploy.chaos.run import Run
-from deploy.chaos.schedule import Planned, of_names, schedule
-from deploy.chaos.stage import Stage
-from deploy.demo.errors import WrongUse
-from deploy.local.cluster import Cluster
-from deploy.local.layout import ClusterOptions
+from rich.console import Console
 
-_BROKERS = ("broker-1", "broker-2", "broker-3")
-_ZOOKEEPERS = 3
-_MINUTES = 10.0
-_MISHAPS_A_MINUTE = 4
+from deploy import command_line
+from deploy.chaos import series
+from deploy.chaos.choices import Choice, chosen
+from deploy.chaos.ground import ClusterGround
+from deploy.chaos.results import Results, table
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run once and return the exit code."""
+    """Play what is asked for and return the exit code."""
     options = _parser().parse_args(arguments)
-    return command_line.exit_code(lambda: _chaos(options.state_dir.absolute()))
+    directory: Path = options.state_dir.absolute()
+    file: Path = options.results or directory / "results.jsonl"
+    return command_line.exit_code(lambda: _chaos(directory, Results(file)))
 
 
-def _chaos(directory: Path) -> int:
-    seed = int(_number("SEED", random.SystemRandom().randrange(1_000_000)))
-    minutes = _number("MINUTES", _MINUTES)
-    if minutes <= 0:
-        raise WrongUse(f"MINUTES is {minutes:g}: more than 0 are needed.")
-    policy = command_line.policy()
-    planned = _planned(seed, minutes)
-    print(f"seed {seed}, policy {policy}, at most {minutes:g} minutes, {len(planned)} mishaps:")
-    for number, each in enumerate(planned, start=1):
-        print(f"  {number}. {each}")
+def _chaos(directory: Path, results: Results) -> int:
+    choices = chosen()
+    wanted = choices
+    if len(choices) == 1:
+        _announce(choices[0])
+    else:
+        wanted = tuple(results.missing(choices))
+        tell(f"{len(choices)} runs, {len(choices) - len(wanted)} of them were clean before")
     signal.signal(signal.SIGTERM, _interrupt)
-    shutil.rmtree(directory / "run", ignore_errors=True)
-    (directory / "run").mkdir(parents=True)
-    options = ClusterOptions(
-        state_dir=directory / "cluster", zookeepers=_ZOOKEEPERS, listeners=LISTENERS
-    )
-    tell("starting three ZooKeepers, a bookie, three brokers and three sidecars")
-    with (
-        Cluster.start(options) as cluster,
-        Stage(cluster, directory / "run", policy, seed) as stage,
-    ):
-        history = Run(stage, tell).play(planned, time.monotonic() + 60 * minutes)
-    keep(history, directory / "run" / "history.json")
-    verdict = judge(history)
-    show(verdict)
-    print(f"Logs: {directory}")
-    return 1 if verdict.findings else 0
+    try:
+        series.play(wanted, ClusterGround(directory, tell), results, _version(), tell)
+    finally:
+        if len(choices) > 1:
+            Console().print(table(results.of(choices)))
+        print(f"Logs: {directory}")
+    return 0 if all(result.clean for result in results.of(choices)) else 1
 
 
 def tell(line: str) -> None:
@@ -78,39 +57,19 @@ def tell(line: str) -> None:
     print(line, flush=True)
 
 
-def keep(history: History, file: Path) -> None:
-    """Write down what the verdict is made from; the messages are in the clients' own files."""
-    seen = asdict(replace(history, topics=()))
-    file.write_text(json.dumps(seen, default=sorted) + "\n")
+def _announce(choice: Choice) -> None:
+    print(f"{choice}, at most {choice.minutes:g} minutes, {len(choice.planned)} mishaps:")
+    for number, each in enumerate(choice.planned, start=1):
+        print(f"  {number}. {each}")
 
 
-def show(verdict: Verdict) -> None:
-    """Print what was found, and in how much."""
-    print(f"looked at: {verdict.looked_at}")
-    for finding in verdict.findings:
-        print(f"FOUND {finding.rule}: {finding.text}")
-    print(f"{len(verdict.findings)} findings" if verdict.findings else "nothing found")
-
-
-def _planned(seed: int, minutes: float) -> list[Planned]:
-    wanted = os.environ.get("MISHAPS") or str(max(1, round(minutes * _MISHAPS_A_MINUTE)))
-    if wanted.isdecimal():
-        if int(wanted) == 0:
-            raise WrongUse("MISHAPS is 0: at least one is needed, or their names.")
-        return schedule(seed, int(wanted), _BROKERS)
-    names = [name.strip() for name in wanted.split(",")]
-    unknown = [name for name in names if name not in MISHAPS]
-    if unknown:
-        raise WrongUse(f"MISHAPS names {', '.join(unknown)}: use {', '.join(sorted(MISHAPS))}.")
-    return of_names(seed, names, _BROKERS)
-
-
-def _number(name: str, default: float) -> float:
-    text = os.environ.get(name) or str(default)
+def _version() -> str:
+    """Which code this is: its commit, or its release where there is no repository."""
+    command = ("git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty")
     try:
-        return float(text)
-    except ValueError:
-        raise WrongUse(f"{name} is {text!r}: a number is needed.") from None
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return metadata.version("pulsar-quota")
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
@@ -125,6 +84,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--state-dir", type=Path, default=default, help=f"cluster and logs; default: {default}"
+    )
+    parser.add_argument(
+        "--results", type=Path, help="a line for each run; default: results.jsonl beside the logs"
     )
     return parser
 

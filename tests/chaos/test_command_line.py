@@ -7,14 +7,22 @@ from pathlib import Path
 import pytest
 
 from deploy.chaos.__main__ import main
+from deploy.chaos.choices import chosen
+from deploy.chaos.results import Result, Results
 
 
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("SEED", "seven", "SEED is 'seven'"),
+        ("SEED", "seven", "SEED is 'seven': a whole number is needed"),
+        ("SEED", "1.5", "SEED is '1.5'"),
+        ("SEEDS", "x", "SEEDS is 'x': numbers and ranges are needed, such as 1-100"),
+        ("SEEDS", "1-", "SEEDS is '1-'"),
+        ("SEEDS", "1,5-1", "SEEDS has 5-1: a range goes upwards, as 1-5"),
+        ("SEEDS", "1-99999999", "SEEDS is '1-99999999': 10,000 are possible at most"),
         ("MINUTES", "a few", "MINUTES is 'a few'"),
         ("MINUTES", "0", "MINUTES is 0"),
+        ("MINUTES", "nan", "MINUTES is 'nan'"),
         ("POLICY", "loose", "POLICY is 'loose': use balanced, eager, strict"),
         ("MISHAPS", "flood,earthquake", "MISHAPS names earthquake: use"),
         ("MISHAPS", "0", "MISHAPS is 0"),
@@ -34,3 +42,51 @@ def test_what_makes_no_sense_is_refused_by_name(
     assert main(["--state-dir", str(tmp_path)]) == 2
     assert said in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_one_seed_and_many_are_not_asked_for_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Nobody knows which are meant."""
+    monkeypatch.setenv("SEED", "1")
+    monkeypatch.setenv("SEEDS", "1-3")
+
+    assert main(["--state-dir", str(tmp_path)]) == 2
+    assert "SEED and SEEDS are both given" in capsys.readouterr().err
+
+
+def test_results_that_are_none_are_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Before anything is started."""
+    file = tmp_path / "results.jsonl"
+    file.write_text("a letter\n")
+
+    assert main(["--state-dir", str(tmp_path), "--results", str(file)]) == 2
+    assert "line 1 is no result" in capsys.readouterr().err
+
+
+def test_nothing_is_started_when_every_run_was_clean_before(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A later call with the same seeds has nothing left to do."""
+    monkeypatch.setenv("SEEDS", "1-2")
+    results = Results(tmp_path / "results.jsonl")
+    for choice in chosen():
+        results.add(
+            Result(
+                seed=choice.seed,
+                policy=choice.policy,
+                planned=choice.planned,
+                happened=len(choice.planned),
+                findings=(),
+                failure=None,
+                looked_at="all of it",
+                seconds=80.0,
+                version="abc1234",
+                ended_at="2026-01-01T00:00:00+00:00",
+            )
+        )
+
+    assert main(["--state-dir", str(tmp_path)]) == 0
+    assert "2 of 2 runs are clean" in capsys.readouterr().out

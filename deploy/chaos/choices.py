@@ -1,0 +1,128 @@
+"""What is asked for in the environment: which runs, each with its seed, its policy and its mishaps.
+
+SEED chooses one run, SEEDS many of them, such as ``1-100`` or ``1,5,20-30``. MISHAPS is how many, or the
+names of those that shall happen in this order; MINUTES is when no further one begins. POLICY is the
+group's; of many runs, those with an even seed are strict unless it is given.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coordinator.core.policies import BALANCED, STRICT
+from deploy import command_line
+from deploy.chaos.mishaps import MISHAPS
+from deploy.chaos.schedule import Planned, of_names, schedule
+from deploy.demo.errors import WrongUse
+
+BROKERS = ("broker-1", "broker-2", "broker-3")
+MOST_SEEDS = 10_000
+
+_MINUTES = 10.0
+_MISHAPS_A_MINUTE = 4
+#: Of each of many runs: how one mishap is got over depends on those before it, but not on many.
+_MISHAPS_OF_MANY = 4
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One run to come.
+
+    Attributes:
+        seed: of where, how long and, unless they are named, which mishaps.
+        policy: the group's ``overshootPolicy``.
+        minutes: after so many no further mishap begins.
+        planned: the mishaps.
+    """
+
+    seed: int
+    policy: str
+    minutes: float
+    planned: tuple[Planned, ...]
+
+    def __str__(self) -> str:
+        """Say which run it is."""
+        return f"seed {self.seed}, {self.policy}"
+
+
+def chosen() -> tuple[Choice, ...]:
+    """Return the runs that are asked for, at least one.
+
+    Raises:
+        WrongUse: what is asked for makes no sense; the text names the variable.
+    """
+    minutes = _minutes()
+    if not os.environ.get("SEEDS"):
+        seed = _seed()
+        count = max(1, round(minutes * _MISHAPS_A_MINUTE))
+        return (Choice(seed, command_line.policy(), minutes, _planned(seed, count)),)
+    if os.environ.get("SEED"):
+        raise WrongUse("SEED and SEEDS are both given: use one of them.")
+    return tuple(
+        Choice(seed, _policy_of_many(seed), minutes, _planned(seed, _MISHAPS_OF_MANY))
+        for seed in _seeds(os.environ["SEEDS"])
+    )
+
+
+def _minutes() -> float:
+    text = os.environ.get("MINUTES") or str(_MINUTES)
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = math.nan
+    if not math.isfinite(minutes):
+        raise WrongUse(f"MINUTES is {text!r}: a number is needed.")
+    if minutes <= 0:
+        raise WrongUse(f"MINUTES is {minutes:g}: more than 0 are needed.")
+    return minutes
+
+
+def _seed() -> int:
+    text = os.environ.get("SEED") or str(random.SystemRandom().randrange(1_000_000))
+    if not text.isdecimal():
+        raise WrongUse(f"SEED is {text!r}: a whole number is needed.")
+    return int(text)
+
+
+def _seeds(text: str) -> Sequence[int]:
+    """Every seed once, in the order in which they are given."""
+    found: dict[int, None] = {}
+    for part in text.split(","):
+        match = _RANGE.fullmatch(part.strip())
+        if match is None:
+            raise WrongUse(
+                f"SEEDS is {text!r}: numbers and ranges are needed, such as 1-100 or 1,5,20-30."
+            )
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise WrongUse(f"SEEDS has {part.strip()}: a range goes upwards, as {last}-{first}.")
+        if last - first >= MOST_SEEDS - len(found):
+            raise WrongUse(f"SEEDS is {text!r}: {MOST_SEEDS:,} are possible at most.")
+        found |= dict.fromkeys(range(first, last + 1))
+    return tuple(found)
+
+
+def _policy_of_many(seed: int) -> str:
+    if os.environ.get("POLICY"):
+        return command_line.policy()
+    return BALANCED if seed % 2 else STRICT
+
+
+def _planned(seed: int, count: int) -> tuple[Planned, ...]:
+    """The mishaps of one run: those of MISHAPS, or so many."""
+    wanted = os.environ.get("MISHAPS") or str(count)
+    if wanted.isdecimal():
+        if int(wanted) == 0:
+            raise WrongUse("MISHAPS is 0: at least one is needed, or their names.")
+        return tuple(schedule(seed, int(wanted), BROKERS))
+    names = [name.strip() for name in wanted.split(",")]
+    unknown = [name for name in names if name not in MISHAPS]
+    if unknown:
+        raise WrongUse(f"MISHAPS names {', '.join(unknown)}: use {', '.join(sorted(MISHAPS))}.")
+    return tuple(of_names(seed, names, BROKERS))

@@ -1,0 +1,54 @@
+"""What is asked for in the environment is a list of runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from deploy.chaos.choices import Choice, chosen
+
+
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """An environment in which nothing is asked for yet."""
+    for name in ("SEED", "SEEDS", "MINUTES", "MISHAPS", "POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+def test_one_run_of_ten_minutes_is_played_unless_something_is_asked_for(
+    ask: pytest.MonkeyPatch,
+) -> None:
+    """Forty mishaps, balanced, and another seed each time."""
+    (choice,), (other,) = chosen(), chosen()
+
+    assert (choice.policy, choice.minutes, len(choice.planned)) == ("balanced", 10.0, 40)
+    assert choice.seed != other.seed
+
+
+def test_seeds_are_numbers_and_ranges_each_once_and_in_order(ask: pytest.MonkeyPatch) -> None:
+    """As they are given."""
+    ask.setenv("SEEDS", "7, 1-3,2-4")
+    assert [choice.seed for choice in chosen()] == [7, 1, 2, 3, 4]
+
+
+def test_of_many_runs_every_other_one_is_strict_and_all_are_short(
+    ask: pytest.MonkeyPatch,
+) -> None:
+    """By the seed, so that the same seed is the same run whichever others are asked for."""
+    ask.setenv("SEEDS", "1-4")
+    assert [choice.policy for choice in chosen()] == ["balanced", "strict"] * 2
+    assert {len(choice.planned) for choice in chosen()} == {4}
+
+    ask.setenv("POLICY", "strict")
+    assert {choice.policy for choice in chosen()} == {"strict"}
+
+
+def test_a_seed_is_the_same_run_alone_and_among_many(ask: pytest.MonkeyPatch) -> None:
+    """So that a finding can be looked into."""
+    ask.setenv("MISHAPS", "4")
+    ask.setenv("SEEDS", "1-3")
+    *_, among = chosen()
+    ask.delenv("SEEDS")
+    ask.setenv("SEED", "3")
+
+    assert chosen() == (Choice(3, "balanced", 10.0, among.planned),)

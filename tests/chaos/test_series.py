@@ -1,0 +1,101 @@
+"""Runs after each other: each is written down, and none spoils the next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from deploy.chaos import series
+from deploy.chaos.checker.history import Finding
+from deploy.chaos.checker.verdict import Verdict
+from deploy.chaos.choices import Choice
+from deploy.chaos.results import Results, outcome
+from deploy.chaos.schedule import Planned
+from deploy.demo.errors import DemoError
+from deploy.local.errors import LocalClusterError
+
+PLANNED = (Planned("flood", "broker-1", 2.5),)
+CHOICES = tuple(Choice(seed, "balanced", 10.0, PLANNED) for seed in (1, 2, 3))
+CLEAN = Verdict((), "all of it", (("flood", 1.0),))
+FOUND = Verdict((Finding("lost", "one"),), "all of it", (("flood", 1.0),))
+
+
+class Memory:
+    """A ground that comes to the verdicts that it is given, and remembers what was asked of it."""
+
+    def __init__(self, *ends: Verdict | Exception) -> None:
+        self._ends = list(ends)
+        self._runs = False
+        self.asked: list[str] = []
+
+    def prepare(self) -> None:
+        """Start, unless it runs."""
+        if not self._runs:
+            self.asked.append("start")
+        self._runs = True
+
+    def play(self, choice: Choice) -> Verdict:
+        """The next end."""
+        self.asked.append(f"play {choice.seed}")
+        end = self._ends.pop(0)
+        if isinstance(end, Exception):
+            raise end
+        return end
+
+    def keep(self, choice: Choice) -> str:
+        """Say that it is kept."""
+        self.asked.append(f"keep {choice.seed}")
+        return "a safe place"
+
+    def stop(self) -> None:
+        """Stop, if it runs."""
+        if self._runs:
+            self.asked.append("stop")
+        self._runs = False
+
+
+def played(ground: Memory, file: Path) -> list[str]:
+    """What became of all runs, as a later call reads it."""
+    series.play(CHOICES, ground, Results(file), "abc1234", lambda _: None)
+    return [outcome(result) for result in Results(file).of(CHOICES)]
+
+
+def test_clean_runs_share_one_cluster_and_leave_nothing(tmp_path: Path) -> None:
+    """It is started once and stopped at the end."""
+    ground = Memory(CLEAN, CLEAN, CLEAN)
+
+    assert played(ground, tmp_path / "file") == ["clean"] * 3
+    assert ground.asked == ["start", "play 1", "play 2", "play 3", "stop"]
+
+
+def test_after_a_run_that_was_not_clean_the_next_one_has_a_new_cluster(tmp_path: Path) -> None:
+    """And what it left is kept before the servers' logs are gone."""
+    ground = Memory(FOUND, DemoError("a client died"), CLEAN)
+
+    assert played(ground, tmp_path / "file") == ["FOUND lost", "failed", "clean"]
+    assert ground.asked == [
+        *("start", "play 1", "keep 1", "stop"),
+        *("start", "play 2", "keep 2", "stop"),
+        *("start", "play 3", "stop"),
+    ]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), LocalClusterError("no port is free")])
+def test_what_ends_the_series_leaves_the_results_so_far_and_no_cluster(
+    error: BaseException, tmp_path: Path
+) -> None:
+    """A cluster that cannot be started, or somebody who has seen enough."""
+
+    class Ending(Memory):
+        def prepare(self) -> None:
+            if len(self.asked) == 2:
+                raise error
+            super().prepare()
+
+    ground = Ending(CLEAN)
+    with pytest.raises(type(error)):
+        played(ground, tmp_path / "file")
+
+    assert ground.asked == ["start", "play 1", "stop"]
+    assert len(Results(tmp_path / "file").of(CHOICES)) == 1
