@@ -55,8 +55,8 @@ class Result:
 
     @property
     def clean(self) -> bool:
-        """Whether all of it happened, and nothing was found."""
-        return not self.findings and self.failure is None and self.happened == len(self.planned)
+        """Whether it has a verdict, and nothing was found."""
+        return not self.findings and self.failure is None
 
 
 class Results:
@@ -132,7 +132,9 @@ def table(results: Sequence[Result]) -> Table:
 
 def summary(results: Sequence[Result]) -> str:
     """How many there are and how many are clean, in a sentence."""
-    return f"{sum(result.clean for result in results)} of {len(results)} runs are clean"
+    clean = [result for result in results if result.clean]
+    mishaps = sum(result.happened for result in clean)
+    return f"{len(clean)} of {len(results)} runs are clean, with {mishaps} mishaps"
 
 
 def outcome(result: Result) -> str:
@@ -141,4 +143,6 @@ def outcome(result: Result) -> str:
         return "failed"
     if result.findings:
         return f"FOUND {', '.join(sorted({found.rule for found in result.findings}))}"
-    return "clean" if result.clean else f"only {result.happened} mishaps"
+    if result.happened < len(result.planned):
+        return f"clean after {result.happened} of {len(result.planned)} mishaps"
+    return "clean"

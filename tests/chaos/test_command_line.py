@@ -89,4 +89,4 @@ def test_nothing_is_started_when_every_run_was_clean_before(
         )
 
     assert main(["--state-dir", str(tmp_path)]) == 0
-    assert "2 of 2 runs are clean" in capsys.readouterr().out
+    assert "2 of 2 runs are clean, with 8 mishaps" in capsys.readouterr().out

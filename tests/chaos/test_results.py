@@ -65,18 +65,18 @@ def test_the_same_seed_with_other_mishaps_or_another_policy_is_another_run(
     assert results.missing(others) == others
 
 
-def test_a_run_that_failed_or_was_cut_short_is_not_clean() -> None:
-    """Nobody knows what it would have shown."""
+def test_the_outcome_says_what_was_found_and_what_was_left_out() -> None:
+    """A run that failed is not clean: nobody knows what it would have shown."""
     cut = replace(CLEAN, happened=1)
     failed = replace(CLEAN, failure="a client died", happened=0)
 
     assert [outcome(each) for each in (CLEAN, FOUND, cut, failed)] == [
         "clean",
         "FOUND end, lost",
-        "only 1 mishaps",
+        "clean after 1 of 2 mishaps",
         "failed",
     ]
-    assert summary([CLEAN, FOUND, cut, failed]) == "1 of 4 runs are clean"
+    assert summary([CLEAN, FOUND, cut, failed]) == "2 of 4 runs are clean, with 3 mishaps"
 
 
 @pytest.mark.parametrize("line", ["nonsense", "[]", "{}", '{"planned": [], "findings": []}'])
