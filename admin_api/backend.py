@@ -36,6 +36,7 @@ from coordinator.ports import (
     Catalogue,
     GroupStore,
     RecordedOperation,
+    RecorderHealth,
     TopicLimitStore,
 )
 from coordinator.totals import TrafficTotals
@@ -91,6 +92,10 @@ class Views(Protocol):
 
     def catalogue(self) -> Catalogue:
         """The last copy of the store that arrived here."""
+        ...
+
+    def recording(self) -> RecorderHealth | None:
+        """How recording goes; None when nothing is to be recorded."""
         ...
 
     def connection(self) -> ConnectionState | None:

@@ -36,7 +36,7 @@ from coordinator.core.alarms import AlarmKind
 from coordinator.core.events import ConnectionState
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.views import HealthView
-from coordinator.ports import BusHealth, Catalogue
+from coordinator.ports import BusHealth, Catalogue, RecorderHealth
 
 MAX_GROUPS = 1_000
 """Groups with series of their own, about 25 each."""
@@ -79,6 +79,7 @@ async def gather(backend: AdminBackend) -> list[Metric]:
         gauge("tasks", "Tasks of the sidecar's event loop.", len(asyncio.all_tasks())),
         *_store(catalogue, backend.views.connection(), left_out=len(names[MAX_GROUPS:])),
         *_bus(backend.bus.health()),
+        *_recorder(backend.views.recording()),
         *_alarms(backend),
         *gate_families(
             backend.gate.figures(),
@@ -183,6 +184,23 @@ def _bus(health: BusHealth) -> Iterator[Metric]:
     yield counter("bus_sent", "Reports sent, counted per bus topic.", health.sent)
     yield counter("bus_received", "Payloads received, the own ones included.", health.received)
     yield counter("bus_dropped", "Reports not sent for want of a connection.", health.dropped)
+
+
+def _recorder(health: RecorderHealth | None) -> Iterator[Metric]:
+    recording = GaugeMetricFamily(
+        "pulsar_quota_recording",
+        "1 while rows can be written, 0 while they cannot; no series = nothing is to be recorded.",
+    )
+    if health is not None:
+        recording.add_metric([], health.recording)
+    yield recording
+    told = health or RecorderHealth(recording=False)
+    yield counter("recorder_failures", "Attempts to write rows that failed.", told.failures)
+    yield counter("recorder_rows_written", "Rows that stand in files.", told.rows_written)
+    yield counter("recorder_rows_dropped", "Rows that found no room.", told.rows_dropped)
+    yield gauge("recorder_rows_waiting", "Rows that wait to be written.", told.rows_waiting)
+    yield counter("recorder_files_written", "Files written.", told.files_written)
+    yield counter("recorder_written_bytes", "The size of these files.", told.bytes_written)
 
 
 def _alarms(backend: AdminBackend) -> Iterator[Metric]:

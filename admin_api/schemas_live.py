@@ -28,6 +28,7 @@ from coordinator.core.views import (
     SuspectView,
     WantView,
 )
+from coordinator.ports import RecorderHealth
 
 _NANOS_PER_MILLI = 1_000_000
 
@@ -193,6 +194,29 @@ class SuspectBody(CamelModel):
         )
 
 
+class RecordingBody(CamelModel):
+    """How the recording of what happens goes."""
+
+    recording: bool = Field(description="whether the last attempt to write succeeded")
+    reason: str = Field(description="why it did not; empty while recording")
+    failures: int = Field(description="attempts to write that failed, since the start")
+    rows_written: int = Field(description="since the start")
+    rows_waiting: int = Field(description="in memory, to be written")
+    rows_dropped: int = Field(description="for want of room, since the start")
+
+    @classmethod
+    def of(cls, health: RecorderHealth) -> Self:
+        """Write what the recorder says."""
+        return cls(
+            recording=health.recording,
+            reason=health.reason,
+            failures=health.failures,
+            rows_written=health.rows_written,
+            rows_waiting=health.rows_waiting,
+            rows_dropped=health.rows_dropped,
+        )
+
+
 class Health(CamelModel):
     """How the answering sidecar is."""
 
@@ -208,9 +232,10 @@ class Health(CamelModel):
         description="sidecars whose view has differed from this one's for more than three rounds"
     )
     suspects: list[SuspectBody] = Field(description="sidecars whose word cannot be true")
+    recording: RecordingBody | None = Field(description="null = nothing is to be recorded")
 
     @classmethod
-    def of(cls, view: HealthView) -> Self:
+    def of(cls, view: HealthView, recording: RecorderHealth | None) -> Self:
         """Write a sidecar's health."""
         return cls(
             broker=view.broker,
@@ -223,6 +248,7 @@ class Health(CamelModel):
             reports_dropped=view.reports_dropped,
             disagreements=[DisagreementBody.of(found) for found in view.disagreements],
             suspects=[SuspectBody.of(found) for found in view.suspects],
+            recording=None if recording is None else RecordingBody.of(recording),
         )
 
 

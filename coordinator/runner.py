@@ -249,7 +249,7 @@ class Runner:
         return self._catalogue or Catalogue()
 
     def recording(self) -> RecorderHealth | None:
-        """How recording goes; None when nothing is recorded."""
+        """How recording goes; None when nothing is to be recorded."""
         return None if self._recorder is None else self._recorder.health()
 
     def connection(self) -> ConnectionState | None:

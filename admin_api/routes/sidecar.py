@@ -32,7 +32,7 @@ async def list_members(backend: Backend) -> list[MemberBody]:
 @router.get("/health")
 async def get_health(backend: Backend) -> Health:
     """How this sidecar is. Always 200: whoever can read this reached a sidecar that works."""
-    return Health.of(backend.views.health())
+    return Health.of(backend.views.health(), backend.views.recording())
 
 
 @open_router.get("/ready")

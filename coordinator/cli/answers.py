@@ -126,6 +126,17 @@ class Suspect(TypedDict):
     ageMillis: int
 
 
+class Recording(TypedDict):
+    """How the recording of what happens goes."""
+
+    recording: bool
+    reason: str
+    failures: int
+    rowsWritten: int
+    rowsWaiting: int
+    rowsDropped: int
+
+
 class Health(TypedDict):
     """How the answering sidecar is."""
 
@@ -139,6 +150,7 @@ class Health(TypedDict):
     reportsDropped: dict[str, int]
     disagreements: list[Disagreement]
     suspects: list[Suspect]
+    recording: Recording | None
 
 
 class Holder(TypedDict):

@@ -60,6 +60,11 @@ def _print_health(out: Console, health: Health) -> None:
         )
     for why, number in health["reportsDropped"].items():
         out.print(f"  {counted(number, 'report')} dropped: {why}")
+    recording = health["recording"]
+    if recording is not None and not recording["recording"]:
+        waiting = f"{counted(recording['rowsWaiting'], 'row')} waiting"
+        dropped = f"{recording['rowsDropped']:,} dropped"
+        out.print(f"  cannot record: {recording['reason']} ({waiting}, {dropped})")
 
 
 def member_rows(health: Health) -> list[tuple[str, ...]]:

@@ -21,6 +21,7 @@ from coordinator.core.model import Dimension, MonitoringClass, Rates, Traffic, U
 from coordinator.core.seconds import MinuteView
 from coordinator.core.suspects import Suspicion
 from coordinator.core.views import DisagreementView, SuspectView
+from coordinator.ports import RecorderHealth
 from tests.admin_api.world import World
 
 OPENMETRICS = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"}
@@ -66,6 +67,26 @@ async def test_tasks_that_were_started_are_counted(client: httpx.AsyncClient) ->
         await asyncio.wait(waiting)
 
     assert after == before + 5
+
+
+async def test_recording_that_fails_is_told(client: httpx.AsyncClient, world: World) -> None:
+    """1, 0, and no series where nothing is to be recorded: whoever wants no files is not alarmed."""
+    assert not (await scrape(client))["pulsar_quota_recording"].samples
+
+    world.views.recorded = RecorderHealth(recording=True, rows_written=500, bytes_written=9_000)
+    families = await scrape(client)
+    assert value_of(families["pulsar_quota_recording"]) == 1
+    assert value_of(families["pulsar_quota_recorder_rows_written"]) == 500
+    assert value_of(families["pulsar_quota_recorder_written_bytes"]) == 9_000
+
+    world.views.recorded = RecorderHealth(
+        recording=False, reason="no space left", failures=3, rows_waiting=20, rows_dropped=1
+    )
+    families = await scrape(client)
+    assert value_of(families["pulsar_quota_recording"]) == 0
+    assert value_of(families["pulsar_quota_recorder_failures"]) == 3
+    assert value_of(families["pulsar_quota_recorder_rows_waiting"]) == 20
+    assert value_of(families["pulsar_quota_recorder_rows_dropped"]) == 1
 
 
 async def test_every_family_has_help_and_the_right_type(

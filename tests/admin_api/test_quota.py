@@ -15,6 +15,7 @@ from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension
 from coordinator.core.suspects import Suspicion
 from coordinator.core.views import DisagreementView, MemberView, SuspectView
+from coordinator.ports import RecorderHealth
 from tests.admin_api.world import HEALTHY, World
 
 UNLIMITED = {
@@ -215,6 +216,7 @@ async def test_health_of_a_well_sidecar(client: httpx.AsyncClient) -> None:
         "reportsDropped": {},
         "disagreements": [],
         "suspects": [],
+        "recording": None,
     }
     assert (await client.get("/quota/v1/members")).json() == health.json()["members"]
 
@@ -234,6 +236,27 @@ async def test_health_of_a_troubled_sidecar(client: httpx.AsyncClient, world: Wo
     assert health.json()["disagreements"] == [
         {"peer": "broker-2", "matter": "usage", "ageMillis": 4200}
     ]
+
+
+async def test_health_tells_why_nothing_can_be_recorded(
+    client: httpx.AsyncClient, world: World
+) -> None:
+    """A full disk, and what waits for it; a sidecar stays ready without its recorder."""
+    world.views.recorded = RecorderHealth(
+        recording=False, reason="no space left", failures=3, rows_waiting=20, rows_dropped=1
+    )
+
+    health = (await client.get("/quota/v1/health")).json()
+
+    assert health["ready"]
+    assert health["recording"] == {
+        "recording": False,
+        "reason": "no space left",
+        "failures": 3,
+        "rowsWritten": 0,
+        "rowsWaiting": 20,
+        "rowsDropped": 1,
+    }
 
 
 async def test_health_names_who_cannot_be_telling_the_truth(

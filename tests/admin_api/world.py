@@ -34,7 +34,7 @@ from coordinator.core.views import (
     WantView,
 )
 from coordinator.following import Following
-from coordinator.ports import BrokerRelay, Catalogue
+from coordinator.ports import BrokerRelay, Catalogue, RecorderHealth
 from coordinator.totals import TrafficTotals
 from coordinator.watch import Watch
 
@@ -68,6 +68,7 @@ class FixedViews:
     explanations: dict[tuple[str, Dimension, str], Explanation] = field(default_factory=dict)
     candidate: str | None = None
     certified: dict[str, tuple[Certificate, ...]] = field(default_factory=dict)
+    recorded: RecorderHealth | None = None
 
     def health(self) -> HealthView:
         """What the test says."""
@@ -125,6 +126,10 @@ class FixedViews:
     def catalogue(self) -> Catalogue:
         """The last one that the store has sent."""
         return self.shown
+
+    def recording(self) -> RecorderHealth | None:
+        """What the test says."""
+        return self.recorded
 
     def connection(self) -> ConnectionState:
         """Always connected."""

@@ -20,6 +20,7 @@ from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension, Member
 from coordinator.core.suspects import Suspicion
 from coordinator.core.views import DisagreementView, SuspectView
+from coordinator.ports import RecorderHealth
 from tests.admin_api.world import World, usage_row
 from tests.cli.conftest import InProcess, Run
 
@@ -63,6 +64,19 @@ def test_status_in_trouble(run: Run, world: World) -> None:
     assert "broker-2 has gone by other definitions for 4.20 s" in shown
     assert "broker-2 sends more reports than a sidecar does: 1 time, 3.00 s ago" in shown
     assert "broker-3 uses twice what it says it may (orders): 21 times, 0.40 s ago" in shown
+
+
+def test_status_while_nothing_can_be_recorded(run: Run, world: World) -> None:
+    """Why, what waits and what is lost; nothing is said of recording that works."""
+    world.views.recorded = RecorderHealth(recording=True, rows_waiting=7)
+    assert "record" not in run("status").stdout
+
+    world.views.recorded = RecorderHealth(
+        recording=False, reason="no space left", rows_waiting=20, rows_dropped=1_000
+    )
+    shown = run("status").stdout
+
+    assert "cannot record: no space left (20 rows waiting, 1,000 dropped)" in shown
 
 
 def test_status_of_a_group_without_limits(run: Run) -> None:
