@@ -20,10 +20,11 @@ from coordinator.adapters.broker_backlog import HttpBacklogSource
 from coordinator.adapters.clock import wall_ms
 from coordinator.adapters.pulsar_bus import PulsarBus
 from coordinator.adapters.webhook import WebhookReceiver
-from coordinator.adapters.zookeeper_access import ZooKeeperAccess, ZooKeeperTls
+from coordinator.adapters.zookeeper_access import ZooKeeperAccess
 from coordinator.adapters.zookeeper_session import ZooKeeperSession
 from coordinator.backlog import BacklogWatch
 from coordinator.backlog_enforcement import BacklogEnforcement
+from coordinator.client_tls import ClientTls
 from coordinator.config import Config, ConfigError, split_address
 from coordinator.core.backlog.guard import BacklogGuard
 from coordinator.core.backlog.monitor import BacklogMonitor
@@ -132,15 +133,12 @@ def _gate_tls(config: Config) -> TlsListener | None:
 def _upstream_tls(config: Config, host: str) -> UpstreamTls | None:
     if not config.gate_upstream_tls:
         return None
-    ca, certificate, key = (
-        Path(name) if name else None
-        for name in (
-            config.gate_upstream_tls_ca_file,
-            config.gate_upstream_tls_certificate_file,
-            config.gate_upstream_tls_key_file,
-        )
+    client = ClientTls.of(
+        config.gate_upstream_tls_ca_file,
+        config.gate_upstream_tls_certificate_file,
+        config.gate_upstream_tls_key_file,
     )
-    return UpstreamTls(ca, config.gate_upstream_tls_hostname or host, certificate, key)
+    return UpstreamTls(config.gate_upstream_tls_hostname or host, client)
 
 
 def backlog_source(config: Config) -> HttpBacklogSource:
@@ -237,23 +235,18 @@ def zookeeper_access(config: Config) -> ZooKeeperAccess:
     return ZooKeeperAccess(credentials(config), config.zookeeper_sasl, _zookeeper_tls(config))
 
 
-def _zookeeper_tls(config: Config) -> ZooKeeperTls | None:
+def _zookeeper_tls(config: Config) -> ClientTls | None:
     if not config.zookeeper_tls:
         return None
-    ca, certificate, key = (
-        Path(name) if name else None
-        for name in (
-            config.zookeeper_tls_ca_file,
-            config.zookeeper_tls_certificate_file,
-            config.zookeeper_tls_key_file,
-        )
+    tls = ClientTls.of(
+        config.zookeeper_tls_ca_file,
+        config.zookeeper_tls_certificate_file,
+        config.zookeeper_tls_key_file,
     )
-    tls = ZooKeeperTls(ca, certificate, key)
     try:
         tls.context()
     except OSError as error:  # SSLError is one
-        files = ", ".join(str(file) for file in (ca, certificate, key) if file is not None)
-        raise ConfigError(f"zookeeper_tls_*_file: {files}: cannot be used: {error}") from error
+        raise ConfigError(f"zookeeper_tls_*_file: {tls}: cannot be used: {error}") from error
     return tls
 
 

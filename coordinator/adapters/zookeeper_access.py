@@ -11,7 +11,6 @@ import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -19,31 +18,7 @@ from kazoo.exceptions import AuthFailedError, ConnectionDropped, NoAuthError
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.security import CREATOR_ALL_ACL
 
-
-@dataclass(frozen=True, slots=True)
-class ZooKeeperTls:
-    """What TLS to the servers stands on; their names are always checked.
-
-    Args:
-        ca: authorities of the servers' certificates (PEM); None are the system's.
-        certificate: chain that is shown the servers (PEM); None shows none.
-        key: its private key (PEM).
-    """
-
-    ca: Path | None = None
-    certificate: Path | None = None
-    key: Path | None = None
-
-    def context(self) -> ssl.SSLContext:
-        """What a connection needs of it, from the files as they are now.
-
-        Raises:
-            OSError: one cannot be read, or is not what it should be (ssl.SSLError).
-        """
-        context = ssl.create_default_context(cafile=self.ca)
-        if self.certificate is not None:
-            context.load_cert_chain(self.certificate, self.key)
-        return context
+from coordinator.client_tls import ClientTls
 
 
 class _TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no types
@@ -53,7 +28,7 @@ class _TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo ha
     when the handshake fails.
     """
 
-    def __init__(self, tls: ZooKeeperTls) -> None:
+    def __init__(self, tls: ClientTls) -> None:
         super().__init__()
         self._tls = tls
 
@@ -84,7 +59,7 @@ class ZooKeeperAccess:
 
     credentials: str = ""
     sasl: bool = False
-    tls: ZooKeeperTls | None = None
+    tls: ClientTls | None = None
 
     def options(self) -> dict[str, Any]:
         """What kazoo is told; it shows credentials at every connection, before anything else."""

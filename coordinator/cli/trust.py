@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 
 from coordinator.cli.failures import WrongUse
+from coordinator.client_tls import ClientTls
 
 
 def trust(ca: str | None, certificate: str | None, key: str | None) -> ssl.SSLContext | None:
@@ -22,13 +23,9 @@ def trust(ca: str | None, certificate: str | None, key: str | None) -> ssl.SSLCo
         return None
     if bool(certificate) != bool(key):
         raise WrongUse("--tls-certificate, --tls-key: name both, or neither to show no certificate")
+    given = {"--tls-ca": ca, "--tls-certificate": certificate, "--tls-key": key}
     try:
-        context = ssl.create_default_context(cafile=ca)
-    except OSError as error:
-        raise WrongUse(f"--tls-ca {ca}: cannot be used: {error}") from error
-    if certificate:
-        try:
-            context.load_cert_chain(certificate, key)
-        except OSError as error:
-            raise WrongUse(f"--tls-certificate, --tls-key: cannot be used: {error}") from error
-    return context
+        return ClientTls.of(ca, certificate, key).context()
+    except OSError as error:  # SSLError is one
+        named = ", ".join(f"{option} {file}" for option, file in given.items() if file)
+        raise WrongUse(f"{named}: cannot be used: {error}") from error

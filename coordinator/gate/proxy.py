@@ -102,7 +102,7 @@ class Gate:
         )
         self._introduction = Introduction(
             frozenset({self._upstream.address}),
-            vouches=upstream_tls is not None and upstream_tls.certificate is not None,
+            vouches=upstream_tls is not None and upstream_tls.client.certificate is not None,
         )
         self._groups = GroupTable(
             listener,

@@ -13,11 +13,11 @@ import ssl
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import structlog
 
+from coordinator.client_tls import ClientTls
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.gate.tls import TlsError, stamp_of
 
@@ -42,20 +42,16 @@ class UpstreamTls:
     """How to speak TLS to the broker.
 
     Args:
-        ca: authorities that may have signed the broker's certificate (PEM); None are the system's.
-        hostname: the name that must stand in it.
-        certificate: chain of the gate's own certificate (PEM), if it shows one; see ``introduction``.
-        key: its private key (PEM).
+        hostname: the name that must stand in its certificate.
+        client: whom the gate trusts, and what it shows of its own; see ``introduction``.
     """
 
-    ca: Path | None
     hostname: str
-    certificate: Path | None = None
-    key: Path | None = None
+    client: ClientTls
 
     def stamp(self) -> tuple[tuple[int, int], ...]:
         """What changes when a file does."""
-        return stamp_of(self.ca, self.certificate, self.key)
+        return stamp_of(*self.client.files)
 
     def context(self) -> ssl.SSLContext:
         """What asyncio needs of it.
@@ -64,15 +60,9 @@ class UpstreamTls:
             TlsError: a file cannot be used.
         """
         try:
-            context = ssl.create_default_context(cafile=self.ca)
-            if self.certificate is not None:
-                context.load_cert_chain(self.certificate, self.key)
+            return self.client.context()
         except OSError as error:  # SSLError is one
-            files = ", ".join(
-                str(f) for f in (self.ca, self.certificate, self.key) if f is not None
-            )
-            raise TlsError(f"{files}: {error}") from error
-        return context
+            raise TlsError(f"{self.client}: {error}") from error
 
 
 class Upstream:

@@ -24,7 +24,7 @@ def test_without_files_the_system_decides() -> None:
         (("--tls-ca", "rubbish.pem"), "--tls-ca rubbish.pem: cannot be used: "),
         (
             ("--tls-certificate", "rubbish.pem", "--tls-key", "rubbish.pem"),
-            "--tls-certificate, --tls-key: cannot be used: ",
+            "--tls-certificate rubbish.pem, --tls-key rubbish.pem: cannot be used: ",
         ),
     ],
 )

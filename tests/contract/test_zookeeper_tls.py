@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from coordinator.adapters.zookeeper_access import ZooKeeperAccess, ZooKeeperTls
+from coordinator.adapters.zookeeper_access import ZooKeeperAccess
 from coordinator.adapters.zookeeper_membership import ZooKeeperMembership
 from coordinator.adapters.zookeeper_session import ZooKeeperSession
 from coordinator.adapters.zookeeper_store import ZooKeeperStore
 from coordinator.cli.probes import Probes
+from coordinator.client_tls import ClientTls
 from coordinator.core.events import ConnectionState
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.gate.tls import TlsFiles
@@ -35,7 +36,7 @@ class Secure:
     """A ZooKeeper's address for TLS, what a sidecar has, and somebody else whom it lets in."""
 
     hosts: str
-    tls: ZooKeeperTls
+    tls: ClientTls
     stranger: TlsFiles
 
 
@@ -66,7 +67,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
     )
     try:
         zookeeper.start()
-        tls = ZooKeeperTls(server.certificate, own.certificate, own.key)
+        tls = ClientTls(server.certificate, own.certificate, own.key)
         yield Secure(f"{HOST}:{port}", tls, stranger)
     finally:
         zookeeper.kill()
@@ -82,7 +83,7 @@ async def started(session: ZooKeeperSession) -> AsyncIterator[ZooKeeperSession]:
         await session.stop()
 
 
-async def why_not(secure: Secure, tls: ZooKeeperTls) -> str:
+async def why_not(secure: Secure, tls: ClientTls) -> str:
     """What a session's requests are told as soon as there is a reason."""
     session = ZooKeeperSession(secure.hosts, request_timeout_s=1.0, access=ZooKeeperAccess(tls=tls))
     async with started(session), asyncio.timeout(60):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.client_tls import ClientTls
 from coordinator.gate import Gate
 from coordinator.gate.tls import TlsError, TlsFiles, common_name
 from coordinator.gate.upstream import Address, Upstream, UpstreamTls
@@ -105,7 +106,7 @@ async def test_the_header_comes_first_and_once() -> None:
 async def test_frames_pass_with_tls_and_the_header_inside(files: TlsFiles) -> None:
     """The broker's certificate is checked against the name that it should have."""
     received: list[bytes] = []
-    tls = UpstreamTls(files.certificate, "localhost")
+    tls = UpstreamTls("localhost", ClientTls(files.certificate))
     async with gate_before(received, serving(files), tls, proxy_protocol=2) as gate:
         _, writer = await asyncio.open_connection("127.0.0.1", gate.port)
         writer.write(peer.connect())
@@ -122,7 +123,7 @@ async def test_the_broker_learns_whose_certificate_a_client_has_shown(
     own, alice = (make_certificate(tmp_path / name, name) for name in ("gate", "alice"))
     received: list[bytes] = []
     shown: list[str] = []
-    tls = UpstreamTls(files.certificate, "localhost", own.certificate, own.key)
+    tls = UpstreamTls("localhost", ClientTls(files.certificate, own.certificate, own.key))
     entrance = TlsFiles(own.certificate, own.key, alice.certificate)
     demanding = serving(files, own)
     async with gate_before(received, demanding, tls, entrance=entrance, shown=shown) as gate:
@@ -141,7 +142,7 @@ async def test_the_broker_learns_whose_certificate_a_client_has_shown(
 async def test_a_gate_that_is_closed_leaves_no_connection_to_the_broker(files: TlsFiles) -> None:
     """Not even one whose client has gone and whose broker does not answer the end of TLS."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        tls = UpstreamTls(files.certificate, "localhost")
+        tls = UpstreamTls("localhost", ClientTls(files.certificate))
         gate = gate_to(listening.getsockname()[1], upstream_tls=tls)
         await gate.start()
         _, client = await asyncio.open_connection("127.0.0.1", gate.port)
@@ -171,7 +172,7 @@ async def test_the_gates_own_certificate_is_renewed_without_a_restart(
     """The next connection shows what is in the files then; a pair that does not work changes nothing."""
     own, later = make_certificate(tmp_path / "own", "old"), make_certificate(tmp_path / "x", "new")
     shown: list[str] = []
-    tls = UpstreamTls(files.certificate, "localhost", own.certificate, own.key)
+    tls = UpstreamTls("localhost", ClientTls(files.certificate, own.certificate, own.key))
     async with gate_before([], serving(files, own, later), tls, shown=shown) as gate:
         for change in (None, (later.certificate, own.certificate), (later.key, own.key)):
             if change is not None:
@@ -192,8 +193,8 @@ async def test_a_broker_that_proves_nothing_is_not_spoken_to(
     received: list[bytes] = []
     other = make_certificate(tmp_path / "other", "other")
     tls = UpstreamTls(
-        other.certificate if what == "another authority" else files.certificate,
         "broker.example.org" if what == "another name" else "localhost",
+        ClientTls(other.certificate if what == "another authority" else files.certificate),
     )
     context = None if what == "no TLS at all" else serving(files)
     async with gate_before(received, context, tls) as gate:
@@ -212,4 +213,4 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
     """At the start, before anybody connects."""
     missing = tmp_path / "missing.pem"
     with pytest.raises(TlsError, match=r"missing\.pem"):
-        Upstream("127.0.0.1", 1, lambda: 0, tls=UpstreamTls(missing, "localhost"))
+        Upstream("127.0.0.1", 1, lambda: 0, tls=UpstreamTls("localhost", ClientTls(missing)))

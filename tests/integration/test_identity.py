@@ -15,6 +15,7 @@ import pytest
 
 from coordinator import parts
 from coordinator.adapters.pulsar_bus import PulsarBus
+from coordinator.client_tls import ClientTls
 from coordinator.gate import Gate
 from coordinator.gate.tls import TlsFiles
 from coordinator.gate.upstream import UpstreamTls
@@ -87,7 +88,7 @@ def gate_before(certificates: dict[str, TlsFiles], port: int) -> AbstractAsyncCo
     """A gate that demands a certificate, and shows the broker its own."""
     own, broker = certificates["gate"], certificates["broker"]
     entrance = TlsFiles(own.certificate, own.key, own.certificate.parent.parent / "all.pem")
-    shown = UpstreamTls(broker.certificate, "localhost", own.certificate, own.key)
+    shown = UpstreamTls("localhost", ClientTls(broker.certificate, own.certificate, own.key))
     return started(gate_to(port, entrance=entrance, upstream_tls=shown))
 
 

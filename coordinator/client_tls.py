@@ -1,0 +1,50 @@
+"""TLS to a server: whose certificates it may have, and what it is shown of ours.
+
+The gate to its broker, the session to ZooKeeper and the command line to the admin API all speak it; the
+gate as a server is in ``gate/tls.py``.
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTls:
+    """What TLS to a server stands on, all PEM; the server's name is always checked.
+
+    Args:
+        ca: authorities of the server's certificate; None are the system's.
+        certificate: chain that is shown the server; None shows none.
+        key: its private key.
+    """
+
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @classmethod
+    def of(cls, ca: str | None, certificate: str | None, key: str | None) -> ClientTls:
+        """From names as they are configured: empty is none."""
+        return cls(*(Path(name) if name else None for name in (ca, certificate, key)))
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.files))
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Those that there are."""
+        return tuple(file for file in (self.ca, self.certificate, self.key) if file is not None)
+
+    def context(self) -> ssl.SSLContext:
+        """What a connection needs of it, from the files as they are now.
+
+        Raises:
+            OSError: one cannot be read, or is not what it should be (ssl.SSLError).
+        """
+        context = ssl.create_default_context(cafile=self.ca)
+        if self.certificate is not None:
+            context.load_cert_chain(self.certificate, self.key)
+        return context
