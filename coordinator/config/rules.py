@@ -125,12 +125,7 @@ def _check_zookeeper(config: Config) -> None:
         raise ConfigError("zookeeper_sasl: means nothing without zookeeper_credentials_file")
     for server in config.zookeeper_servers.split(","):
         split_address("zookeeper_servers", server)
-    own = ("zookeeper_tls_certificate_file", "zookeeper_tls_key_file")
-    for name in ("zookeeper_tls_ca_file", *own):
-        if getattr(config, name) and not config.zookeeper_tls:
-            raise ConfigError(f"{name}: means nothing without zookeeper_tls = true")
-    if bool(getattr(config, own[0])) != bool(getattr(config, own[1])):
-        raise ConfigError(f"{', '.join(own)}: name both, or neither to show no certificate")
+    _check_client_tls(config, "zookeeper_tls")
 
 
 def _check_alarms(config: Config) -> None:
@@ -184,10 +179,15 @@ def _check_gate_tls(config: Config) -> None:
         raise ConfigError(f"gate_tls_client_ca_file: means nothing without {', '.join(names)}")
     if config.gate_tls_listen:
         split_address("gate_tls_listen", config.gate_tls_listen)
-    own = ("gate_upstream_tls_certificate_file", "gate_upstream_tls_key_file")
-    for name in ("gate_upstream_tls_ca_file", "gate_upstream_tls_hostname", *own):
-        if getattr(config, name) and not config.gate_upstream_tls:
-            raise ConfigError(f"{name}: means nothing without gate_upstream_tls = true")
+    _check_client_tls(config, "gate_upstream_tls", "gate_upstream_tls_hostname")
+
+
+def _check_client_tls(config: Config, switch: str, *others: str) -> None:
+    """The files of TLS to a server, whose keys begin with that of the switch."""
+    own = (f"{switch}_certificate_file", f"{switch}_key_file")
+    for name in (f"{switch}_ca_file", *others, *own):
+        if getattr(config, name) and not getattr(config, switch):
+            raise ConfigError(f"{name}: means nothing without {switch} = true")
     if bool(getattr(config, own[0])) != bool(getattr(config, own[1])):
         raise ConfigError(f"{', '.join(own)}: name both, or neither to show no certificate")
 
