@@ -131,11 +131,9 @@ class BacklogMonitor:
 
     def glanced(self, topic: str, glance: Glance, now_ms: int) -> list[Question]:
         """The broker said how a topic's backlog is, all at once; what to ask it next."""
-        row = self._rows.get(topic)
+        row = self._answered(topic, now_ms)
         if row is None:
             return []
-        row.problem, row.checked_ms = "", now_ms
-        row.fingerprint = row.summary.fingerprint
         row.size_bytes, row.subscription = glance.size_bytes, glance.subscription
         row.publish_ms = glance.publish_ms
         if glance.without_quota:
@@ -146,11 +144,9 @@ class BacklogMonitor:
 
     def storage_read(self, topic: str, storage: TopicStorage, now_ms: int) -> list[Question]:
         """The broker said which ledgers and cursors a topic has; what to ask it next."""
-        row = self._rows.get(topic)
+        row = self._answered(topic, now_ms)
         if row is None:
             return []
-        row.problem, row.checked_ms = "", now_ms
-        row.fingerprint = row.summary.fingerprint
         row.opened_ms = storage.opened_ms
         oldest = storage.oldest()
         if oldest is None:
@@ -229,6 +225,14 @@ class BacklogMonitor:
             row.size_bytes = summary.size_bytes
             return [AskStorage(summary.topic)]
         return []
+
+    def _answered(self, topic: str, now_ms: int) -> Row | None:
+        """The row that an answer is about, as up to date as its summary; None when it was forgotten."""
+        row = self._rows.get(topic)
+        if row is not None:
+            row.problem, row.checked_ms = "", now_ms
+            row.fingerprint = row.summary.fingerprint
+        return row
 
     def _ask_places(self) -> Iterator[Question]:
         """The storage of some topics, new ones first; a glance at the new ones that are too many."""
