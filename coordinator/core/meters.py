@@ -41,41 +41,45 @@ follow every bit of noise."""
 
 
 class _Afterwards:
-    """What passed after the waiting that a round began with, if there was none again."""
+    """What passed after the waiting that a round began with, if there was none again.
 
-    __slots__ = ("_admitted", "_began_waiting", "_elapsed_ns", "_waited_last", "_waited_since")
+    Of both units together: who waits for tokens of the one sends nothing of the other either.
+    """
+
+    __slots__ = ("_began_waiting", "_bytes", "_elapsed_ns", "_messages", "_waited_last")
 
     def __init__(self) -> None:
-        self._waited_last = False
-        self.begin_round()
+        self._waited_last = self._began_waiting = False
+        self._messages = self._bytes = self._elapsed_ns = 0
 
-    def begin_round(self) -> None:
-        """A round begins."""
-        self._began_waiting = self._waited_last
-        self._waited_since = False
-        self._admitted = self._elapsed_ns = 0
-
-    def count(self, admitted: int, elapsed_ns: int, *, waited: bool) -> None:
-        """Add one count, in which somebody waited for tokens of this or the other unit, or nobody did."""
-        self._waited_last = waited
-        if not waited:
-            self._admitted += admitted
+    def count(self, traffic: Traffic, elapsed_ns: int) -> None:
+        """Add one count."""
+        self._waited_last = bool(traffic.messages_held_ns or traffic.bytes_held_ns)
+        if not self._waited_last:
+            self._messages += traffic.messages
+            self._bytes += traffic.bytes
             self._elapsed_ns += elapsed_ns
         elif self._elapsed_ns:
-            self._waited_since = True
+            self._began_waiting = False  # what waits now did not wait since before the round
 
-    def rate(self, round_ns: int) -> int | None:
-        """Per second; None when it says less than the whole round."""
-        if not self._began_waiting or self._waited_since or 2 * self._elapsed_ns < round_ns:
-            return None
-        return self._admitted * NANOS_PER_SECOND // self._elapsed_ns
+    def close_round(self, round_ns: int) -> tuple[int | None, int | None]:
+        """Messages and bytes per second, None when they say less than the whole round; then a new one."""
+        rates: tuple[int | None, int | None] = None, None
+        if self._began_waiting and 2 * self._elapsed_ns >= round_ns:
+            rates = (
+                self._messages * NANOS_PER_SECOND // self._elapsed_ns,
+                self._bytes * NANOS_PER_SECOND // self._elapsed_ns,
+            )
+        self._began_waiting = self._waited_last
+        self._messages = self._bytes = self._elapsed_ns = 0
+        return rates
 
 
 class UnitMeter:
     """Messages or bytes of one group and class at this broker."""
 
     __slots__ = (
-        "_afterwards", "_estimate", "_held_ns", "_recent", "_saturated_permille", "admitted",
+        "_estimate", "_held_ns", "_recent", "_saturated_permille", "admitted",
         "sample", "sample_held_permille",
     )  # fmt: skip
 
@@ -85,7 +89,6 @@ class UnitMeter:
         #: Counted in the present round.
         self.admitted = 0
         self._held_ns = 0
-        self._afterwards = _Afterwards()
         #: The last counts: (admitted, held, elapsed, messages).
         self._recent: deque[tuple[int, int, int, int]] = deque(maxlen=_RECENT_COUNTS)
         #: The last closed round.
@@ -98,34 +101,30 @@ class UnitMeter:
         return self._estimate.demand
 
     def count(
-        self,
-        admitted: int,
-        held_ns: int,
-        elapsed_ns: int,
-        limit: int | None,
-        messages: int,
-        *,
-        waited: bool,
+        self, admitted: int, held_ns: int, elapsed_ns: int, limit: int | None, messages: int
     ) -> bool:
-        """Add what the gate counted; tell whether the broker has become saturated just now.
-
-        Whether anybody waited is said of both units: who waits for bytes sends no more messages either.
-        """
+        """Add what the gate counted; tell whether the broker has become saturated just now."""
         self.admitted += admitted
         self._held_ns += held_ns
-        self._afterwards.count(admitted, elapsed_ns, waited=waited)
         self._recent.append((admitted, held_ns, elapsed_ns, messages))
         if self.demand is None or limit is None or not self._is_saturated(limit):
             return False
         return self._estimate.saturate(limit, self._recent_messages())
 
-    def close_round(self, elapsed_ns: int, limit: int | None, messages: int) -> None:
-        """Turn what was counted into the round's sample and start the next round."""
+    def close_round(
+        self, elapsed_ns: int, limit: int | None, messages: int, afterwards: int | None
+    ) -> None:
+        """Turn what was counted into the round's sample and start the next round.
+
+        Args:
+            elapsed_ns: how long the round was.
+            limit: per second; None is unlimited.
+            messages: admitted in the round, whatever the unit.
+            afterwards: what passed per second once nobody waited any more, if that says more of it.
+        """
         self.sample = self.admitted
         self.sample_held_permille = _permille(self._held_ns, elapsed_ns)
         self.admitted = self._held_ns = 0
-        afterwards = self._afterwards.rate(elapsed_ns)
-        self._afterwards.begin_round()
         if limit is not None and self._is_saturated(limit):
             # Perhaps it began late in the round, and the sample does not show it.
             self._estimate.saturate(limit, self._recent_messages())
@@ -158,11 +157,14 @@ class UnitMeter:
 class Meter:
     """One group's and class's traffic at this broker."""
 
-    __slots__ = ("bytes", "farewells", "message_size", "messages", "participants", "topics")
+    __slots__ = (
+        "_afterwards", "bytes", "farewells", "message_size", "messages", "participants", "topics",
+    )  # fmt: skip
 
     def __init__(self, settings: CoreSettings) -> None:
         self.messages = UnitMeter(settings)
         self.bytes = UnitMeter(settings)
+        self._afterwards = _Afterwards()
         #: As they are now.
         self.participants = 0
         self.topics = 0
@@ -171,13 +173,35 @@ class Meter:
         #: Bytes per message on the average; 0 before the first message.
         self.message_size = 0
 
+    def count(
+        self,
+        traffic: Traffic,
+        elapsed_ns: int,
+        messages_limit: int | None,
+        bytes_limit: int | None,
+    ) -> bool:
+        """Add what the gate counted; tell whether either unit has become saturated just now."""
+        self._afterwards.count(traffic, elapsed_ns)
+        messages = self.messages.count(
+            traffic.messages,
+            traffic.messages_held_ns,
+            elapsed_ns,
+            messages_limit,
+            traffic.messages,
+        )
+        bytes_ = self.bytes.count(
+            traffic.bytes, traffic.bytes_held_ns, elapsed_ns, bytes_limit, traffic.messages
+        )
+        return messages or bytes_
+
     def close_round(
         self, elapsed_ns: int, messages_limit: int | None, bytes_limit: int | None
     ) -> None:
         """Turn what was counted into the round's samples and start the next round."""
         messages = self.messages.admitted
-        self.messages.close_round(elapsed_ns, messages_limit, messages)
-        self.bytes.close_round(elapsed_ns, bytes_limit, messages)
+        messages_after, bytes_after = self._afterwards.close_round(elapsed_ns)
+        self.messages.close_round(elapsed_ns, messages_limit, messages, messages_after)
+        self.bytes.close_round(elapsed_ns, bytes_limit, messages, bytes_after)
         if self.messages.sample:
             size = -(-self.bytes.sample // self.messages.sample)
             if abs(size - self.message_size) * 1000 > self.message_size * _SIZE_MOVED_PERMILLE:
@@ -219,25 +243,7 @@ class Meters:
         meter = self._meter((traffic.group, traffic.monitoring_class))
         self._take_part(meter, traffic.participants)
         meter.topics = traffic.topics
-        messages_limit, bytes_limit = _limits_of(limits, traffic.monitoring_class)
-        waited = bool(traffic.messages_held_ns or traffic.bytes_held_ns)
-        messages = meter.messages.count(
-            traffic.messages,
-            traffic.messages_held_ns,
-            elapsed_ns,
-            messages_limit,
-            traffic.messages,
-            waited=waited,
-        )
-        bytes_ = meter.bytes.count(
-            traffic.bytes,
-            traffic.bytes_held_ns,
-            elapsed_ns,
-            bytes_limit,
-            traffic.messages,
-            waited=waited,
-        )
-        return messages or bytes_
+        return meter.count(traffic, elapsed_ns, *_limits_of(limits, traffic.monitoring_class))
 
     def set_participants(self, key: Key, participants: int) -> None:
         """The first participant appeared or the last one left."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.meters import UnitMeter
-from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.core.meters import Meter
+from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass, Traffic
 from coordinator.core.settings import CoreSettings
 
 COUNTS = 20
@@ -14,60 +14,70 @@ LIMIT = 1_000
 
 
 @pytest.fixture
-def meter() -> UnitMeter:
+def meter() -> Meter:
     """One that has been saturated for a round."""
-    found = UnitMeter(CoreSettings("b1", headroom_permille=0))
+    found = Meter(CoreSettings("b1", headroom_permille=0))
     play(found, [(LIMIT, True)] * COUNTS)
-    assert found.demand is None
+    assert found.messages.demand is None
     return found
 
 
-def play(meter: UnitMeter, counts: list[tuple[int, bool]]) -> None:
+def play(meter: Meter, counts: list[tuple[int, bool]]) -> None:
     """A round of counts: at which rate per second messages passed, and whether somebody waited."""
-    total = 0
     for rate, waited in counts:
-        admitted = rate // COUNTS
-        total += admitted
-        held_ns = COUNT_NS if waited else 0
-        meter.count(admitted, held_ns, COUNT_NS, LIMIT, admitted, waited=waited)
-    meter.close_round(NANOS_PER_SECOND, LIMIT, total)
+        count(meter, rate // COUNTS, messages_held_ns=COUNT_NS if waited else 0)
+    meter.close_round(NANOS_PER_SECOND, LIMIT, None)
 
 
-def test_what_had_waited_is_no_demand(meter: UnitMeter) -> None:
+def count(
+    meter: Meter, messages: int, *, messages_held_ns: int = 0, bytes_held_ns: int = 0
+) -> None:
+    """One count of the gate."""
+    traffic = Traffic(
+        "orders",
+        MonitoringClass.PUBLISH,
+        messages,
+        messages_held_ns=messages_held_ns,
+        bytes_held_ns=bytes_held_ns,
+    )
+    meter.count(traffic, COUNT_NS, LIMIT, None)
+
+
+def test_what_had_waited_is_no_demand(meter: Meter) -> None:
     """Clients who want 600 a second now first work off what waited; the sample tells what passed."""
     play(meter, [(LIMIT, True)] * 6 + [(600, False)] * 14)
 
-    assert meter.sample == 720
-    assert meter.sample_held_permille == 300
-    assert meter.demand == 600
+    assert meter.messages.sample == 720
+    assert meter.messages.sample_held_permille == 300
+    assert meter.messages.demand == 600
 
 
-def test_what_had_waited_counts_where_it_passes_for_most_of_a_round(meter: UnitMeter) -> None:
+def test_what_had_waited_counts_where_it_passes_for_most_of_a_round(meter: Meter) -> None:
     """Too little is left to tell what is wanted."""
     play(meter, [(900, True)] * 11 + [(600, False)] * 9)
 
-    assert meter.demand == 765
+    assert meter.messages.demand == 765
 
 
-def test_a_burst_that_waits_is_demand(meter: UnitMeter) -> None:
+def test_a_burst_that_waits_is_demand(meter: Meter) -> None:
     """It did not wait since before the round: the whole round is what is wanted."""
     play(meter, [(600, False)] * COUNTS)
     play(meter, [(600, False)] * 2 + [(LIMIT, True)] * 6 + [(600, False)] * 12)
 
-    assert meter.demand == 720
+    assert meter.messages.demand == 720
 
 
-def test_waiting_for_the_other_unit_is_waiting(meter: UnitMeter) -> None:
+def test_waiting_for_the_other_unit_is_waiting(meter: Meter) -> None:
     """Who waits for bytes now sends no more messages: what passes is what the bytes let through."""
-    for admitted, held_ns in [(50, COUNT_NS)] * 6 + [(30, 0)] * 14:
-        meter.count(admitted, held_ns, COUNT_NS, LIMIT, admitted, waited=True)
-    meter.close_round(NANOS_PER_SECOND, LIMIT, 720)
+    for messages, held_ns in [(50, COUNT_NS)] * 6 + [(30, 0)] * 14:
+        count(meter, messages, messages_held_ns=held_ns, bytes_held_ns=COUNT_NS)
+    meter.close_round(NANOS_PER_SECOND, LIMIT, None)
 
-    assert meter.demand == 720
+    assert meter.messages.demand == 720
 
 
-def test_who_waits_again_has_not_worked_it_off(meter: UnitMeter) -> None:
+def test_who_waits_again_has_not_worked_it_off(meter: Meter) -> None:
     """Waiting that comes back is of new messages."""
     play(meter, [(LIMIT, True)] * 4 + [(600, False)] * 12 + [(LIMIT, True)] + [(600, False)] * 3)
 
-    assert meter.demand == 700
+    assert meter.messages.demand == 700
