@@ -22,10 +22,11 @@ from coordinator.core.backlog.conditions import BacklogConditions
 from coordinator.core.backlog.views import BacklogView
 from coordinator.core.board import Board
 from coordinator.core.decision_history import DecisionHistory
+from coordinator.core.decisions import Decision
 from coordinator.core.events import Event
 from coordinator.core.journal import Journal
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.core.model import NANOS_PER_SECOND, ResourceGroup
+from coordinator.core.model import NANOS_PER_SECOND, Dimension, ResourceGroup
 from coordinator.core.preview import DimensionPreview, preview
 from coordinator.core.state import CoordinatorState
 from coordinator.ports import Clock
@@ -48,8 +49,17 @@ class _Facts(NamedTuple):
     """All that is shown of a group follows from, while nobody takes part in it."""
 
     group: ResourceGroup
-    decided: int | None
+    #: On one dimension: all are decided together, and each time anew.
+    decision: Decision | None
     lifecycle: Lifecycle
+
+    def stand(self, now: _Facts) -> bool:
+        """Whether they are the same now, and nothing was decided meanwhile, were it the same again."""
+        return (
+            self.decision is now.decision
+            and self.lifecycle is now.lifecycle
+            and self.group == now.group
+        )
 
 
 class Watch:
@@ -163,8 +173,8 @@ class Watch:
 
     def _has_rested(self, name: str) -> bool:
         """Whether nothing can be seen of a group that was not seen at the last look, which is noted."""
-        seen = self._resting.get(name)
-        if seen is None or seen != self._facts(name):
+        seen, now = self._resting.get(name), self._facts(name)
+        if seen is None or now is None or not seen.stand(now):
             return False
         self.board.rest(name, self._clock.now_ns())
         return True
@@ -173,7 +183,8 @@ class Watch:
         group = (self._state.groups or {}).get(name)
         if group is None:
             return None
-        return _Facts(group, self._state.decider.decided.get(name), self._state.lifecycle)
+        decision = self._state.decider.decisions.get((name, Dimension.PUBLISH_MESSAGES))
+        return _Facts(group, decision, self._state.lifecycle)
 
     def _look_at(self, name: str, sightings: list[Sighting]) -> int:
         """Look at one group; returns what that has cost, in columns."""

@@ -92,8 +92,6 @@ class Decider:
         self.observed: set[str] = set()
         #: The latest decision per group and dimension.
         self.decisions: dict[tuple[str, Dimension], Decision] = {}
-        #: How often each group was decided, for whoever wants to know whether it was decided anew.
-        self.decided: dict[str, int] = {}
         #: Limits that were not raised above a reserve yet. The reserve may have shrunk since.
         self._unraised: set[tuple[str, Dimension]] = set()
         self._marked: set[str] = set()
@@ -120,7 +118,6 @@ class Decider:
     def forget(self, group: str) -> None:
         """The group is gone."""
         self.in_force.pop(group, None)
-        self.decided.pop(group, None)
         self.leased.discard(group)
         self.observed.discard(group)
         for dimension in Dimension:
@@ -166,7 +163,6 @@ class Decider:
         return changed
 
     def _decide_group(self, group: ResourceGroup, facts: _Facts) -> bool:
-        self.decided[group.name] = self.decided.get(group.name, 0) + 1
         held = self.in_force.get(group.name)
         rates: dict[Dimension, int | None] = {}
         for dimension in Dimension:
