@@ -1,9 +1,8 @@
-"""The backlog monitor's shell: asks the own broker what the core wants to know, at a bounded pace.
+"""The backlog monitor's shell: checks the own broker's topics, now and then all and on demand some.
 
-One check after the other, each over all topics of the broker. Within a check so many questions are under
-way at once and so many a second at most, whatever the number of topics, because the broker answers them
-on threads that serve its other admin requests, too. A broker that stops answering ends the check after
-`GIVE_UP` failures in a row; the next one comes in its time.
+One check after the other, each over all topics of the broker; how its questions are asked is the
+questioner's (backlog_questions.py). A broker that stops answering ends the check; the next one comes in
+its time.
 """
 
 from __future__ import annotations
@@ -12,29 +11,19 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import Final
 
 import structlog
 
+from coordinator.backlog_questions import GIVE_UP, Questioner
 from coordinator.core.backlog.model import BacklogQuota, Cursor, Position
 from coordinator.core.backlog.monitor import BacklogMonitor
-from coordinator.core.backlog.questions import (
-    AskClosings,
-    AskEntry,
-    AskGlance,
-    AskQuota,
-    AskStorage,
-    Question,
-)
 from coordinator.core.backlog.views import BacklogView
 from coordinator.core.model import NANOS_PER_SECOND
-from coordinator.ports import BacklogSource, Clock, NotFound, PortError, StoreUnreachable
+from coordinator.ports import BacklogSource, Clock, PortError
 
 CHECK_BUCKETS_S: Final = (5, 10, 30, 60, 300)
 """Pulsar's buckets for the duration of a check."""
-
-GIVE_UP: Final = 10
-"""Questions in a row that the broker does not answer before a check ends."""
 
 SUBSCRIPTIONS_MAX: Final = 100
 """Subscriptions of a topic whose age is told on demand, the oldest first."""
@@ -117,10 +106,14 @@ class BacklogWatch:
         self._clock = clock
         self._wall_ms = wall_ms
         self.interval_s = interval_s
-        self._concurrency = concurrency
-        self._pause_ns = NANOS_PER_SECOND // calls_per_second
-        self._next_ns = 0
-        self._failures = 0
+        self._questioner = Questioner(
+            source,
+            monitor,
+            clock=clock,
+            wall_ms=wall_ms,
+            concurrency=concurrency,
+            calls_per_second=calls_per_second,
+        )
         #: One at a time: both go by the monitor's rows.
         self._asking = asyncio.Lock()
         self._listeners: list[Listener] = []
@@ -173,10 +166,9 @@ class BacklogWatch:
     async def look(self, topics: Iterable[str]) -> tuple[BacklogView, ...]:
         """Look at some topics between two checks; those that the broker still owns."""
         async with self._asking:
-            self._failures = 0
             now_ms = self._wall_ms()
             names = tuple(topics)
-            await self._ask_all(
+            await self._questioner.ask_all(
                 question for name in names for question in self._monitor.look_again(name, now_ms)
             )
         found = (self.view(name) for name in names)
@@ -220,10 +212,10 @@ class BacklogWatch:
         except PortError as error:
             self._note(began_ns, asked=0, problem=str(error))
             return
-        self._failures = 0
-        asked = await self._ask_all(self._monitor.begin(summaries, self._wall_ms()))
-        gave_up = self._failures >= GIVE_UP
-        problem = f"given up after {GIVE_UP} questions without an answer" if gave_up else ""
+        asked = await self._questioner.ask_all(self._monitor.begin(summaries, self._wall_ms()))
+        problem = ""
+        if self._questioner.has_given_up:
+            problem = f"given up after {GIVE_UP} questions without an answer"
         await self._finish()
         self._note(began_ns, asked, problem)
         for listener in self._listeners:
@@ -239,72 +231,6 @@ class BacklogWatch:
             if not number % _TURN:
                 await asyncio.sleep(0)
         self.checked = tuple(views)
-
-    async def _ask_all(self, questions: Iterable[Question]) -> int:
-        """Ask these and what follows from their answers; return how many were asked."""
-        waiting: asyncio.Queue[Question] = asyncio.Queue()
-        for question in questions:
-            waiting.put_nowait(question)
-        asked = 0
-
-        async def work() -> None:
-            nonlocal asked
-            while True:
-                question = await waiting.get()
-                if self._failures < GIVE_UP:
-                    asked += 1
-                    await self._keep_pace()
-                    for following in await self._ask(question):
-                        waiting.put_nowait(following)
-                else:
-                    self._monitor.failed(question, "not asked: the broker does not answer")
-                waiting.task_done()
-
-        async with asyncio.TaskGroup() as group:
-            workers = [group.create_task(work()) for _ in range(self._concurrency)]
-            await waiting.join()
-            for worker in workers:
-                worker.cancel()
-        return asked
-
-    async def _keep_pace(self) -> None:
-        now_ns = self._clock.now_ns()
-        self._next_ns = max(now_ns, self._next_ns + self._pause_ns)
-        if self._next_ns > now_ns:
-            await asyncio.sleep((self._next_ns - now_ns) / NANOS_PER_SECOND)
-
-    async def _ask(self, question: Question) -> list[Question]:
-        try:
-            following = await self._answer(question)
-        except PortError as error:
-            following = []
-            if isinstance(error, NotFound) and isinstance(question, AskGlance | AskStorage):
-                self._monitor.gone(question.topic)
-            else:  # an entry or a ledger may be gone while its topic is not
-                self._monitor.failed(question, str(error))
-            if isinstance(error, StoreUnreachable):
-                self._failures += 1
-                return following
-        self._failures = 0
-        return following
-
-    async def _answer(self, question: Question) -> list[Question]:
-        monitor, source = self._monitor, self._source
-        match question:
-            case AskGlance(topic):
-                return monitor.glanced(topic, await source.glance(topic), self._wall_ms())
-            case AskStorage(topic):
-                return monitor.storage_read(topic, await source.storage(topic), self._wall_ms())
-            case AskEntry(topic, position):
-                published_ms = await source.published_ms(topic, position)
-                monitor.entry_read(topic, position, published_ms, self._wall_ms())
-            case AskClosings(topic):
-                monitor.closings_read(topic, await source.closed_ms(topic), self._wall_ms())
-            case AskQuota(topic):
-                monitor.quota_read(topic, await source.quota(topic))
-            case _:
-                assert_never(question)
-        return []
 
     def _note(self, began_ns: int, asked: int, problem: str) -> None:
         duration_s = (self._clock.now_ns() - began_ns) / NANOS_PER_SECOND

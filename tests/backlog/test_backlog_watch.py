@@ -8,7 +8,8 @@ import pytest
 
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.memory_backlog import MemoryBacklogSource, MemoryTopicStorage
-from coordinator.backlog import GIVE_UP, BacklogWatch
+from coordinator.backlog import BacklogWatch
+from coordinator.backlog_questions import GIVE_UP
 from coordinator.core.backlog.model import TopicStorage
 from coordinator.core.backlog.monitor import BacklogMonitor
 from coordinator.core.backlog.views import BacklogView
