@@ -69,7 +69,7 @@ class Stage:
     loss: float = 0.0
     delay_rounds: float = 0.0
     world: World = field(init=False)
-    #: By how many rounds reports are late, and from which second on.
+    #: From which second on reports are late, and by how many rounds.
     lateness: list[tuple[float, float]] = field(init=False)
     #: Seconds from which the group must settle.
     events: list[int] = field(default_factory=list)

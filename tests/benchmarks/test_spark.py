@@ -48,12 +48,12 @@ def found(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[float]]:
     return found
 
 
-def test_every_figure_is_measured(found: dict[str, list[float]]) -> None:
+@pytest.mark.usefixtures("found")
+def test_every_figure_is_measured() -> None:
     """Those beside a peer say what was compared."""
     figures = {figure.name: figure for figure in spark.report()}
     rows = figures["spark/report-rows"].value
 
-    assert found
     assert set(figures) == set(spark.MEASUREMENTS)
     assert figures["spark/report-two-cores-over-one"].value == 2
     assert figures["spark/report-rows-per-second"].value == rows / 10  # type: ignore[operator]
@@ -71,14 +71,11 @@ def test_contenders_that_find_different_things_are_no_comparison(
         list(spark.report())
 
 
+@pytest.mark.usefixtures("found")
 def test_rows_that_are_kept_are_used_again(
-    found: dict[str, list[float]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """They are made once for each number of rows; another number of them is another directory."""
-    assert found
     monkeypatch.setenv("ROWS_DIR", str(tmp_path))
     (first, *_) = list(spark.report())
     made = sorted(path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet"))

@@ -179,7 +179,7 @@ def test_a_certificate_is_broken_by_three_seconds_of_more(spark: SparkSession) -
 
     found = judged(spark, rows, [(1250, 0, 3), (1100, 100, 2), (None, 0, 0)])
     assert {row["certified"] for row in found} == {1200}
-    assert [row["broken"] for row in found] == [total == 7 for total in range(len(sums))]
+    assert [row["broken"] for row in found] == [second == 7 for second in range(len(sums))]
 
 
 def test_no_certificate_is_broken_while_limits_move(spark: SparkSession) -> None:
