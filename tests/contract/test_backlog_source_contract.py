@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import time
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -22,11 +22,14 @@ from coordinator.core.backlog.model import (
     Glance,
     Position,
     QuotaPolicy,
+    TopicStorage,
     TopicSummary,
 )
 from coordinator.ports import BacklogSource, NotFound, Refused
 from deploy.local.cluster import Cluster
 from deploy.local.state import Broker
+
+T = TypeVar("T")
 
 
 class Bench(Protocol):
@@ -168,7 +171,9 @@ async def test_a_glance_tells_the_oldest_subscription_and_since_when(bench: Benc
     """In one answer what the storage and an entry of it say in two."""
     storage = await _storage_after(bench, 6, {"a/b c": 3, "other": 5})
     oldest = storage.oldest()
+    assert oldest is not None
     first = storage.first_after(oldest.mark_delete)
+    assert first is not None
     published_ms = await bench.source.published_ms(bench.topic, first)
     size_bytes = storage.size_after(oldest.mark_delete)
     assert await bench.source.glance(bench.topic) == Glance(size_bytes, published_ms, "a/b c", True)
@@ -228,11 +233,8 @@ async def test_the_quota_in_force_is_told_with_what_happens_when_it_is_exceeded(
     assert await bench.source.quota(bench.topic) == BacklogQuota()
     wanted = BacklogQuota(10_240, 3_600, QuotaPolicy.REFUSE, QuotaPolicy.EVICT)
     bench.set_quota(wanted)
-    for _ in range(300):
-        if await bench.source.quota(bench.topic) == wanted:
-            break
-        await asyncio.sleep(0.1)
-    assert await bench.source.quota(bench.topic) == wanted
+    found = await _once(lambda: bench.source.quota(bench.topic), lambda quota: quota == wanted)
+    assert found == wanted
 
 
 async def test_a_subscription_is_moved_to_a_position_and_never_back(bench: Bench) -> None:
@@ -280,7 +282,9 @@ async def _once_allowed(bench: Bench, position: Position) -> None:
     raise AssertionError("the broker goes on refusing")
 
 
-async def _storage_after(bench: Bench, published: int, acknowledged: Mapping[str, int]) -> Any:
+async def _storage_after(
+    bench: Bench, published: int, acknowledged: Mapping[str, int]
+) -> TopicStorage:
     """A topic's storage when so many messages are published, and so many acknowledged by each."""
     for name in acknowledged:
         bench.subscribe(name)
@@ -293,27 +297,26 @@ async def _storage_after(bench: Bench, published: int, acknowledged: Mapping[str
     )
 
 
-async def _storage_once(bench: Bench, condition: Any) -> Any:
-    """A topic's storage as soon as it is so: acknowledging takes a moment."""
-    storage = await bench.source.storage(bench.topic)
-    for _ in range(300):
-        if condition(storage):
-            return storage
-        storage = await bench.source.storage(bench.topic)
-        await asyncio.sleep(0.1)
-    return storage
+async def _storage_once(bench: Bench, condition: Callable[[TopicStorage], bool]) -> TopicStorage:
+    """The topic's storage as soon as it is so: acknowledging takes a moment."""
+    return await _once(lambda: bench.source.storage(bench.topic), condition)
 
 
-async def _glance_once(bench: Bench, condition: Any) -> Any:
+async def _glance_once(bench: Bench, condition: Callable[[Glance], bool]) -> Glance:
     """A glance at the topic as soon as it is so."""
-    glance = await bench.source.glance(bench.topic)
+    return await _once(lambda: bench.source.glance(bench.topic), condition)
+
+
+async def _once(ask: Callable[[], Awaitable[T]], condition: Callable[[T], bool]) -> T:
+    """What is answered when it is so, or after half a minute."""
+    found = await ask()
     for _ in range(300):
-        if condition(glance):
-            return glance
+        if condition(found):
+            break
         await asyncio.sleep(0.1)
-        glance = await bench.source.glance(bench.topic)
-    return glance
+        found = await ask()
+    return found
 
 
-def _done(storage: Any, name: str) -> int | None:
+def _done(storage: TopicStorage, name: str) -> int | None:
     return next((c.mark_delete.entry for c in storage.cursors if c.name == name), None)
