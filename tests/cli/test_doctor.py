@@ -43,11 +43,12 @@ def taken_address() -> Iterator[str]:
 
 
 class WellProbes(Probes):
-    """Ports are really tried; ZooKeeper gives a session, and the broker answers with a status."""
+    """Ports are really tried; the broker answers with a status, and ZooKeeper has a fault or none."""
 
-    def __init__(self, status: int = 200) -> None:
+    def __init__(self, status: int = 200, zookeeper: str | None = None) -> None:
         super().__init__()
         self._status = status
+        self._zookeeper = zookeeper
 
     def zookeeper_session(
         self,
@@ -55,8 +56,8 @@ class WellProbes(Probes):
         root: str,  # noqa: ARG002
         access: ZooKeeperAccess,  # noqa: ARG002
     ) -> str | None:
-        """There is one."""
-        return None
+        """What the test says."""
+        return self._zookeeper
 
     def get_status(self, url: str) -> int | str:  # noqa: ARG002 - as the real one
         """What the test says."""
@@ -408,23 +409,16 @@ def test_what_zookeeper_refuses_comes_with_the_key_to_correct(
     tmp_path: Path, taken_address: str, free_address: str
 ) -> None:
     """A server that is not trusted, credentials that are refused, a file that is none."""
-
-    class Refused(WellProbes):
-        def zookeeper_session(
-            self,
-            servers: str,  # noqa: ARG002 - as the real one
-            root: str,  # noqa: ARG002
-            access: ZooKeeperAccess,  # noqa: ARG002
-        ) -> str | None:
-            return refusal(NoAuthError())
-
-    config = config_of(taken_address, free_address)
-    found = [each for each in examine_host(config, None, Refused()) if each.level is Level.WRONG]
+    config, probes = (
+        config_of(taken_address, free_address),
+        WellProbes(zookeeper=refusal(NoAuthError())),
+    )
+    found = [each for each in examine_host(config, None, probes) if each.level is Level.WRONG]
     assert [each.subject for each in found] == ["ZooKeeper"]
     assert found[0].fix.startswith("Correct zookeeper_credentials_file")
 
     (tmp_path / "ca.pem").write_text("no certificate")
     unusable = replace(config, zookeeper_tls=True, zookeeper_tls_ca_file=str(tmp_path / "ca.pem"))
-    found = [each for each in examine_host(unusable, None, Refused()) if each.level is Level.WRONG]
+    found = [each for each in examine_host(unusable, None, probes) if each.level is Level.WRONG]
     assert [each.subject for each in found] == ["ZooKeeper"]
     assert found[0].text.startswith("zookeeper_tls_*_file")
