@@ -57,14 +57,14 @@ def _read(path: Path, directory: Path) -> Footer:
     try:
         with path.open("rb") as file:
             begins = file.read(len(_MAGIC))
-        schema = pq.read_metadata(path)
+        metadata = pq.read_metadata(path)
     except (pa.ArrowException, OSError) as error:
         reason = str(error).partition("\n")[0]
         return Footer(path, table, trouble=f"truncated or no Parquet file: {reason}")
     if begins != _MAGIC:
         # The footer stands at the end: a file whose beginning was lost still has one.
         return Footer(path, table, trouble="damaged: it does not begin as a Parquet file does")
-    says = schema.metadata or {}
+    says = metadata.metadata or {}
     if VERSION_KEY not in says:
         return Footer(path, table, trouble="not written by a recorder: no schema version")
     version = says[VERSION_KEY].decode(errors="replace")
@@ -80,6 +80,6 @@ def _read(path: Path, directory: Path) -> Footer:
         table,
         cluster=says.get(CLUSTER_KEY, b"").decode(errors="replace"),
         file=says.get(FILE_KEY, b"").decode(errors="replace"),
-        rows=schema.num_rows,
+        rows=metadata.num_rows,
         replaces=frozenset(says.get(REPLACES_KEY, b"").decode(errors="replace").split()),
     )

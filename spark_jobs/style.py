@@ -1,10 +1,10 @@
 """How the report looks: one sheet, in light and dark, without a font or an address."""
 
 STYLE = """
-:root{color-scheme:light dark;--ink:#1c2430;--soft:#5b6675;--line:#d9dee5;--paper:#fff;--card:#f6f8fa;
---bad:#b3261e;--good:#1a7f4b;--accent:#0b62c4;--warn:#fff4d6;--fine:#e3f4ea}
+:root{color-scheme:light dark;--ink:#1c2430;--soft:#5b6675;--line:#d9dee5;--paper:#fff;
+--bad:#b3261e;--accent:#0b62c4;--warn:#fff4d6;--fine:#e3f4ea}
 @media (prefers-color-scheme:dark){:root{--ink:#e6eaf0;--soft:#9aa6b5;--line:#343d49;--paper:#12161c;
---card:#1b2129;--bad:#ff8a80;--good:#5fd398;--accent:#6fb1ff;--warn:#3b3115;--fine:#16301f}}
+--bad:#ff8a80;--accent:#6fb1ff;--warn:#3b3115;--fine:#16301f}}
 *{box-sizing:border-box}body{margin:0;background:var(--paper);color:var(--ink);
 font:15px/1.5 system-ui,sans-serif}main{max-width:1320px;margin:0 auto;padding:28px 20px 60px}
 h1{font-size:25px;line-height:1.3;margin:0 0 6px}h2{font-size:19px;margin:38px 0 8px}

@@ -41,7 +41,7 @@ class Row:
     summary: TopicSummary
     in_force: InForce
     size_bytes: int = 0
-    #: What the storage was last read at; None is to be read.
+    #: That of the summary at which the topic last answered; None is to be asked.
     fingerprint: object = None
     subscription: str | None = None
     mark_delete: Position | None = None
