@@ -6,7 +6,8 @@ the next event is looked at. What takes time (joining and leaving the membership
 as a task whose outcome comes back as an event; a failure is logged and the core asks again.
 
 The bus carries bytes from anybody: what is not a usage report is counted, logged once per reason, and
-dropped. The runner keeps a bounded story of what happened, for the log and for bug reports.
+dropped. What happened is told by the watch's journal and the recorder; no event is kept for it, since a
+report is as large as there are groups.
 """
 
 from __future__ import annotations
@@ -78,9 +79,6 @@ from coordinator.wire.seal import Seal
 TICK_S = 0.05
 """How often the gate's counts are brought to the core: the delay of everything urgent that is counted."""
 
-STORY_LENGTH = 1000
-"""Events kept for the story; older ones are forgotten."""
-
 _BROKER_CHECK_S = 1.0
 _BROKER_FAILURES = 3
 
@@ -137,7 +135,6 @@ class Runner:
         self.seal = Seal()
         #: What happened, and how every group stands.
         self.watch = Watch(state, clock)
-        self.story: deque[tuple[int, Event, tuple[Instruction, ...]]] = deque(maxlen=STORY_LENGTH)
         #: Set when the catalogue was read for the first time: from then on limits are known.
         self.informed = asyncio.Event()
         #: Set when the core has stopped.
@@ -343,8 +340,6 @@ class Runner:
         now_ns = self._clock.now_ns()
         before = (self._state.lifecycle, self._state.troubles.all())
         instructions = self._state.handle(event, now_ns)
-        if instructions or not isinstance(event, TrafficCounted):
-            self.story.append((now_ns, event, tuple(instructions)))
         if (self._state.lifecycle, self._state.troubles.all()) != before:
             log.info(
                 "state changed",

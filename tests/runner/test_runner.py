@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from coordinator.adapters.memory_ledgers import MemoryLedgers
 from coordinator.adapters.memory_store import MemoryStore
 from coordinator.core.backlog.views import BacklogView
 from coordinator.core.decisions import Decision
-from coordinator.core.events import Event
+from coordinator.core.events import Event, UsageReportReceived
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import (
     Attachments,
@@ -330,3 +331,15 @@ async def test_only_sealed_reports_are_believed_where_there_are_keys() -> None:
     assert {log["reason"] for log in logs if log["event"] == "not a usage report"} == {
         "not sealed: bus_key_files is not set at its sender"
     }
+
+
+async def test_reports_are_forgotten_once_they_are_taken_in() -> None:
+    """However many arrive, a handful is alive: a report is as large as there are groups."""
+    async with World().sidecar("b1") as one:
+        for sequence in range(1, 301):
+            report = UsageReport("talkative", 1, sequence, 10**9, (), complete=True)
+            one.runner.post(UsageReportReceived(report))
+        gc.collect()
+        reports = [each for each in gc.get_objects() if isinstance(each, UsageReport)]
+
+        assert len([each for each in reports if each.broker == "talkative"]) < 10
