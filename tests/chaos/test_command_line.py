@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,14 @@ import pytest
 from deploy.chaos.__main__ import main
 from deploy.chaos.choices import chosen
 from deploy.chaos.results import Result, Results
+
+
+@pytest.fixture(autouse=True)
+def _sigterm() -> Iterator[None]:
+    """What SIGTERM does is the whole process's, and the command line changes it."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.parametrize(
