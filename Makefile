@@ -18,7 +18,7 @@ test-fast: $(INSTALLED)  ## the tests that need no cluster
 	$(BIN)/python -m pytest -m "not cluster"
 
 .PHONY: chaos
-chaos: $(INSTALLED) requirements  ## mishaps on a real cluster under load; SEED=7 or SEEDS=1-100, MINUTES=10 MISHAPS=n or names POLICY=strict
+chaos: $(INSTALLED) requirements  ## mishaps on a real cluster under load; SEED=7 or SEEDS=1-100, MINUTES=10 EVERY=60 MISHAPS=n or names POLICY=strict
 	$(BIN)/python -m deploy.chaos
 
 bench: $(VENV)/.bench  ## figures as JSON lines, ours and the peers' of one run; ONLY=law for a part, ROWS=n ROWS_DIR=dir for spark

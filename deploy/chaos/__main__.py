@@ -1,8 +1,8 @@
 """The command line: `python -m deploy.chaos`, which is what `make chaos` runs.
 
-SEED or SEEDS, MINUTES, MISHAPS and POLICY in the environment choose the runs (choices.py). Of many runs
-those are left out that were clean in an earlier call. Exit codes: 0 nothing was found, 1 something was,
-or a run failed, 2 wrong use or a missing program.
+SEED or SEEDS, MINUTES, EVERY, MISHAPS and POLICY in the environment choose the runs (choices.py). Of many
+runs those are left out that were clean in an earlier call. Exit codes: 0 nothing was found, 1 something
+was, or a run failed, 2 wrong use or a missing program.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What is asked for in the environment: which runs, each with its seed, its policy and its mishaps.
 
 SEED chooses one run, SEEDS many of them, such as ``1-100`` or ``1,5,20-30``. MISHAPS is how many, or the
-names of those that shall happen in this order; MINUTES is when no further one begins. POLICY is the
-group's; of many runs, those with an even seed are strict unless it is given.
+names of those that shall happen in this order; MINUTES is when no further one begins, EVERY how many
+seconds lie between the beginnings of two, if they are over by then. POLICY is the group's; of many runs,
+those with an even seed are strict unless it is given.
 """
 
 from __future__ import annotations
@@ -38,12 +39,14 @@ class Choice:
         seed: of where, how long and, unless they are named, which mishaps.
         policy: the group's ``overshootPolicy``.
         minutes: after so many no further mishap begins.
+        every_s: from the beginning of one mishap to that of the next; 0 when it may follow at once.
         planned: the mishaps.
     """
 
     seed: int
     policy: str
     minutes: float
+    every_s: float
     planned: tuple[Planned, ...]
 
     def __str__(self) -> str:
@@ -57,30 +60,31 @@ def chosen() -> tuple[Choice, ...]:
     Raises:
         WrongUse: what is asked for makes no sense; the text names the variable.
     """
-    minutes = _minutes()
+    minutes, every_s = _number("MINUTES", _MINUTES), _number("EVERY", 0.0)
+    if not minutes:
+        raise WrongUse("MINUTES is 0: more than 0 are needed.")
     if not os.environ.get("SEEDS"):
         seed = _seed()
-        count = max(1, round(minutes * _MISHAPS_A_MINUTE))
-        return (Choice(seed, command_line.policy(), minutes, _planned(seed, count)),)
+        a_minute = 60 / every_s if every_s else _MISHAPS_A_MINUTE
+        planned = _planned(seed, max(1, round(minutes * a_minute)))
+        return (Choice(seed, command_line.policy(), minutes, every_s, planned),)
     if os.environ.get("SEED"):
         raise WrongUse("SEED and SEEDS are both given: use one of them.")
     return tuple(
-        Choice(seed, _policy_of_many(seed), minutes, _planned(seed, _MISHAPS_OF_MANY))
+        Choice(seed, _policy_of_many(seed), minutes, every_s, _planned(seed, _MISHAPS_OF_MANY))
         for seed in _seeds(os.environ["SEEDS"])
     )
 
 
-def _minutes() -> float:
-    text = os.environ.get("MINUTES") or str(_MINUTES)
+def _number(name: str, default: float) -> float:
+    text = os.environ.get(name) or str(default)
     try:
-        minutes = float(text)
+        number = float(text)
     except ValueError:
-        minutes = math.nan
-    if not math.isfinite(minutes):
-        raise WrongUse(f"MINUTES is {text!r}: a number is needed.")
-    if minutes <= 0:
-        raise WrongUse(f"MINUTES is {minutes:g}: more than 0 are needed.")
-    return minutes
+        number = math.nan
+    if not math.isfinite(number) or number < 0:
+        raise WrongUse(f"{name} is {text!r}: a number of 0 or more is needed.")
+    return number
 
 
 def _seed() -> int:

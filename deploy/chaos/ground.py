@@ -81,7 +81,7 @@ class ClusterGround:
         try:
             with Stage(self._cluster, self._run, choice.policy, choice.seed) as stage:
                 until_s = time.monotonic() + 60 * choice.minutes
-                history = Run(stage, self._tell).play(choice.planned, until_s)
+                history = Run(stage, self._tell).play(choice.planned, until_s, choice.every_s)
         except (OSError, pulsar.PulsarException) as error:
             raise DemoError(f"The bench itself failed: {error!r}") from error
         _write(history, self._run / "history.json")

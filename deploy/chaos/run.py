@@ -43,8 +43,13 @@ class Run:
         self._watcher = Watcher(stage)
         self._mishaps: list[Mishap] = []
 
-    def play(self, planned: Sequence[Planned], until_s: float) -> History:
+    def play(self, planned: Sequence[Planned], until_s: float, every_s: float = 0.0) -> History:
         """Let mishaps happen, none of them later than this moment; return the history.
+
+        Args:
+            planned: in this order.
+            until_s: none begins later, in seconds of CLOCK_MONOTONIC.
+            every_s: from the beginning of one to that of the next, if it is over by then.
 
         Raises:
             DemoError: a client died.
@@ -56,7 +61,9 @@ class Run:
                 if time.monotonic() > until_s:
                     self._tell(f"time is up, {len(planned) - number + 1} mishaps are left out")
                     break
+                began_s = time.monotonic()
                 self._happen(number, each, settled_s)
+                wait_for(began_s + every_s, self._stage.check)
             wait_for(time.monotonic() + _CALM_S, self._stage.check)
             ended_s = time.monotonic() - 1.0  # a sample lies behind it
             unsettled = self._stage.unsettled()

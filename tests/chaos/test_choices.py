@@ -10,7 +10,7 @@ from deploy.chaos.choices import Choice, chosen
 @pytest.fixture
 def ask(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """An environment in which nothing is asked for yet."""
-    for name in ("SEED", "SEEDS", "MINUTES", "MISHAPS", "POLICY"):
+    for name in ("SEED", "SEEDS", "MINUTES", "EVERY", "MISHAPS", "POLICY"):
         monkeypatch.delenv(name, raising=False)
     return monkeypatch
 
@@ -23,6 +23,15 @@ def test_one_run_of_ten_minutes_is_played_unless_something_is_asked_for(
 
     assert (choice.policy, choice.minutes, len(choice.planned)) == ("balanced", 10.0, 40)
     assert choice.seed != other.seed
+
+
+def test_a_mishap_a_minute_for_an_hour_is_sixty(ask: pytest.MonkeyPatch) -> None:
+    """How many there are follows from how far apart they are."""
+    ask.setenv("MINUTES", "60")
+    ask.setenv("EVERY", "60")
+    (choice,) = chosen()
+
+    assert (choice.every_s, len(choice.planned)) == (60.0, 60)
 
 
 def test_seeds_are_numbers_and_ranges_each_once_and_in_order(ask: pytest.MonkeyPatch) -> None:
@@ -51,4 +60,4 @@ def test_a_seed_is_the_same_run_alone_and_among_many(ask: pytest.MonkeyPatch) ->
     ask.delenv("SEEDS")
     ask.setenv("SEED", "3")
 
-    assert chosen() == (Choice(3, "balanced", 10.0, among.planned),)
+    assert chosen() == (Choice(3, "balanced", 10.0, 0.0, among.planned),)

@@ -33,6 +33,8 @@ def _sigterm() -> Iterator[None]:
         ("MINUTES", "a few", "MINUTES is 'a few'"),
         ("MINUTES", "0", "MINUTES is 0"),
         ("MINUTES", "nan", "MINUTES is 'nan'"),
+        ("MINUTES", "-1", "MINUTES is '-1': a number of 0 or more is needed"),
+        ("EVERY", "often", "EVERY is 'often'"),
         ("POLICY", "loose", "POLICY is 'loose': use balanced, eager, strict"),
         ("MISHAPS", "flood,earthquake", "MISHAPS names earthquake: use"),
         ("MISHAPS", "0", "MISHAPS is 0"),

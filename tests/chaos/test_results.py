@@ -14,7 +14,7 @@ from deploy.chaos.schedule import Planned
 from deploy.demo.errors import WrongUse
 
 PLANNED = (Planned("flood", "broker-1", 2.5), Planned("garbage", "broker-3", 5.0))
-FIRST, SECOND = (Choice(seed, "balanced", 10.0, PLANNED) for seed in (1, 2))
+FIRST, SECOND = (Choice(seed, "balanced", 10.0, 0.0, PLANNED) for seed in (1, 2))
 CLEAN = Result(
     seed=1,
     policy="balanced",

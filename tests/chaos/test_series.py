@@ -16,7 +16,7 @@ from deploy.demo.errors import DemoError
 from deploy.local.errors import LocalClusterError
 
 PLANNED = (Planned("flood", "broker-1", 2.5),)
-CHOICES = tuple(Choice(seed, "balanced", 10.0, PLANNED) for seed in (1, 2, 3))
+CHOICES = tuple(Choice(seed, "balanced", 10.0, 0.0, PLANNED) for seed in (1, 2, 3))
 CLEAN = Verdict((), "all of it", (("flood", 1.0),))
 FOUND = Verdict((Finding("lost", "one"),), "all of it", (("flood", 1.0),))
 
