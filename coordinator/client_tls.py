@@ -1,7 +1,8 @@
 """TLS to a server: whose certificates it may have, and what it is shown of ours.
 
-The gate to its broker, the session to ZooKeeper and the command line to the admin API all speak it; the
-gate as a server is in ``gate/tls.py``.
+The gate to its broker, the session to ZooKeeper, the command line to the admin API and whatever asks over
+https speak it; the gate as a server is in ``gate/tls.py``. HTTP clients are told, too: their library
+trusts a list of its own, in which no organisation's authority is.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from coordinator.adapters.broker_answers import (
     storage_in,
 )
 from coordinator.adapters.broker_summary import each_topic
+from coordinator.client_tls import ClientTls
 from coordinator.core.backlog.model import (
     BacklogQuota,
     Glance,
@@ -84,7 +85,9 @@ class HttpBacklogSource:
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
         self._transport = transport or httpx.AsyncHTTPTransport(
-            limits=httpx.Limits(max_connections=connections), trust_env=False
+            verify=ClientTls().context(),
+            limits=httpx.Limits(max_connections=connections),
+            trust_env=False,
         )
 
     async def aclose(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import httpx
 
+from coordinator.client_tls import ClientTls
 from coordinator.ports import Notice, ReceiverUnreachable
 
 _TIMEOUT_S = 10.0
@@ -43,6 +44,7 @@ class WebhookReceiver:
         self._client = httpx.AsyncClient(
             headers={"Authorization": f"Bearer {token}"} if token else {},
             timeout=_TIMEOUT_S,
+            verify=ClientTls().context(),
             transport=transport,
             trust_env=False,
             follow_redirects=False,

@@ -66,7 +66,8 @@ class Config:
         auth_role_claim: the claim that holds the role, Pulsar's tokenAuthClaim.
         super_user_roles: roles that may do everything, as Pulsar's superUserRoles.
         tenant_admins: tenant to the roles that may attach and detach it and its namespaces.
-        broker_web_url: the broker's admin REST, to see that it lives and which namespaces exist.
+        broker_web_url: the broker's admin REST, to see that it lives and which namespaces exist; for
+            https the machine must trust its certificate.
         bus_service_url: pulsar:// URL for the report bus; the broker's internal listener, so that
             reports do not pass a gate.
         bus_listener_name: advertised listener to ask lookups for; the internal one.
