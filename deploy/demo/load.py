@@ -35,8 +35,10 @@ _MESSAGE = bytes(100)
 _SLICE_S = 0.005
 #: How much missed time is made up for: a few slices, for a machine that let us wait.
 _ARREARS_S = 0.05
-#: Enough to keep a broker busy at 5,000/s for a tenth of a second; more would only hide the limit.
-_PENDING_MESSAGES = 500
+#: What may wait for its receipt: a second of the highest share that the story has for a broker. With less
+#: under way a client offers nothing while the bookie stands still, as a Java on a shared machine does for
+#: a fifth of a second now and then; and what was not offered looks like a limit that was not given.
+_PENDING_MESSAGES = 2_000
 
 
 @dataclass(slots=True)

@@ -41,18 +41,14 @@ class Programs:
         """Return where a program's output goes."""
         return self._directory / f"{name}.log"
 
-    def start(self, name: str, command: Sequence[str], niceness: int = 0) -> None:
-        """Start a program, `niceness` steps below the demo's own priority.
+    def start(self, name: str, command: Sequence[str]) -> None:
+        """Start a program.
 
         Raises:
             LocalClusterError: it cannot be started.
         """
         assert name not in self._running
-        # `nice` becomes the command itself, so the pid is the program's.
-        polite = ("nice", "-n", str(niceness)) if niceness else ()
-        self._running[name] = processes.start(
-            (*polite, *command), self.log_file(name), self._directory
-        )
+        self._running[name] = processes.start(command, self.log_file(name), self._directory)
         self._write()
 
     def check(self) -> None:

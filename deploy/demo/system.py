@@ -30,11 +30,12 @@ NAMESPACE = f"{TENANT}/{GROUP}"
 #: Four for each broker, so that each of them owns some.
 _BUNDLES = 12
 
-#: How far below the demo's own priority load and restarted servers run. On a cluster of machines a
-#: starting broker takes no processor time from the others and a client none from the brokers; on one
-#: machine of few cores they would, and the figures would show the machine instead of the coordinator.
-#: Sidecars, the brokers of the start and the sampling keep the priority that the demo was given; a broker
-#: that has come back keeps the lower one, to its own disadvantage.
+#: How far below the demo's own priority a broker that comes back runs. On a cluster of machines its start
+#: takes no processor time from the others; on one machine of few cores it would, five seconds of a whole
+#: core, and the figures would show the machine instead of the coordinator. It keeps that priority, to its
+#: own disadvantage. Everything else has the priority that the demo was given: whatever a message or its
+#: receipt passes through, load and servers alike, would hold it up if it had less. (Each process leads a
+#: session. A kernel that shares its time among sessions first, autogroup, gives each as much anyway.)
 POLITE = 10
 
 
@@ -158,4 +159,4 @@ class System(ABC):
         """Start a program of this name that publishes `rate` messages a second to the topic."""
         command = [sys.executable, "-m", "deploy.demo.load", "--url", self.client_url]
         command += ["--topic", topic, "--rate", str(rate)]
-        self.programs.start(name, command, niceness=POLITE)
+        self.programs.start(name, command)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -36,17 +35,3 @@ def test_a_killed_program_is_no_longer_missed(tmp_path: Path) -> None:
     programs.kill("victim")
     programs.check()
     assert not Programs(tmp_path).any
-
-
-def test_a_polite_program_runs_below_our_priority(tmp_path: Path) -> None:
-    """The pid that is known is the program's, not that of a helper before it."""
-    programs = Programs(tmp_path)
-    own = os.getpriority(os.PRIO_PROCESS, 0)
-    programs.start("polite", ["sh", "-c", "ps -o comm=,ni= -p $$; sleep 60"], niceness=3)
-    try:
-        while not programs.log_file("polite").read_text():
-            programs.check()
-        name, niceness = programs.log_file("polite").read_text().split()
-    finally:
-        programs.stop()
-    assert (name, int(niceness)) == ("sh", min(own + 3, 19))
