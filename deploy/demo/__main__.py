@@ -20,7 +20,7 @@ from rich.columns import Columns
 from rich.console import Console
 
 from deploy import command_line
-from deploy.demo import play, report, result, summary, targets
+from deploy.demo import play, report, result, summary
 from deploy.demo.errors import WrongUse
 from deploy.demo.figures import Figures, evaluate
 from deploy.demo.peer import PulsarGroups
@@ -62,15 +62,16 @@ def _demo(console: Console, state_dir: Path, policy: str, *, peer: bool, keep: b
     beside = report.keep_peer(played, _OUTPUT) if played is not None else None
     made = report.make(recorded, _OUTPUT, beside)
     console.print(made, soft_wrap=True, highlight=False)
+    console.print("The report knows whole seconds; the verdict is what the brokers counted, above.")
     console.print(f"Summary, and the counters that it was computed from: {_OUTPUT}")
     console.print(f"Logs: {state_dir}")
     if keep:
         stop = f"{sys.executable} -m deploy.demo --stop --state-dir {state_dir}"
         # Not broken into lines, so that it can be copied.
         console.print(f"All of it still runs. To stop it: {stop}", soft_wrap=True, highlight=False)
-    missed = [check for check in targets.checks(ours) if not check.met]
-    for check in missed:
-        console.print(f"missed: {check.what} {check.measured}, target {check.target}")
+    missed = result.missed(ours)
+    for line in missed:
+        console.print(line, soft_wrap=True, highlight=False)
     return 1 if missed else 0
 
 

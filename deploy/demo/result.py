@@ -1,18 +1,25 @@
-"""The tables at the end: every act of a run with its figures, and which targets were met."""
+"""The end of a run: a table of every act with its figures, and which targets were missed."""
 
 from __future__ import annotations
 
 from rich.table import Table
 
 from deploy.demo import targets
-from deploy.demo.figures import ActFigures, Figures
+from deploy.demo.figures import SETTLED_WITHIN, WINDOW_S, ActFigures, Figures
+
+#: Of waiting: what passes in so much of a window is as much as a settled broker may be off its share.
+_TELLING_S = SETTLED_WITHIN * WINDOW_S
+_WAITED = (
+    "Waited: how much of a second a process with the sidecars' priority waited for a processor of this"
+    " machine, in the worst second. Nothing passes meanwhile; no second is left out for it."
+)
 
 
 def table(name: str, figures: Figures) -> Table:
     """Return the table of one run."""
     drawn = Table(title=name, title_justify="left")
     drawn.add_column("act")
-    for column in ("settle", "peak", "error", "Jain", "smallest share", "met"):
+    for column in ("settle", "peak", "error", "Jain", "smallest share", "met", "waited"):
         drawn.add_column(column, justify="right")
     for act in figures.acts:
         drawn.add_row(*_row(act))
@@ -25,10 +32,27 @@ def table(name: str, figures: Figures) -> Table:
         f">= {targets.LEAST_JAIN}",
         f">= {targets.LEAST_SHARE}",
         "",
+        "",
     )
-    drawn.caption = _reclaim(figures)
+    drawn.caption = f"{_reclaim(figures)}\n{_WAITED}"
     drawn.caption_justify = "left"
     return drawn
+
+
+def missed(figures: Figures) -> list[str]:
+    """Say of each missed target what came out, and of its act whether the machine may be why."""
+    said = [
+        f"missed: {check.what} {check.measured}, target {check.target}"
+        for check in targets.checks(figures)
+        if not check.met
+    ]
+    said += [
+        f"{act.title}: this machine made a process wait for a processor for {act.waited_s:.2f} s of one"
+        " second. That alone can miss a target: play the story again with less running beside it."
+        for act in figures.acts
+        if act.waited_s >= _TELLING_S and any(not check.met for check in targets.act_checks(act))
+    ]
+    return said
 
 
 def _row(act: ActFigures) -> tuple[str, ...]:
@@ -42,6 +66,7 @@ def _row(act: ActFigures) -> tuple[str, ...]:
         f"{act.jain:.4f}",
         f"{act.min_share:.3f}",
         "yes" if met else "NO",
+        f"{act.waited_s:.2f} s" if act.waited_s else "-",
     )
 
 

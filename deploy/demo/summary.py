@@ -22,6 +22,7 @@ def summary(figures: Figures) -> dict[str, Any]:
         "min_share": round(figures.min_share, 4),
         "settle_seconds": {act.event: _rounded(act.settle_s) for act in figures.acts},
         "reclaim_seconds": _rounded(figures.reclaim_s),
+        "waited_seconds": {act.event: _rounded(act.waited_s) for act in figures.acts},
         "source": "broker msgInCounter",
     }
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from deploy.demo.figures import evaluate, fair_shares, jain
-from deploy.demo.recording import LimitChange, Recording
+from deploy.demo.recording import LimitChange, Recording, Wait
 from tests.demo.scenes import PERIOD_S, Rates, act, recording, samples
 
 TWO = {"a": 5_000, "b": 2_500}
@@ -139,6 +141,23 @@ def _killed(survivor: list[tuple[float, float]], last_sample_s: float = 20) -> R
     acts = [act(0, 20, TWO), act(20, 40, {"a": 9_000}, event="kill", known_s=24)]
     lives = samples("a", survivor, 40.4) + samples("b", [(0, 1_500)], last_sample_s)
     return Recording(lives, (), acts, [LimitChange(0, 3_000)], killed_s=20.0)
+
+
+def test_what_was_waited_in_the_worst_window_of_an_act_stands_beside_and_changes_no_figure() -> (
+    None
+):
+    """What the machine did is told, never taken off."""
+    acts = [act(0, 10, TWO), act(10, 20, TWO, event="later")]
+    run = recording({"a": [(0, 2_000)], "b": [(0, 1_000)]}, acts)
+    # Four hundredths alone; then a tenth and, half a second after it, another two.
+    waits = (Wait(2.0, 2.04), Wait(14.0, 14.1), Wait(14.6, 14.8), Wait(18.0, 18.2))
+
+    alone, beside = evaluate(run), evaluate(replace(run, waits=waits))
+
+    assert [figures.waited_s for figures in alone.acts] == [0.0, 0.0]
+    assert [figures.waited_s for figures in beside.acts] == pytest.approx([0.04, 0.3])
+    untold = [replace(figures, waited_s=0.0) for figures in beside.acts]
+    assert untold == list(alone.acts)
 
 
 def test_jain_of_nothing_is_nothing() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.demo import summary, targets
+from deploy.demo import result, summary, targets
 from deploy.demo.figures import Figures, evaluate
 from deploy.demo.recording import LimitChange, Recording
 from tests.demo.scenes import act, recording, samples
@@ -56,6 +56,44 @@ def test_a_late_reclaim_is_missed(reclaim_s: float | None) -> None:
     assert [check.what for check in found if not check.met] == ["reclaim"]
 
 
+def test_a_missed_target_is_told_with_what_came_out() -> None:
+    """And with nothing else, if the machine let nobody wait."""
+    figures = evaluate(_run())
+    late = replace(figures.acts[1], settle_s=None)
+    told = result.missed(replace(figures, acts=(figures.acts[0], late)))
+    assert told == ["missed: kill: settle never, target <= 2 s"]
+
+
+def test_a_target_that_was_missed_while_the_machine_let_processes_wait_says_so_and_stays_missed() -> (
+    None
+):
+    """Of the act itself; an act that reached its targets needs no such word."""
+    figures = evaluate(_run())
+    acts = [replace(act, waited_s=0.14) for act in figures.acts]
+    assert result.missed(replace(figures, acts=tuple(acts))) == []
+
+    acts[1] = replace(acts[1], settle_s=2.77)
+    missed, machine = result.missed(replace(figures, acts=tuple(acts)))
+    assert missed == "missed: kill: settle 2.77 s, target <= 2 s"
+    assert machine.startswith("kill: this machine made a process wait for a processor for 0.14 s")
+
+
+def test_a_wait_of_less_than_a_settled_broker_may_be_off_is_no_reason_for_a_missed_target() -> None:
+    """One of 0.03 s holds up 3 % of a second."""
+    figures = evaluate(_run())
+    acts = (figures.acts[0], replace(figures.acts[1], settle_s=2.77, waited_s=0.03))
+    told = result.missed(replace(figures, acts=acts))
+    assert told == ["missed: kill: settle 2.77 s, target <= 2 s"]
+
+
+def test_the_table_shows_how_long_the_machine_let_a_process_wait() -> None:
+    """Beside the figures, act by act; a dash where it did not."""
+    figures = evaluate(_run())
+    waited = replace(figures.acts[1], waited_s=0.14)
+    drawn = result.table("ours", replace(figures, acts=(figures.acts[0], waited)))
+    assert list(drawn.columns[-1].cells) == ["-", "0.14 s", ""]
+
+
 def test_the_summary_has_the_agreed_fields_and_null_for_never(tmp_path: Path) -> None:
     """And beside it lies the recording that it was computed from."""
     rates = {"a": [(0.0, 3_100.0)], "b": [(0.0, 0.0)]}
@@ -72,6 +110,7 @@ def test_the_summary_has_the_agreed_fields_and_null_for_never(tmp_path: Path) ->
         "min_share": 0.0,
         "settle_seconds": {"start": None},
         "reclaim_seconds": None,
+        "waited_seconds": {"start": 0.0},
         "source": "broker msgInCounter",
     }
     raw = json.loads((tmp_path / "out" / "counters-peer.json").read_text())
