@@ -1,87 +1,16 @@
-"""``pulsar-quota simulate``: what laws and policies do in scenarios, with no cluster at all.
-
-Figures fill two tables: how well the limit was kept; how it was shared, and at what price.
-"""
+"""``pulsar-quota simulate``: what laws and policies do in scenarios, with no cluster at all."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
-from itertools import product
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import track
 
-from coordinator.cli.failures import CommandFailed, WrongUse
-from coordinator.cli.output import console, print_json, table
 from coordinator.cli.session import session_of
-from coordinator.core.laws import ALL_LAWS
 from coordinator.core.model import Dimension
-from coordinator.core.policies import POLICIES
-from coordinator.simulation.experiment import perform
-from coordinator.simulation.invariants import PromiseBroken
-from coordinator.simulation.plot import Picture, page
-from coordinator.simulation.scenarios import SCENARIOS
-from coordinator.simulation.stage import Parameters
-from coordinator.simulation.trials import Summary, Trial, run_all
 
 _ALL = "all"
-_MOST_BROKERS = 1024
-_MOST_GROUPS = 10_000
-_MOST_SEEDS = 10_000
-_MOST_JOBS = 256
-_MOST_DELAY_ROUNDS = 60
-_MOST_PICTURES = 100
-
-_Column = tuple[str, Callable[[Summary], str]]
-
-_WHAT: Sequence[_Column] = (
-    ("scenario", lambda row: row.scenario),
-    ("what", lambda row: SCENARIOS[row.scenario].title),
-    ("law", lambda row: row.law),
-    ("policy", lambda row: row.policy),
-)
-_LIMIT: Sequence[_Column] = (
-    (">brokers", lambda row: str(row.brokers)),
-    (">loss", lambda row: f"{row.loss:.0%}"),
-    (">delay", lambda row: f"{row.delay:g}"),
-    (">settle median", lambda row: _settled(row, "median")),
-    (">max", lambda row: _settled(row, "max")),
-    (">peak over", lambda row: f"{row.peak_overshoot:.2%}"),
-    (">of 10 s", lambda row: f"{row.peak_overshoot_10s:.2%}"),
-    (">time > 1.01", lambda row: f"{row.time_over_1_01:.2%}"),
-    (">> 1.05", lambda row: f"{row.time_over_1_05:.2%}"),
-    (">mean over", lambda row: f"{row.mean_when_over:.3f}"),
-    (">volume", lambda row: f"{row.overshoot_volume:.3f} s"),
-    (">sum of limits", lambda row: f"{row.max_sum_limits:.4f}"),
-)
-_SHARES: Sequence[_Column] = (
-    (">utilisation", lambda row: f"{row.utilisation:.4f}"),
-    (">steady error", lambda row: f"{row.aggregate_error:.2%}"),
-    (">regret", lambda row: f"{row.regret:.4f}"),
-    (">Jain", lambda row: f"{row.jain:.4f}"),
-    (">min share", lambda row: f"{row.min_share:.4f}"),
-    (">starved", lambda row: f"{row.starvation_seconds} s"),
-    (">reclaim", lambda row: _seconds(row.reclaim_seconds["max"])),
-    (">swing", lambda row: f"{row.oscillation:.2%}"),
-    (">changes/min", lambda row: f"{row.changes_per_minute:g}"),
-    (">B/s out", lambda row: f"{row.control_bytes_out:,.0f}"),
-    (">B/s in", lambda row: f"{row.control_bytes_in:,.0f}"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """What to run, checked."""
-
-    trials: Sequence[Trial]
-    processes: int
-    plot: Path | None
-    record: Path | None
 
 
 def simulate(  # noqa: PLR0913, PLR0917  # one parameter per option
@@ -127,169 +56,11 @@ def simulate(  # noqa: PLR0913, PLR0917  # one parameter per option
     ] = None,
 ) -> None:
     """Run scenarios in a simulated cluster of real cores, and say how well the limit was kept."""
-    chosen = Parameters(
-        law=law,
-        policy=policy,
-        loss=loss,
-        delay_rounds=delay,
-        dimension=_dimension(dimension),
-        groups=groups,
-        pip82=pip82,
-    )
-    request = replace(
-        _checked(scenario, chosen, brokers, seeds, jobs, plot), record=_checked_place(record)
-    )
-    try:
-        summaries = _run(request)
-        if request.plot is not None:
-            _draw(request.trials, request.plot)
-        if request.record is not None:
-            _record(request.trials, request.record)
-    except PromiseBroken as broken:
-        raise CommandFailed(f"A promise was broken: {broken}") from broken
-    if session_of(context).as_json:
-        print_json([asdict(summary) for summary in summaries])
-        return
-    _show(summaries)
+    # The simulator takes longer to load than most commands run.
+    from coordinator.cli import scenario_runs  # noqa: PLC0415
 
-
-def _checked(
-    scenario: str,
-    chosen: Parameters,
-    brokers: int | None,
-    seeds: int,
-    jobs: int | None,
-    plot: Path | None,
-) -> _Request:
-    scenarios = _known("--scenario", scenario, SCENARIOS)
-    laws = _known("--law", chosen.law, ALL_LAWS)
-    policies = _known("--policy", chosen.policy, POLICIES)
-    _within("--brokers", brokers, max(SCENARIOS[n].least_brokers for n in scenarios), _MOST_BROKERS)
-    _within("--loss", chosen.loss, 0, 1)
-    _within("--delay", chosen.delay_rounds, 0, _MOST_DELAY_ROUNDS)
-    _within("--groups", chosen.groups, 1, _MOST_GROUPS)
-    _within("--pip82", chosen.pip82, 0, brokers or min(SCENARIOS[n].brokers for n in scenarios))
-    _within("--seeds", seeds, 1, _MOST_SEEDS)
-    _within("--jobs", jobs, 1, _MOST_JOBS)
-    trials = [
-        Trial(
-            name,
-            replace(chosen, brokers=brokers or SCENARIOS[name].brokers, law=law, policy=policy),
-            seeds,
-        )
-        for name, law, policy in product(scenarios, laws, policies)
-    ]
-    if plot is not None:
-        _check_plot(plot, len(trials))
-    return _Request(trials, jobs or os.cpu_count() or 1, plot, record=None)
-
-
-def _known(option: str, value: str, valid: Iterable[str]) -> tuple[str, ...]:
-    """The names that are meant: one, or all of them."""
-    names = tuple(valid)
-    if value == _ALL:
-        return names
-    if value not in names:
-        raise WrongUse(f"{option} {value}: use one of {', '.join([*names, _ALL])}.")
-    return (value,)
-
-
-def _dimension(value: str) -> Dimension:
-    try:
-        return Dimension(value)
-    except ValueError:
-        known = ", ".join(dimension.value for dimension in Dimension)
-        raise WrongUse(f"--dimension {value}: use one of {known}.") from None
-
-
-def _within(option: str, value: float | None, least: float, most: float) -> None:
-    if value is not None and not least <= value <= most:  # nan is in no range
-        raise WrongUse(f"{option} {value:g}: use a number from {least:g} to {most:,}.")
-
-
-def _check_plot(plot: Path, pictures: int) -> None:
-    if plot.suffix.lower() not in (".html", ".htm"):
-        raise WrongUse(f"--plot {plot}: drawings are HTML pages; name a file that ends in .html.")
-    if not plot.absolute().parent.is_dir():
-        raise WrongUse(
-            f"--plot {plot}: {plot.absolute().parent} is not a directory; make it first."
-        )
-    if pictures > _MOST_PICTURES:
-        raise WrongUse(
-            f"--plot {plot}: {pictures} runs are more than the {_MOST_PICTURES} that one drawing"
-            " holds; choose a scenario, a law or a policy."
-        )
-
-
-def _checked_place(place: Path | None) -> Path | None:
-    if place is None:
-        return None
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        found = next(place.iterdir(), None)
-    except OSError as error:
-        raise WrongUse(f"--record {place}: {error.strerror}; name a new directory.") from error
-    if found is not None:
-        raise WrongUse(f"--record {place}: there is something in it; name a new directory.")
-    return place
-
-
-def _run(request: _Request) -> list[Summary]:
-    """Run everything; a person at a terminal sees how far it is."""
-    terminal = Console(stderr=True)
-    return list(
-        track(
-            run_all(request.trials, request.processes),
-            total=len(request.trials),
-            description="simulating",
-            console=terminal,
-            transient=True,
-            disable=not terminal.is_terminal,
-        )
-    )
-
-
-def _draw(trials: Sequence[Trial], plot: Path) -> None:
-    pictures = []
-    for trial in trials:
-        scenario, parameters = SCENARIOS[trial.scenario], trial.parameters
-        stage, recording = perform(trial.scenario, parameters)
-        (group, dimension), record = next(iter(recording.records.items()))
-        setting = f"{parameters.law}, {parameters.policy}, {dimension.value} of {group}"
-        title = f"{trial.scenario}: {scenario.title} ({setting})"
-        pictures.append(Picture(title, scenario.description, record, stage.events))
-    try:
-        plot.write_text(page(pictures), encoding="utf-8")
-    except OSError as error:
-        raise CommandFailed(f"{plot} cannot be written: {error.strerror}.") from error
-
-
-def _record(trials: Sequence[Trial], place: Path) -> None:
-    # Only here is Arrow needed, which takes 50 MB and half a second.
-    from coordinator.cli.simulated_recording import NotRecorded, record  # noqa: PLC0415
-
-    for trial in trials:
-        try:
-            record(trial, place)
-        except NotRecorded as error:
-            raise CommandFailed(str(error)) from error
-
-
-def _show(summaries: Sequence[Summary]) -> None:
-    for title, columns in (("The limit", _LIMIT), ("The shares, and the price", _SHARES)):
-        shown = table([name for name, _ in (*_WHAT, *columns)])
-        for row in summaries:
-            shown.add_row(*(read(row) for _, read in (*_WHAT, *columns)))
-        console().print(title)
-        console().print(shown)
-
-
-def _settled(row: Summary, which: str) -> str:
-    if not SCENARIOS[row.scenario].settles:
-        return "-"
-    rounds = row.settle_rounds[which]
-    return "never" if rounds is None else f"{rounds:g}"
-
-
-def _seconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f} s"
+    asked = scenario_runs.Asked(
+        scenario, law, policy, brokers, loss, delay, dimension,
+        groups, pip82, seeds, jobs, plot, record,
+    )  # fmt: skip
+    scenario_runs.simulate(asked, as_json=session_of(context).as_json)
