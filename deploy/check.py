@@ -10,12 +10,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
 import yaml
+
+from coordinator.config import ConfigError, from_mapping
 
 DEPLOY = Path(__file__).parent
 KUBERNETES = "1.31"
@@ -34,6 +37,8 @@ _EVERYTHING = (
     "monitoring.rules=true",
     "monitoring.dashboard=true",
     "config.record_dir=s3://bucket/recorded",
+    "config.report_interval_seconds=2",
+    "auth.brokers=true",
 )
 _OF_AN_OPERATOR = "monitoring.coreos.com/"
 """Kinds that Kubernetes itself does not know, so it has no schema of them."""
@@ -50,7 +55,7 @@ def rules() -> None:
 
 
 def chart() -> None:
-    """The chart renders, with nothing and with everything switched on, to what Kubernetes accepts."""
+    """The chart renders, bare and with everything on, to what Kubernetes and the sidecar accept."""
     _run("helm", "lint", "--strict", "pulsar-quota", folder="helm")
     settings = [part for setting in _EVERYTHING for part in ("--set", setting)]
     for options in ([], settings):
@@ -62,6 +67,8 @@ def chart() -> None:
         for manifest in yaml.safe_load_all(text):
             if manifest and not manifest["apiVersion"].startswith(_OF_AN_OPERATOR):
                 _validate(manifest)
+                if "sidecar.toml" in manifest.get("data", ()):
+                    _configures(manifest["data"]["sidecar.toml"])
 
 
 def sidecar_container() -> None:
@@ -114,6 +121,13 @@ def _run(*command: str, folder: str = "") -> str:
     if done.returncode:
         raise Refused(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
     return done.stdout
+
+
+def _configures(document: str) -> None:
+    try:
+        from_mapping(tomllib.loads(document))
+    except (tomllib.TOMLDecodeError, ConfigError) as error:
+        raise Refused(f"sidecar.toml of the chart: {error}\n{document}") from error
 
 
 def _validate(manifest: Any) -> None:

@@ -94,15 +94,27 @@ def test_the_configuration_of_compose_is_accepted() -> None:
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_sidecar_of_compose_stands_beside_its_broker(number: int) -> None:
-    """It shares its broker's network, is told that broker's id, and can write nowhere."""
-    compose = read_yaml("compose", "compose.yaml")
-    sidecar = compose["services"][f"sidecar-{number}"]
+    """Both use a network that outlives either; it is told the broker's id, and can write nowhere."""
+    services = read_yaml("compose", "compose.yaml")["services"]
+    sidecar, broker = services[f"sidecar-{number}"], services[f"broker-{number}"]
+    pod = services[f"pod-{number}"]
 
-    assert sidecar["network_mode"] == f"service:broker-{number}"
+    assert sidecar["network_mode"] == broker["network_mode"] == f"service:pod-{number}"
+    assert pod["hostname"] == f"broker-{number}"
+    assert pod["networks"]["default"]["aliases"] == [f"broker-{number}"]
     assert sidecar["command"][-1] == f"broker_id=broker-{number}"
-    assert compose["services"][f"broker-{number}"]["hostname"] == f"broker-{number}"
     assert sidecar["read_only"] is True
     assert sidecar["cap_drop"] == ["ALL"]
+
+
+def test_a_sidecar_of_compose_has_the_time_to_drain() -> None:
+    """Docker kills what has not ended in time, 10 s unless told."""
+    document = tomllib.loads((DEPLOY / "compose" / "sidecar.toml").read_text(encoding="utf-8"))
+    services = read_yaml("compose", "compose.yaml")["services"]
+
+    grace = services["sidecar-1"]["stop_grace_period"]
+    assert grace.endswith("s")
+    assert float(grace[:-1]) > from_mapping(document).drain_timeout_seconds
 
 
 def test_compose_names_nothing_that_is_not_there() -> None:
@@ -158,3 +170,21 @@ def test_the_chart_and_the_brokers_values_agree() -> None:
     assert {port["containerPort"] for port in sidecar["ports"]} == {ports["gate"], ports["admin"]}
     assert sidecar["restartPolicy"] == "Always"
     assert sidecar["securityContext"]["readOnlyRootFilesystem"] is True
+
+
+@pytest.mark.parametrize("key", ["SECRETKEY", "broker.token"])
+def test_the_chart_names_files_that_the_brokers_values_mount(key: str) -> None:
+    """A key that the configuration names and nobody mounts ends the sidecar at its start."""
+    broker = read_yaml("helm", "pulsar-values.yaml")["broker"]
+    (sidecar,) = broker["initContainers"]
+    (keys,) = (volume for volume in broker["extraVolumes"] if "projected" in volume)
+    (mount,) = (m for m in sidecar["volumeMounts"] if m["name"] == keys["name"])
+    template = DEPLOY / "helm" / "pulsar-quota" / "templates" / "configmap.yaml"
+    values = read_yaml("helm", "pulsar-quota", "values.yaml")["auth"]
+    named = template.read_text(encoding="utf-8").replace(
+        "{{ .Values.auth.secretKey }}", values["secretKey"]
+    )
+
+    assert f'"{mount["mountPath"]}/{key}"' in named
+    mounted = {i["path"] for s in keys["projected"]["sources"] for i in s["secret"]["items"]}
+    assert key in mounted
