@@ -66,3 +66,24 @@ def test_every_target_of_make_that_is_named_exists() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
 
     assert named <= set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+
+
+def test_every_row_of_what_can_break_names_tests_that_show_it() -> None:
+    """The same rows in both tables, and every test that is named exists."""
+    promised, shown = tables((ROOT / "docs" / "failure-modes.md").read_text(encoding="utf-8"))
+
+    assert [row[0] for row in shown] == [row[0].partition(" (")[0] for row in promised]
+    for row in shown:
+        named = re.findall(r"`(.+?)::(.+?)`", row[1])
+        assert named
+        for file, test in named:
+            assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), test
+
+
+def tables(page: str) -> list[list[list[str]]]:
+    """The tables of a page: their rows without the head, each a list of cells."""
+    found = re.findall(r"(?:^\|.*\|$\n)+", page, re.MULTILINE)
+    return [
+        [[cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines()[2:]]
+        for table in found
+    ]

@@ -11,8 +11,7 @@ import pytest
 
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
-from deploy.local.topics import Topics
-from tests.integration.world import TENANT, World
+from tests.integration.world import TENANT, World, make_world
 
 _numbers = itertools.count()
 
@@ -36,13 +35,8 @@ def bare(cluster: Cluster, sidecars: Sidecars) -> Iterator[Cluster]:
 @pytest.fixture
 def world(cluster: Cluster, sidecars: Sidecars) -> Iterator[World]:
     """A namespace of its own for the test, with one topic on every broker."""
-    topics = Topics(cluster.brokers)
-    topics.create_tenant(TENANT)
-    namespace = f"{TENANT}/n{next(_numbers)}"
-    topics.create_namespace(namespace, bundles=12)
-    by_broker = topics.one_for_each_broker(namespace, "t")
     with httpx.Client(trust_env=False, timeout=30.0) as http:
-        yield World(cluster, sidecars, topics, namespace, by_broker, http)
+        yield make_world(cluster, sidecars, http, f"{TENANT}/n{next(_numbers)}")
 
 
 @pytest.fixture

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pulsar
 import pytest
 from kazoo.client import KazooClient
 
+from deploy.local.sidecars import command
 from tests.integration.world import World, eventually
 
 pytestmark = pytest.mark.cluster
@@ -28,6 +31,8 @@ def test_garbage_on_the_bus_is_counted_and_logged_once(world: World, connect: Co
         "counted",
     )
     assert world.get("/quota/v1/ready")
+    told = world.http.get(f"{world.sidecars.admin_url('broker-1')}/metrics").text
+    assert 'pulsar_quota_reports_dropped_total{reason="not a usage report"}' in told
     log = world.sidecars.log_file("broker-1").read_text()
     assert log.count('"event": "not a usage report"') == 1
 
@@ -71,3 +76,35 @@ def test_a_malformed_frame_closes_that_connection_only(world: World, connect: Co
 
     producer.send(b"after")
     assert "malformed" in world.sidecars.log_file("broker-1").read_text()
+
+
+def test_a_bad_request_is_refused_and_changes_nothing(world: World) -> None:
+    """4xx with a reason that names the field; every sidecar has the group as it was."""
+    world.limit(publishRateInMsgs=900)
+    path = f"/admin/v2/resourcegroups/{world.group}"
+    defined = world.get(f"/quota/v1/groups/{world.group}", at="broker-3")
+
+    for body, named in (
+        ({"publishRateInMsgs": -2}, "publishRateInMsgs"),
+        ({"publishRateInMsgs": 600, "law": "mine"}, "law"),
+        ({"publishRateInMsgs": 600, "partitionPolicy": "pause"}, "partitionPolicy"),
+    ):
+        answer = world.http.put(world.sidecars.admin_url("broker-1") + path, json=body)
+        assert 400 <= answer.status_code < 500
+        assert named in answer.json()["reason"]
+
+    for name in world.topic_of:
+        assert world.get(f"/quota/v1/groups/{world.group}", at=name) == defined
+
+
+def test_a_bad_configuration_is_refused_at_the_start(world: World, tmp_path: Path) -> None:
+    """The one that a sidecar runs with, and a key that means nothing: exit code 2, and its name."""
+    own = world.sidecars.configuration_file("broker-1").read_text()
+    file = tmp_path / "sidecar.toml"
+    file.write_text(own + "hold_secondz = 30\n")
+
+    ended = subprocess.run(command(file), capture_output=True, text=True, timeout=60, check=False)
+
+    assert ended.returncode == 2
+    assert "hold_secondz" in ended.stderr
+    assert world.get("/quota/v1/health")["ready"]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import pulsar
 import pytest
 
+from coordinator.core.lifecycle import Trouble
 from tests.integration.world import World, eventually
 
 pytestmark = pytest.mark.cluster
@@ -110,7 +111,10 @@ def test_throttling_and_a_drain_lose_duplicate_and_reorder_nothing(
 
 
 def test_a_killed_broker_loses_and_reorders_nothing(world: World, connect: Connect) -> None:
-    """After SIGKILL of a broker its clients go on elsewhere; only resends may come twice."""
+    """After SIGKILL of a broker its clients go on elsewhere; only resends may come twice.
+
+    Its sidecar is no member meanwhile, uses nothing, and is not ready; it returns with its broker.
+    """
     world.limit(publishRateInMsgs=900)
     consumers = subscribe(world, connect)
     publishers = {
@@ -121,6 +125,7 @@ def test_a_killed_broker_loses_and_reorders_nothing(world: World, connect: Conne
     eventually(lambda: len(publishers["broker-2"].receipts) > 500, "traffic")
     world.cluster.kill("broker-2")
     try:
+        eventually(lambda: gone(world, "broker-2"), "its sidecar leaves and says why")
         for thread in threads:
             thread.join(150)
     finally:
@@ -136,3 +141,16 @@ def test_a_killed_broker_loses_and_reorders_nothing(world: World, connect: Conne
         first_time = list(dict.fromkeys(numbers))
         assert set(publisher.receipts) <= set(numbers)
         assert first_time == sorted(first_time)
+
+
+def gone(world: World, name: str) -> bool:
+    """Whether a sidecar whose broker is dead says so, and the others do not count on it."""
+    answer = world.http.get(f"{world.sidecars.admin_url(name)}/quota/v1/ready")
+    peers = [member["broker"] for member in world.get("/quota/v1/members", at="broker-1")]
+    used = [row["broker"] for row in world.get(f"/quota/v1/usage/{world.group}")["brokers"]]
+    return (
+        answer.status_code == 503
+        and Trouble.BROKER_DOWN.value in answer.json()["reason"]
+        and name not in peers
+        and name not in used
+    )

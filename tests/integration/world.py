@@ -55,6 +55,14 @@ class World:
         answer.raise_for_status()
         return answer.json()
 
+    def local_limit(self, name: str) -> int:
+        """A broker's local limit of published messages of the test's group, by its own sidecar."""
+        return int(self.explained(name)["localLimit"])
+
+    def explained(self, name: str) -> Any:
+        """Why that limit is what it is."""
+        return self.get(f"/quota/v1/explain/{self.group}", at=name)
+
     def local_limits(self) -> dict[str, dict[str, Any]]:
         """Every broker's local limits of the test's group, as that broker's own sidecar has them."""
         found = {}
@@ -124,6 +132,15 @@ class World:
             messages = self.topics.counters(topic).messages_in
             found[name] = _Counted(messages, asked_s, time.monotonic())
         return found
+
+
+def make_world(cluster: Cluster, sidecars: Sidecars, http: httpx.Client, namespace: str) -> World:
+    """Make a namespace with one topic on every broker."""
+    topics = Topics(cluster.brokers)
+    topics.create_tenant(TENANT)
+    topics.create_namespace(namespace, bundles=12)
+    by_broker = topics.one_for_each_broker(namespace, "t")
+    return World(cluster, sidecars, topics, namespace, by_broker, http)
 
 
 @dataclass(frozen=True)
