@@ -14,11 +14,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from admin_api.errors import ApiError
 from admin_api.tokens import TokenRefused, TokenVerifier
 
 ANONYMOUS = "anonymous"
 _SCHEME = "bearer "
+
+
+class NotIdentified(Exception):
+    """A caller who has not shown who he is; the text may be shown to him."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +42,18 @@ class Access:
         """The role behind an ``Authorization`` header.
 
         Raises:
-            ApiError: 401 when it proves nothing.
+            NotIdentified: it proves nothing.
         """
         if self.verifier is None:
             return ANONYMOUS
         if authorization is None:
-            raise _unauthorized("A token is needed")
+            raise NotIdentified("A token is needed")
         if not authorization.lower().startswith(_SCHEME):
-            raise _unauthorized("The Authorization header must be `Bearer` and a token")
+            raise NotIdentified("The Authorization header must be `Bearer` and a token")
         try:
             return self.verifier.role_of(authorization[len(_SCHEME) :].strip())
         except TokenRefused as error:
-            raise _unauthorized(str(error)) from error
+            raise NotIdentified(str(error)) from error
 
     def is_super_user(self, role: str) -> bool:
         """Whether the role may do everything."""
@@ -59,7 +62,3 @@ class Access:
     def is_admin_of(self, role: str, tenant: str) -> bool:
         """Whether the role may attach and detach a tenant and its namespaces."""
         return self.is_super_user(role) or role in self.tenant_admins.get(tenant, ())
-
-
-def _unauthorized(reason: str) -> ApiError:
-    return ApiError(401, reason, {"WWW-Authenticate": "Bearer"})

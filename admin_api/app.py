@@ -1,7 +1,7 @@
-"""The admin API as an ASGI application; the sidecar runs it in its own event loop.
+"""The admin API as an ASGI application, on a loop of its own beside the sidecar's (see `home`).
 
-Handlers are coroutines that wait for nothing but the store and the broker: the same loop carries the
-traffic of the gate, so a handler that blocks would stop messages.
+Handlers are coroutines that wait for nothing but the store and the broker: they run on the loop that
+carries the traffic of the gate, so a handler that blocks would stop messages.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from admin_api.access import Access
+from admin_api.home import Home
 from coordinator.backlog import BacklogWatch
 from coordinator.backlog_enforcement import BacklogEnforcement
 from coordinator.core.alarms import Alarms
@@ -43,7 +44,7 @@ from coordinator.totals import TrafficTotals
 
 
 class Views(Protocol):
-    """What this sidecar knows right now; called on the event loop's thread."""
+    """What this sidecar knows right now; called at home."""
 
     def health(self) -> HealthView:
         """How this sidecar is, and whom it knows."""
@@ -248,7 +249,7 @@ class Backlogs:
 
 @dataclass(frozen=True, slots=True)
 class AdminBackend:
-    """Everything that `create_app` is given.
+    """Everything that `create_app` is given. All of it lives at ``home``, but for the relay.
 
     Without a relay nothing is passed to the broker; without ``alarming`` alarms, and without ``otlp``
     metrics, are sent nowhere; without ``backlogs`` and ``partitions`` nothing is known of these; without
@@ -269,6 +270,7 @@ class AdminBackend:
     alarming: Telling | None = None
     otlp: Telling | None = None
     access: Access = field(default_factory=Access)
+    home: Home = field(default_factory=Home)
     relay: BrokerRelay | None = None
     backlogs: Backlogs | None = None
     partitions: PartitionMeter | None = None

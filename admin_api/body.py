@@ -8,9 +8,9 @@ JSON (500, and 400 as plain text) are to become reasons.
 from __future__ import annotations
 
 import json
-from typing import Never
+from typing import Annotated, Never
 
-from fastapi import Request
+from fastapi import Depends, Request
 
 from admin_api.errors import ApiError
 
@@ -48,6 +48,10 @@ async def read_object(request: Request) -> dict[str, object]:
     if not isinstance(value, dict):
         raise ApiError(400, f"The body is {_kind_of(value)}; send a JSON object")
     return value
+
+
+JsonObject = Annotated[dict[str, object], Depends(read_object)]
+"""The body, read by the time that a handler is called: it may run where no body arrives."""
 
 
 def _refuse_constant(name: str) -> Never:

@@ -1,8 +1,8 @@
 """Everything that Prometheus is told, read at the moment of the scrape; nothing is kept in between.
 
-A scrape must not hold up the gate, which lives on the same event loop: group after group is read with a
-turn for everybody else in between, and the text is made in a thread. Units are base units and stand in
-the name; what is not limited has no series, because no number would be true.
+A scrape must not hold up the gate, on whose loop it is gathered: group after group is read with a turn
+for everybody else in between. Nor may it hold up other requests: the text is made in a thread. Units are
+base units and stand in the name; what is not limited has no series, because no number would be true.
 
 Cardinality is bounded: a series per group, class or dimension of this broker only (every sidecar tells
 its own part), for the first `MAX_GROUPS` groups by name; how many are left out is a metric itself.
@@ -56,7 +56,7 @@ class _Collected(Collector):
 
 async def expose(backend: AdminBackend, accept: str) -> tuple[bytes, str]:
     """All metrics as text, and the text's media type: OpenMetrics where it is accepted."""
-    collected = _Collected(await gather(backend))
+    collected = _Collected(await backend.home.run(gather(backend)))
     if "application/openmetrics-text" in accept:
         body = await asyncio.to_thread(openmetrics.generate_latest, collected)
         return body, openmetrics.CONTENT_TYPE_LATEST

@@ -9,35 +9,30 @@ lives on that loop. Ends with the input.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
 import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 
-import uvicorn
 import uvloop
+from fastapi import FastAPI
 
 from admin_api.app import create_app
-from benchmarks.gate_process import TENANT
+from admin_api.home import Home
+from benchmarks.gate_process import TENANT, free_port
 from benchmarks.memory_sidecar import memory_sidecar
 from coordinator.adapters.memory_ledgers import MemoryLedgers
 from coordinator.collector import keep_what_is_loaded
+from coordinator.config import Config
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.logs import configure_logs
-from coordinator.serving import ApiProtocol
+from coordinator.serving import serving
 
 GROUPS = 200
 _LOOK_S = 0.005
 _UNREACHED = 1_000_000
 """A limit that is checked and holds nothing."""
-
-
-class _Server(uvicorn.Server):
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave them to the process."""
-        yield
 
 
 class _Lateness:
@@ -70,31 +65,41 @@ async def _serve(upstream: int) -> None:
     runner.start(gate, MemoryLedgers(store))
     sidecar.membership.connect()
     runner.spawn(sidecar.following.run())
-    config = uvicorn.Config(
-        create_app(sidecar.backend),
-        http=ApiProtocol,
-        access_log=False,
-        log_config=None,
-        lifespan="off",
-        loop="none",
-    )
-    listening = socket.create_server(("127.0.0.1", 0))
-    server = _Server(config)
-    serving = asyncio.create_task(server.serve(sockets=[listening]))
-    while not (server.started and runner.health().ready):  # noqa: ASYNC110 - no event says so
-        await asyncio.sleep(0.01)
-    await gate.start()
-    keep_what_is_loaded()
-    lateness = _Lateness()
-    watching = asyncio.create_task(lateness.watch())
-    print(listening.getsockname()[1], gate.port, flush=True)  # noqa: T201 - whoever started it reads this
-    while await asyncio.to_thread(sys.stdin.readline):
-        print(lateness.take_p99(), flush=True)  # noqa: T201
-    watching.cancel()
-    server.should_exit = True
-    await serving
+    home = Home(asyncio.get_running_loop())
+    port = free_port()
+
+    @asynccontextmanager
+    async def app() -> AsyncIterator[FastAPI]:
+        yield create_app(replace(sidecar.backend, home=home))
+
+    async with serving(_config(port), app) as api:
+        await api.loaded.wait()
+        while not runner.health().ready:  # noqa: ASYNC110 - no event says so
+            await asyncio.sleep(0.01)
+        await gate.start()
+        keep_what_is_loaded()
+        lateness = _Lateness()
+        watching = asyncio.create_task(lateness.watch())
+        print(port, gate.port, flush=True)  # noqa: T201 - whoever started it reads this
+        while await asyncio.to_thread(sys.stdin.readline):
+            print(lateness.take_p99(), flush=True)  # noqa: T201
+        watching.cancel()
     await gate.close()
     await runner.close()
+
+
+def _config(port: int) -> Config:
+    """Of which the API goes by its own address only."""
+    nowhere = "127.0.0.1:1"
+    return Config(
+        broker_id="broker-1",
+        gate_listen=nowhere,
+        gate_upstream=nowhere,
+        admin_listen=f"127.0.0.1:{port}",
+        broker_web_url=f"http://{nowhere}",
+        bus_service_url=f"pulsar://{nowhere}",
+        zookeeper_servers=nowhere,
+    )
 
 
 if __name__ == "__main__":

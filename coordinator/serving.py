@@ -1,7 +1,12 @@
-"""The admin API as a part of the sidecar: its access rules from files, its port, its TLS.
+"""The admin API as a part of the sidecar: its access rules and its TLS from files, its port, its thread.
 
-uvicorn runs in the sidecar's own event loop and leaves signals to it. HTTP is read by httptools: the gate
-lives on that loop, and what is read in Python takes twice as long for a small request.
+It has a thread with an event loop of its own, so that the gate does not wait for what a request costs
+(`admin_api.home` says what runs where). What serves it is loaded in that thread, too: this takes longer
+than all else of the start, and the gate may open meanwhile. Files are read and the port is bound before,
+so that a mistake in the configuration ends the start.
+
+Two threads share one interpreter. When a message comes while the API's computes, the gate's has to wait,
+at most as long as Python lets a thread go on while another one waits: `GIVES_WAY_S`.
 """
 
 from __future__ import annotations
@@ -10,64 +15,32 @@ import asyncio
 import contextlib
 import socket
 import ssl
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import uvicorn
-from fastapi import FastAPI
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+import structlog
+import uvloop
 
 from admin_api.access import Access
 from admin_api.tokens import BadKey, TokenKey, TokenVerifier
 from coordinator.config import Config, ConfigError, split_address
 
-_STREAMS_END_S = 1
-"""How long answers that are under way may take at the end; event streams would take for ever."""
+if TYPE_CHECKING:
+    import uvicorn
+    from fastapi import FastAPI
 
+GIVES_WAY_S = 0.000005
+"""After so long a thread that computes lets in one that waits. Python's own 5 ms would be felt at the
+gate; with this, a message waits for little more than the change of threads."""
 
-MAX_HEAD_BYTES = 64 * 1024
-"""Of a request's first line and headers."""
+log = structlog.get_logger(__name__)
 
-
-class ApiProtocol(HttpToolsProtocol):
-    """HTTP whose heads are bounded, which neither uvicorn nor the parser sees to.
-
-    What counts is what was received since something could last be taken from it. So the sizes of a body's
-    chunks, and what may follow the last of them, are bounded alike.
-    """
-
-    _pending_bytes = 0
-
-    def data_received(self, data: bytes) -> None:
-        """Read on; what has become too long is answered, and read no further."""
-        self._pending_bytes += len(data)
-        super().data_received(data)
-        if self._pending_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
-            self.send_400_response(f"The head is larger than {MAX_HEAD_BYTES} bytes")
-
-    def on_headers_complete(self) -> None:
-        """A head was taken."""
-        self._pending_bytes = 0
-        super().on_headers_complete()
-
-    def on_body(self, body: bytes) -> None:
-        """A part of a body was taken."""
-        self._pending_bytes = 0
-        super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        """A request was taken to its end."""
-        self._pending_bytes = 0
-        super().on_message_complete()
-
-
-class _ApiServer(uvicorn.Server):
-    """uvicorn without its signal handlers: the sidecar decides when to stop."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave SIGTERM and SIGINT to the sidecar."""
-        yield
+Build = Callable[[], AbstractAsyncContextManager["FastAPI"]]
+"""Makes the application on the loop that it is to run on, and takes it down there."""
 
 
 def access(config: Config) -> Access:
@@ -89,52 +62,113 @@ def access(config: Config) -> Access:
     )
 
 
-def server(config: Config, app: FastAPI) -> uvicorn.Server:
-    """The server of the admin API, not started yet.
+def tls(config: Config) -> ssl.SSLContext | None:
+    """What the API shows, and asks of its callers; None without a certificate.
 
     Raises:
         ConfigError: certificate, key or authorities cannot be read or do not fit.
     """
-    authorities = config.admin_tls_client_ca_file or None
-    settings = uvicorn.Config(
-        app,
-        http=ApiProtocol,
-        access_log=False,
-        log_config=None,
-        lifespan="off",
-        loop="none",
-        timeout_graceful_shutdown=_STREAMS_END_S,
-        ssl_certfile=config.admin_tls_certificate_file or None,
-        ssl_keyfile=config.admin_tls_key_file or None,
-        ssl_ca_certs=authorities,
-        ssl_cert_reqs=ssl.CERT_REQUIRED if authorities else ssl.CERT_NONE,
-    )
+    if not config.admin_tls_certificate_file:
+        return None
+    authorities = config.admin_tls_client_ca_file
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        settings.load()
-    except (OSError, ssl.SSLError) as error:
+        context.load_cert_chain(
+            config.admin_tls_certificate_file, config.admin_tls_key_file or None
+        )
+        if authorities:
+            context.load_verify_locations(authorities)
+            context.verify_mode = ssl.CERT_REQUIRED
+    except OSError as error:  # SSLError is one
         keys = ["admin_tls_certificate_file", "admin_tls_key_file"]
         if authorities:
             keys.append("admin_tls_client_ca_file")
         raise ConfigError(f"{', '.join(keys)}: cannot be used: {error}") from error
-    return _ApiServer(settings)
+    return context
+
+
+class AdminApi:
+    """The admin API in its thread, as the sidecar's loop sees it."""
+
+    def __init__(
+        self, build: Build, context: ssl.SSLContext | None, listening: socket.socket
+    ) -> None:
+        self._build = build
+        self._tls = context
+        self._listening = listening
+        self._home = asyncio.get_running_loop()
+        self._server: uvicorn.Server | None = None
+        self._is_stopping = False
+        self._ended: asyncio.Future[None] | None = None
+        #: Set when all that it needs is loaded.
+        self.loaded = asyncio.Event()
+
+    def start(self, thread: ThreadPoolExecutor) -> None:
+        """Load and serve it, in a thread."""
+        self._ended = self._home.run_in_executor(thread, self._run)
+
+    async def stop(self) -> None:
+        """Stop it; what is under way is answered before, streams are cut off."""
+        assert self._ended is not None
+        if self._ended.done():
+            return  # a failure, which `ends` tells
+        self._is_stopping = True
+        if self._server is not None:
+            self._server.should_exit = True
+        await asyncio.wait([self._ended])
+        if (error := self._ended.exception()) is not None:
+            log.error("the admin API did not end well", exc_info=error)
+
+    async def ends(self) -> None:
+        """Until it has ended, which it does when it is stopped, and else by a failure: raises that."""
+        assert self._ended is not None
+        await asyncio.shield(self._ended)
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        from coordinator.http_server import server  # noqa: PLC0415 - loaded in this thread
+
+        async with self._build() as app:
+            self._server = server(app, self._tls)
+            # What was set is looked at afterwards, as in `stop` the other way round: one of them sees it.
+            if self._is_stopping:
+                self._server.should_exit = True
+            self._home.call_soon_threadsafe(self.loaded.set)
+            await self._server.serve(sockets=[self._listening])
 
 
 @contextlib.asynccontextmanager
-async def serving(config: Config, app: FastAPI) -> AsyncIterator[None]:
+async def serving(config: Config, build: Build) -> AsyncIterator[AdminApi]:
     """Serve the admin API; it answers until the very end, also while the gate drains.
 
     Raises:
-        ConfigError: as `server`.
+        ConfigError: as `tls`.
     """
-    running = server(config, app)
-    listening = socket.create_server(split_address("admin_listen", config.admin_listen))
-    task = asyncio.create_task(running.serve(sockets=[listening]))
+    context = tls(config)
+    with (
+        socket.create_server(split_address("admin_listen", config.admin_listen)) as listening,
+        ThreadPoolExecutor(1, "admin-api") as thread,
+        _threads_give_way(),
+    ):
+        api = AdminApi(build, context, listening)
+        api.start(thread)
+        try:
+            yield api
+        finally:
+            await api.stop()
+
+
+@contextlib.contextmanager
+def _threads_give_way() -> Iterator[None]:
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(GIVES_WAY_S)
     try:
         yield
     finally:
-        running.should_exit = True
-        await task
-        listening.close()
+        sys.setswitchinterval(before_s)
 
 
 def _key(name: str, path: str, build: Callable[[bytes], TokenKey]) -> TokenKey:

@@ -1,6 +1,6 @@
 """One sidecar process, put together from its configuration.
 
-Start: everything is connected in the background, the admin API answers at once, and the gate opens when
+Start: everything is connected in the background, the admin API is loaded beside, and the gate opens when
 the groups are known for the first time, so that no message passes unlimited because a definition has
 not arrived yet. Stop (SIGTERM or SIGINT): leave the membership, drain the gate, close everything, in
 the opposite order. A task that fails ends the process with exit code 1; its supervisor starts it again.
@@ -10,21 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
-from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
 import uvloop
 
-from admin_api.app import create_app
 from admin_api.backend import AdminBackend, Backlogs
-from admin_api.metrics import gather
+from admin_api.home import Home
 from coordinator import __version__, parts, serving
 from coordinator.adapters.broker_admin import HttpBrokerAdmin
-from coordinator.adapters.broker_relay import HttpBrokerRelay
 from coordinator.adapters.clock import MonotonicClock, wall_ms
 from coordinator.adapters.pulsar_bus import PulsarBus
 from coordinator.adapters.zookeeper_ledgers import ZooKeeperLedgers
@@ -47,6 +45,9 @@ from coordinator.runner import Runner
 from coordinator.topic_limits import TopicLimitCourier
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from coordinator.adapters.otlp import OtlpPush
     from coordinator.adapters.recorder import ParquetRecorder
 
 log = structlog.get_logger(__name__)
@@ -112,10 +113,10 @@ async def _start(
         What runs the core, and an event that is set when somebody tells the sidecar to stop.
     """
     access = serving.access(config)
+    serving.tls(config)  # tried out, so that a mistake is said before anything is connected
     kept = _Kept.of(config)
     bus = parts.bus(config)
     broker = await stack.enter_async_context(parts.broker_admin(config))
-    relay = await stack.enter_async_context(HttpBrokerRelay(config.broker_web_url))
     clock = MonotonicClock()
     recorder = _start_recorder(config, stack)
     state = CoordinatorState(config.core_settings())
@@ -159,7 +160,7 @@ async def _start(
         gate=gate,
         bus=bus,
         access=access,
-        relay=relay if config.admin_pass_through else None,
+        home=Home(asyncio.get_running_loop()),
         requests_per_second=config.admin_requests_per_second,
         backlogs=backlogs,
         partitions=_meter_partitions(runner, gate, clock),
@@ -167,10 +168,32 @@ async def _start(
         delayed_group=config.delayed_group,
     )
     if otlp is not None:
-        runner.spawn((await stack.enter_async_context(otlp)).run(partial(gather, backend)))
-    await stack.enter_async_context(serving.serving(config, create_app(backend)))
-    keep_what_is_loaded()
+        runner.spawn(_push_metrics(await stack.enter_async_context(otlp), backend))
+    api = await stack.enter_async_context(serving.serving(config, partial(_app, config, backend)))
+    runner.spawn(api.ends())
+    runner.spawn(_keep_what_is_loaded(api))
     return runner, stop
+
+
+@asynccontextmanager
+async def _app(config: Config, backend: AdminBackend) -> AsyncIterator[FastAPI]:
+    """The admin API, and what lives with it on its loop; loaded where it runs."""
+    from admin_api.app import create_app  # noqa: PLC0415
+    from coordinator.adapters.broker_relay import HttpBrokerRelay  # noqa: PLC0415
+
+    async with HttpBrokerRelay(config.broker_web_url) as relay:
+        yield create_app(replace(backend, relay=relay if config.admin_pass_through else None))
+
+
+async def _keep_what_is_loaded(api: serving.AdminApi) -> None:
+    await api.loaded.wait()
+    keep_what_is_loaded()
+
+
+async def _push_metrics(otlp: OtlpPush, backend: AdminBackend) -> None:
+    from admin_api.metrics import gather  # noqa: PLC0415 - the start does not wait for it
+
+    await otlp.run(partial(gather, backend))
 
 
 def _runner(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from admin_api.routes.common import PROBLEMS, Backend
+from admin_api.routes.common import PROBLEMS, Backend, HomeRoute
 from admin_api.schemas_alarms import AlarmBody
 
-router = APIRouter(prefix="/quota/v1/alarms", tags=["alarms"], responses=PROBLEMS)
+router = APIRouter(
+    prefix="/quota/v1/alarms", tags=["alarms"], responses=PROBLEMS, route_class=HomeRoute
+)
 
 
 @router.get("")

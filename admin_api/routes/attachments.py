@@ -20,10 +20,12 @@ from admin_api.definitions import Owner
 from admin_api.errors import NO_SUCH_GROUP, NO_SUCH_NAMESPACE, NO_SUCH_TENANT, ApiError
 from admin_api.names import GroupName, NamespaceName, TenantName
 from admin_api.routes.callers import TenantAdmin
-from admin_api.routes.common import PROBLEMS, Backend, name_operation
+from admin_api.routes.common import PROBLEMS, Backend, HomeRoute, name_operation
 from coordinator.ports import NotFound, StoreUnreachable
 
-router = APIRouter(prefix="/admin/v2", tags=["attachments"], responses=PROBLEMS)
+router = APIRouter(
+    prefix="/admin/v2", tags=["attachments"], responses=PROBLEMS, route_class=HomeRoute
+)
 
 _NAMESPACE = "/namespaces/{tenant}/{namespace}/resourcegroup"
 _TENANT = "/tenants/{tenant}/resourcegroup"

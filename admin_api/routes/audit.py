@@ -9,11 +9,13 @@ from fastapi import APIRouter, Path, Query, Response
 from admin_api.errors import ApiError
 from admin_api.rollback import roll_back
 from admin_api.routes.callers import SuperUser
-from admin_api.routes.common import PROBLEMS, Backend
+from admin_api.routes.common import PROBLEMS, Backend, HomeRoute
 from admin_api.schemas_audit import AuditBody
 from coordinator.ports import AUDIT_LENGTH, NotFound
 
-router = APIRouter(prefix="/quota/v1/audit", tags=["audit"], responses=PROBLEMS)
+router = APIRouter(
+    prefix="/quota/v1/audit", tags=["audit"], responses=PROBLEMS, route_class=HomeRoute
+)
 
 _MAX_ID = 2**31 - 1
 EntryId = Annotated[int, Path(ge=0, le=_MAX_ID)]

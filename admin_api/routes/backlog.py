@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 
 from admin_api.backend import AdminBackend, Backlogs
 from admin_api.errors import ApiError
 from admin_api.names import NamespaceName, TenantName, decoded
-from admin_api.routes.common import PROBLEMS, Backend
+from admin_api.routes.common import PROBLEMS, Backend, HomeRoute
 from admin_api.schemas_backlog import ActionBody, BacklogBody, BacklogDetail, BacklogsBody
 from coordinator.core.backlog.views import BacklogView
 from coordinator.core.topics import TopicName
 from coordinator.ports import NotFound, PortError, Refused
 
-router = APIRouter(prefix="/quota/v1", tags=["backlog"], responses=PROBLEMS)
+router = APIRouter(prefix="/quota/v1", tags=["backlog"], responses=PROBLEMS, route_class=HomeRoute)
 
 MAX_ROWS = 1_000
-"""Topics in one answer, which is written on the loop that carries the gate."""
+"""Topics in one answer, which is made on the loop that carries the gate."""
 
 OFF = "Backlogs are not looked at: set backlog_check_seconds in the sidecar's configuration"
 
@@ -30,10 +30,6 @@ _ORDERS = {
 }
 
 
-async def _backlogs(backend: Backend) -> Backlogs:
-    return backlogs_of(backend)
-
-
 def backlogs_of(backend: AdminBackend) -> Backlogs:
     """What is known of backlogs; raises ApiError when nothing is."""
     if backend.backlogs is None:
@@ -41,18 +37,16 @@ def backlogs_of(backend: AdminBackend) -> Backlogs:
     return backend.backlogs
 
 
-Known = Annotated[Backlogs, Depends(_backlogs)]
-
-
 @router.get("/backlog")
 async def list_backlogs(
-    backlogs: Known,
+    backend: Backend,
     limit: Annotated[int, Query(ge=1, le=MAX_ROWS, description="topics in the answer")] = 100,
     order: Annotated[
         Literal["used", "age", "size", "topic"], Query(description="what comes first")
     ] = "used",
 ) -> BacklogsBody:
     """Topics with a backlog at this sidecar's broker, those that use most of their quota first."""
+    backlogs = backlogs_of(backend)
     watch = backlogs.watch
     # In the order of the last check; those that are shown, as of now.
     behind = sorted(
@@ -70,19 +64,20 @@ async def list_backlogs(
 
 @router.get("/backlog/actions")
 async def list_actions(
-    backlogs: Known,
+    backend: Backend,
     limit: Annotated[int, Query(ge=1, le=MAX_ROWS, description="actions in the answer")] = 100,
 ) -> list[ActionBody]:
     """What was done about exceeded quotas, or would have been in a dry run; the latest first."""
-    latest = reversed(backlogs.enforcement.actions()[-limit:])
+    latest = reversed(backlogs_of(backend).enforcement.actions()[-limit:])
     return [ActionBody.of(action) for action in latest]
 
 
 @router.get("/persistent/{tenant}/{namespace}/{topic}/backlog")
 async def get_backlog(
-    tenant: TenantName, namespace: NamespaceName, topic: str, backlogs: Known
+    tenant: TenantName, namespace: NamespaceName, topic: str, backend: Backend
 ) -> BacklogDetail:
     """One topic, or one partition: as of the last check, and every subscription as of now."""
+    backlogs = backlogs_of(backend)
     name = str(TopicName("persistent", tenant, namespace, decoded(topic)))
     view = _view(backlogs, name)
     try:

@@ -8,15 +8,15 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from enum import Enum
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query
 
 from admin_api import definitions
 from admin_api.backend import AdminBackend, Watching
-from admin_api.body import read_object
+from admin_api.body import JsonObject
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.names import GroupName
 from admin_api.routes.callers import Anybody
-from admin_api.routes.common import PROBLEMS, Backend
+from admin_api.routes.common import PROBLEMS, Backend, HomeRoute
 from admin_api.schemas import GroupPatch, check_observing
 from admin_api.schemas_board import Choices, GroupRowBody, HistoryBody, Mark, Overview, PreviewBody
 from coordinator.core.alarms import AlarmKind
@@ -28,7 +28,9 @@ from coordinator.core.observing import ENFORCEMENTS
 from coordinator.core.policies import PARTITION_POLICIES, POLICIES
 from coordinator.core.settling import Standing
 
-router = APIRouter(prefix="/quota/v1", tags=["dashboard"], responses=PROBLEMS)
+router = APIRouter(
+    prefix="/quota/v1", tags=["dashboard"], responses=PROBLEMS, route_class=HomeRoute
+)
 
 MAX_ROWS = 200
 """Groups on one page of the overview."""
@@ -134,14 +136,14 @@ async def get_history(
 
 @router.post("/preview/{name:path}")
 async def preview_change(
-    name: GroupName, request: Request, backend: Backend, _: Anybody
+    name: GroupName, backend: Backend, _: Anybody, content: JsonObject
 ) -> list[PreviewBody]:
     """What a change would do, without making it: every broker's target now and then.
 
     The body is that of a PUT of the group. Dimensions that are limited neither now nor then are left
     out; a group that does not exist counts as one that limits nothing.
     """
-    patch = GroupPatch.parse(await read_object(request))
+    patch = GroupPatch.parse(content)
     found = definitions.current_catalogue(backend.views).groups.get(name)
     present = ResourceGroup(name, Rates()) if found is None else found.group
     changed = patch.applied_to(present)

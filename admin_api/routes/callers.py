@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from admin_api.access import NotIdentified
 from admin_api.errors import ApiError
 from admin_api.names import TenantName
 from admin_api.routes.common import Backend, backend_of
@@ -18,7 +19,10 @@ async def identified(request: Request) -> Origin:
     Raises:
         ApiError: 401.
     """
-    role = backend_of(request).access.role_of(request.headers.get("authorization"))
+    try:
+        role = backend_of(request).access.role_of(request.headers.get("authorization"))
+    except NotIdentified as error:
+        raise ApiError(401, str(error), {"WWW-Authenticate": "Bearer"}) from error
     return Origin(role, request.client.host if request.client else "")
 
 

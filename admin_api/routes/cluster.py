@@ -11,11 +11,11 @@ from fastapi import APIRouter, Request, Response
 
 from admin_api import definitions
 from admin_api.backend import AdminBackend
-from admin_api.body import read_object
+from admin_api.body import JsonObject
 from admin_api.conditions import Condition, etag_of
 from admin_api.errors import ApiError
 from admin_api.routes.callers import SuperUser
-from admin_api.routes.common import PROBLEMS, Backend, name_operation
+from admin_api.routes.common import PROBLEMS, Backend, HomeRoute, name_operation
 from admin_api.schemas import GroupPatch, to_wire
 from admin_api.schemas_cluster import Delayed, SpecificationBody, SpecificationPatch
 from coordinator.core.explain import UnknownGroup
@@ -23,7 +23,9 @@ from coordinator.core.model import Dimension, Rates
 from coordinator.core.specification import advice
 from coordinator.ports import NotFound
 
-router = APIRouter(prefix="/quota/v1/cluster", tags=["cluster"], responses=PROBLEMS)
+router = APIRouter(
+    prefix="/quota/v1/cluster", tags=["cluster"], responses=PROBLEMS, route_class=HomeRoute
+)
 
 OFF = "There is no group for the whole cluster: set cluster_group in the sidecars' configuration"
 NOT_APART = (
@@ -55,11 +57,11 @@ async def get_specification(response: Response, backend: Backend) -> Specificati
 
 @router.put("/specification", status_code=204, response_class=Response, openapi_extra=_BODY)
 async def put_specification(
-    request: Request, response: Response, backend: Backend, caller: SuperUser
+    request: Request, response: Response, backend: Backend, caller: SuperUser, content: JsonObject
 ) -> None:
     """Specify what the cluster may do; what is absent is not limited."""
     name = _group(backend)
-    body = SpecificationPatch.parse(await read_object(request))
+    body = SpecificationPatch.parse(content)
     wanted, delayed_rate = body.specification().limits(), body.delayed_rate_in_msgs
     if delayed_rate is not None and not backend.delayed_group:
         raise ApiError(400, NOT_APART)

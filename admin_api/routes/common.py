@@ -1,11 +1,15 @@
-"""What every route needs: the backend, the errors of the OpenAPI description, operations and pages."""
+"""What every route needs: the backend and its home, the errors of the OpenAPI description, pages."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Coroutine
+from functools import wraps
 from typing import Annotated, Any, cast
 from urllib.parse import urlencode
 
 from fastapi import Depends, Request, Response
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from admin_api.backend import AdminBackend
@@ -25,12 +29,40 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 
 def backend_of(request: Request) -> AdminBackend:
-    """What answers a request; for what every route depends on, as a dependency less has to be solved."""
+    """What answers a request, for whoever does not run at home: see `admin_api.home`."""
     return cast("AdminBackend", request.app.state.backend)
 
 
 async def _backend_of(request: Request) -> AdminBackend:
     return backend_of(request)
+
+
+Backend = Annotated[AdminBackend, Depends(_backend_of)]
+
+Handler = Callable[..., Coroutine[Any, Any, Any]]
+
+
+def is_given_backend(handler: Callable[..., Any]) -> bool:
+    """Whether a handler has the parameter by which it runs at home."""
+    return "backend" in inspect.signature(handler).parameters
+
+
+class HomeRoute(APIRoute):
+    """Runs its handler at home if that is given the backend (admin_api.home)."""
+
+    def __init__(self, path: str, endpoint: Handler, **settings: Any) -> None:
+        super().__init__(path, _at_home(endpoint), **settings)
+
+
+def _at_home(handler: Handler) -> Handler:
+    if not is_given_backend(handler):
+        return handler
+
+    @wraps(handler)
+    async def sent_home(*, backend: AdminBackend, **given: Any) -> Any:
+        return await backend.home.run(handler(backend=backend, **given))
+
+    return sent_home
 
 
 OPERATION_HEADER = "Pulsar-Quota-Operation"
@@ -41,9 +73,6 @@ def name_operation(response: Response, operation: Operation | None) -> None:
     """Say which operation follows the change that is answered, if one does."""
     if operation is not None:
         response.headers[OPERATION_HEADER] = str(operation.id)
-
-
-Backend = Annotated[AdminBackend, Depends(_backend_of)]
 
 
 def link_next(

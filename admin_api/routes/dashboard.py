@@ -92,7 +92,7 @@ async def get_file(name: str, request: Request) -> Response:
 
 
 async def _answer(name: str, request: Request) -> Response:
-    # Reading and compressing the chart library takes half a second, once: not on the gate's loop.
+    # Reading and compressing the chart library takes half a second, once: no other request waits for it.
     file = await run_in_threadpool(_read, name)
     headers = _HEADERS | {"ETag": file.etag, "Vary": "Accept-Encoding"}
     if request.headers.get("if-none-match") == file.etag:

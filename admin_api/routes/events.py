@@ -11,14 +11,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Request
 from fastapi.responses import StreamingResponse
 
-from admin_api.backend import Watching
+from admin_api.backend import AdminBackend, Watching
 from admin_api.errors import ApiError
-from admin_api.routes.common import PROBLEMS, Backend
+from admin_api.routes.common import PROBLEMS, backend_of
 from admin_api.schemas_board import Mark
 from coordinator.core.journal import Note
 
@@ -33,7 +34,6 @@ _RETRY_MS = 2_000
 @router.get("/events", response_class=StreamingResponse)
 async def stream_events(
     request: Request,
-    backend: Backend,
     last_event_id: Annotated[str, Header(description="go on after this note")] = "",
 ) -> StreamingResponse:
     """Joins, leaves, changes, throttling, troubles and settling, one event a note, as JSON."""
@@ -42,15 +42,26 @@ async def stream_events(
         raise ApiError(503, f"{MAX_READERS} readers follow the events already; try again later")
     after = int(last_event_id) if last_event_id.isdecimal() else -1
     return StreamingResponse(
-        _stream(backend.watching, after, readers),
+        _stream(backend_of(request), after, readers),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store"},
     )
 
 
 async def _stream(
-    watching: Watching, after: int, readers: set[object]
+    backend: AdminBackend, after: int, readers: set[object]
 ) -> AsyncGenerator[str, None]:
+    reader = object()
+    readers.add(reader)
+    try:
+        async with aclosing(backend.home.stream(_told(backend.watching, after))) as told:
+            async for event in told:
+                yield event
+    finally:
+        readers.discard(reader)
+
+
+async def _told(watching: Watching, after: int) -> AsyncGenerator[str, None]:
     waiting: asyncio.Queue[Note] = asyncio.Queue(MAX_WAITING)
     behind = asyncio.Event()
 
@@ -60,8 +71,6 @@ async def _stream(
         else:
             waiting.put_nowait(note)
 
-    reader = object()
-    readers.add(reader)
     stop_watching = watching.journal.watch(take)
     try:
         yield f"retry: {_RETRY_MS}\n\n"
@@ -77,7 +86,6 @@ async def _stream(
         yield "event: behind\ndata: {}\n\n"
     finally:
         stop_watching()
-        readers.discard(reader)
 
 
 def _event(note: Note, now_ns: int) -> str:

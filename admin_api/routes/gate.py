@@ -7,14 +7,16 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from admin_api.errors import ApiError
-from admin_api.routes.common import PROBLEMS, Backend
+from admin_api.routes.common import PROBLEMS, Backend, HomeRoute
 from admin_api.schemas_delayed import DelayedBody
 from admin_api.schemas_partitions import PartitionBody
 from admin_api.schemas_topics import ConnectionBody, GateLimitsBody
 from coordinator.core.specification import ADVISED
 from coordinator.core.topics import TopicName
 
-router = APIRouter(prefix="/quota/v1/gate", tags=["gate"], responses=PROBLEMS)
+router = APIRouter(
+    prefix="/quota/v1/gate", tags=["gate"], responses=PROBLEMS, route_class=HomeRoute
+)
 
 NOT_APART = (
     "Delayed messages are not counted apart: set delayed_group in the sidecar's configuration"
@@ -24,7 +26,7 @@ MAX_ADVISED = 20
 """Topics of an answer that the broker is asked about, for their number of partitions."""
 
 MAX_ROWS = 1_000
-"""Topics or connections in one answer, which is written on the loop that carries the gate."""
+"""Topics or connections in one answer, which is made on the loop that carries the gate."""
 
 
 @router.get("/limits")

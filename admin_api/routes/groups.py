@@ -12,16 +12,18 @@ from functools import partial
 from fastapi import APIRouter, Request, Response
 
 from admin_api import definitions
-from admin_api.body import read_object
+from admin_api.body import JsonObject
 from admin_api.conditions import Condition, etag_of
 from admin_api.errors import GROUP_IN_USE, NO_SUCH_GROUP, ApiError
 from admin_api.names import GroupName
 from admin_api.routes.callers import SuperUser
-from admin_api.routes.common import PROBLEMS, Backend, name_operation
+from admin_api.routes.common import PROBLEMS, Backend, HomeRoute, name_operation
 from admin_api.schemas import GroupPatch, PulsarGroup
 from coordinator.ports import InUse, NotFound
 
-router = APIRouter(prefix="/admin/v2", tags=["resource groups"], responses=PROBLEMS)
+router = APIRouter(
+    prefix="/admin/v2", tags=["resource groups"], responses=PROBLEMS, route_class=HomeRoute
+)
 
 # The body is read by hand (see `body`), so its schema is stated by hand as well.
 _PATCH_BODY = {
@@ -48,11 +50,16 @@ async def get_group(name: GroupName, response: Response, backend: Backend) -> Pu
 
 
 async def put_group(
-    name: GroupName, request: Request, response: Response, backend: Backend, caller: SuperUser
+    name: GroupName,
+    request: Request,
+    response: Response,
+    backend: Backend,
+    caller: SuperUser,
+    content: JsonObject,
 ) -> None:
     """Create a resource group, or change the fields that are sent; -1 lifts a limit."""
     condition = Condition.of(request.headers)
-    patch = GroupPatch.parse(await read_object(request))
+    patch = GroupPatch.parse(content)
     written, operation = await definitions.put_group(backend, name, patch, condition, caller)
     response.headers["ETag"] = etag_of(written.version)
     name_operation(response, operation)

@@ -8,9 +8,9 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from admin_api.routes.callers import SuperUser
-from admin_api.routes.common import PROBLEMS, Backend
+from admin_api.routes.common import PROBLEMS, Backend, HomeRoute
 
-router = APIRouter(prefix="/quota/v1", tags=["sidecar"], responses=PROBLEMS)
+router = APIRouter(prefix="/quota/v1", tags=["sidecar"], responses=PROBLEMS, route_class=HomeRoute)
 
 
 class LogLevelBody(BaseModel):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from admin_api import metrics
-from admin_api.routes.common import Backend
+from admin_api.routes.common import backend_of
 
 router = APIRouter(tags=["sidecar"])
 
 
 @router.get("/metrics", response_class=Response)
-async def get_metrics(request: Request, backend: Backend) -> Response:
+async def get_metrics(request: Request) -> Response:
     """Everything about this sidecar and its broker's part of every group, as OpenMetrics or text."""
-    body, media_type = await metrics.expose(backend, request.headers.get("accept", ""))
+    body, media_type = await metrics.expose(backend_of(request), request.headers.get("accept", ""))
     return Response(body, headers={"Content-Type": media_type})

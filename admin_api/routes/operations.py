@@ -8,11 +8,13 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from admin_api.errors import ApiError
-from admin_api.routes.common import PROBLEMS, Backend
+from admin_api.routes.common import PROBLEMS, Backend, HomeRoute
 from admin_api.schemas_board import OperationBody
 from coordinator.ports import OPERATIONS_LENGTH
 
-router = APIRouter(prefix="/quota/v1/operations", tags=["operations"], responses=PROBLEMS)
+router = APIRouter(
+    prefix="/quota/v1/operations", tags=["operations"], responses=PROBLEMS, route_class=HomeRoute
+)
 
 _MAX_ID = 2**31 - 1
 _NANOS_PER_MILLI = 1_000_000

@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 
 from admin_api.backend import AdminBackend
 from admin_api.errors import ApiError
-from admin_api.routes.common import Backend
+from admin_api.routes.common import backend_of
 from coordinator.ports import RelayedAnswer, RelayedRequest, StoreUnreachable
 
 _log = structlog.get_logger("admin_api")
@@ -53,10 +53,10 @@ class Relayed(StreamingResponse):
             await self._close()
 
 
-async def relay(request: Request, backend: Backend) -> Response:
+async def relay(request: Request) -> Response:
     """Pass a request to the broker."""
     _refuse_own_paths(request)
-    return Relayed(await send(outgoing_of(request), backend))
+    return Relayed(await send(outgoing_of(request), backend_of(request)))
 
 
 def outgoing_of(request: Request) -> RelayedRequest:

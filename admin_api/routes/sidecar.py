@@ -5,15 +5,17 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from admin_api.errors import ApiError
-from admin_api.routes.common import PROBLEMS, Backend
+from admin_api.routes.common import PROBLEMS, Backend, HomeRoute
 from admin_api.schemas_live import Health, MemberBody, Ready
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.views import HealthView
 
-router = APIRouter(prefix="/quota/v1", tags=["sidecar"], responses=PROBLEMS)
+router = APIRouter(prefix="/quota/v1", tags=["sidecar"], responses=PROBLEMS, route_class=HomeRoute)
 
 #: For whoever watches over the process and has no token.
-open_router = APIRouter(prefix="/quota/v1", tags=["sidecar"], responses=PROBLEMS)
+open_router = APIRouter(
+    prefix="/quota/v1", tags=["sidecar"], responses=PROBLEMS, route_class=HomeRoute
+)
 
 _WHY_NOT_READY = {
     Lifecycle.STARTING: "it has not joined the other sidecars yet",

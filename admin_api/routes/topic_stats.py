@@ -5,7 +5,7 @@ fields answers for itself, and its answer passes as it is: there shall be one an
 what an older one says the fields are added. Of one topic they are those of the last check; of a
 partitioned topic, whose partitions have owners all over the cluster, they follow from a second question
 to the broker, which asks all of them (``getEarliestTimeInBacklog``: one entry read for each subscription
-that is behind).
+that is behind). The broker is asked on the API's own loop, as `relay` does; what checks found is at home.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fastapi import APIRouter, Request, Response
 from admin_api.backend import AdminBackend
 from admin_api.names import NamespaceName, TenantName, decoded
 from admin_api.routes.backlog import backlogs_of
-from admin_api.routes.common import Backend
+from admin_api.routes.common import backend_of
 from admin_api.routes.relay import Relayed, outgoing_of, send
 from admin_api.schemas_backlog import BacklogStats
 from coordinator.core.backlog.model import BacklogQuota
@@ -43,22 +43,23 @@ _EARLIEST: Final = (
 
 @router.get(_PATH + "/stats")
 async def get_stats(
-    request: Request, tenant: TenantName, namespace: NamespaceName, topic: str, backend: Backend
+    request: Request, tenant: TenantName, namespace: NamespaceName, topic: str
 ) -> Response:
     """A topic's statistics."""
+    backend = backend_of(request)
     answer, body = await _asked(backend, outgoing_of(request))
     if body is None:
         return Relayed(answer)
     name = str(TopicName("persistent", tenant, namespace, decoded(topic)))
-    view = backlogs_of(backend).watch.view(name)
-    return _filled(answer, body, BacklogStats.of_view(view))
+    return _filled(answer, body, await backend.home.run(_known(backend, name)))
 
 
 @router.get(_PATH + "/partitioned-stats")
 async def get_partitioned_stats(
-    request: Request, tenant: TenantName, namespace: NamespaceName, topic: str, backend: Backend
+    request: Request, tenant: TenantName, namespace: NamespaceName, topic: str
 ) -> Response:
     """A partitioned topic's statistics."""
+    backend = backend_of(request)
     outgoing = outgoing_of(request)
     answer, body = await _asked(backend, outgoing)
     if body is None:
@@ -70,7 +71,7 @@ async def get_partitioned_stats(
         await earliest_answer.close()
         return _filled(answer, body, BacklogStats())
     name = str(TopicName("persistent", tenant, namespace, decoded(topic)))
-    stats = await _derived(backend, name, earliest)
+    stats = await backend.home.run(_derived(backend, name, earliest))
     return _filled(answer, body, stats)
 
 
@@ -114,6 +115,11 @@ def _filled(answer: RelayedAnswer, body: bytes, stats: BacklogStats) -> Response
     kept = [pair for pair in answer.headers if pair[0] != b"content-length"]
     response.raw_headers = [*kept, (b"content-length", str(len(response.body)).encode())]
     return response
+
+
+async def _known(backend: AdminBackend, topic: str) -> BacklogStats:
+    """The fields of a topic, from its last check."""
+    return BacklogStats.of_view(backlogs_of(backend).watch.view(topic))
 
 
 async def _derived(backend: AdminBackend, topic: str, body: bytes) -> BacklogStats:

@@ -15,15 +15,15 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from admin_api import topic_limits
 from admin_api.backend import AdminBackend
-from admin_api.body import read_object
+from admin_api.body import JsonObject
 from admin_api.names import NamespaceName, TenantName
 from admin_api.routes.callers import TenantAdmin
-from admin_api.routes.common import PROBLEMS, Backend, link_next
+from admin_api.routes.common import PROBLEMS, Backend, HomeRoute, link_next
 from admin_api.schemas_topics import DispatchRate, PublishRate, TopicLimitBody, TopicRate
 from coordinator.core.model import Rates
 from coordinator.core.topics import TopicName
 
-router = APIRouter(prefix="/quota/v1", tags=["topics"], responses=PROBLEMS)
+router = APIRouter(prefix="/quota/v1", tags=["topics"], responses=PROBLEMS, route_class=HomeRoute)
 
 MAX_PAGE = 1_000
 """Topics in one answer."""
@@ -71,9 +71,11 @@ def _add_routes(path: str, rate: type[TopicRate]) -> None:
         """These limits of a topic; 204 when there are none."""
         return await _read(backend, topic, rate)
 
-    async def write(topic: Topic, request: Request, backend: Backend, caller: TenantAdmin) -> None:
+    async def write(
+        topic: Topic, backend: Backend, caller: TenantAdmin, content: JsonObject
+    ) -> None:
         """Set these limits of a topic, for all its partitions together; -1 is not limited."""
-        wanted = rate.parse(await read_object(request))
+        wanted = rate.parse(content)
         await topic_limits.change(backend, topic, wanted.applied_to, caller)
 
     async def remove(topic: Topic, backend: Backend, caller: TenantAdmin) -> None:

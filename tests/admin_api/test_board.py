@@ -154,7 +154,7 @@ async def test_events_begin_after_the_last_one_that_is_known(world: World) -> No
     for incarnation in (1, 2):
         world.handle(MembersChanged((Member("b1", incarnation),)))
     newest = world.watch.journal.notes()[-1].number
-    stream = _stream(world.watch, newest - 1, set())
+    stream = _stream(world.backend, newest - 1, set())
 
     assert (await anext(stream)).startswith("retry: ")
     event = (await anext(stream)).splitlines()
@@ -174,7 +174,7 @@ async def test_a_reader_that_falls_behind_is_told_and_let_go(
     monkeypatch.setattr(events, "MAX_WAITING", 2)
     readers: set[object] = set()
     world.handle(MembersChanged(()))
-    stream = _stream(world.watch, -1, readers)
+    stream = _stream(world.backend, -1, readers)
     await anext(stream)
     waiting = asyncio.ensure_future(anext(stream))
     await asyncio.sleep(0)

@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from admin_api.app import create_app
 from coordinator import serving
 from deploy.local import commands, configuration, jars
 from deploy.local.commands import JavaRuntime
 from deploy.local.requirements import find_java
 from tests.admin_api.keys import access, token
 from tests.admin_api.world import World
-from tests.serving.test_serving import config
+from tests.serving.test_serving import app_of, config
 
 pytestmark = pytest.mark.cluster
 
@@ -49,8 +47,7 @@ async def test_pulsar_admin_shows_its_token(
     """A super-user may; who may not is told why, and nothing has changed."""
     world = World()
     settings = config()
-    app = create_app(replace(world.backend, access=access()))
-    async with serving.serving(settings, app):
+    async with serving.serving(settings, app_of(world, access=access())):
         done = await create(tmp_path, settings.admin_listen, role)
 
     assert (done.returncode == 0) is (reason is None), done.stderr

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
 import ssl
+import subprocess
+import sys
+import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -17,8 +22,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from fastapi import FastAPI
 
 from admin_api.app import create_app
+from admin_api.home import Home
 from coordinator import serving
 from coordinator.adapters.broker_relay import HttpBrokerRelay
 from coordinator.cli.answers import Health
@@ -26,10 +33,14 @@ from coordinator.cli.client import AdminClient
 from coordinator.cli.failures import CommandFailed
 from coordinator.cli.trust import trust
 from coordinator.config import Config, ConfigError
+from coordinator.core.events import MembersChanged
+from coordinator.core.model import Member
+from coordinator.core.views import HealthView
+from coordinator.http_server import MAX_HEAD_BYTES
 from coordinator.ports import RelayedRequest, StoreUnreachable
 from deploy.local.ports import free_block
 from tests.admin_api.keys import EC_KEY, RSA_KEY, SECRET, der, token
-from tests.admin_api.world import World
+from tests.admin_api.world import FixedViews, World
 from tests.config.nowhere import NOWHERE
 
 PATIENCE_S = 60.0
@@ -45,6 +56,19 @@ def world() -> World:
 def config(**keys: object) -> Config:
     """A configuration that listens on a free port of loopback."""
     return replace(NOWHERE, **({"admin_listen": f"127.0.0.1:{free_block()[0]}"} | keys))  # type: ignore[arg-type]
+
+
+def app_of(world: World, *, broker_url: str = "", **changes: Any) -> serving.Build:
+    """The world's app for a thread of its own, with the test's loop as the home of its state."""
+    home = Home(asyncio.get_running_loop())
+
+    @asynccontextmanager
+    async def build() -> AsyncIterator[FastAPI]:
+        async with HttpBrokerRelay(broker_url or "http://127.0.0.1:1") as relay:
+            changed = {"home": home, "relay": relay if broker_url else None} | changes
+            yield create_app(replace(world.backend, **changed))
+
+    return build
 
 
 async def test_keys_come_from_files(tmp_path: Path) -> None:
@@ -127,7 +151,7 @@ async def test_with_a_certificate_the_api_speaks_tls(
     settings = config(admin_tls_certificate_file=chain, admin_tls_key_file=key)
     trusted = ssl.create_default_context(cafile=chain)
     async with (
-        serving.serving(settings, world.app),
+        serving.serving(settings, app_of(world)),
         httpx.AsyncClient(verify=trusted, timeout=PATIENCE_S) as client,
     ):
         answer = await client.get(f"https://{settings.admin_listen}/quota/v1/ready")
@@ -150,14 +174,14 @@ async def test_callers_need_a_certificate_where_authorities_are_named(
         with AdminClient(f"https://{settings.admin_listen}", trust=shown) as client:
             return client.health()
 
-    async with serving.serving(settings, world.app):
+    async with serving.serving(settings, app_of(world)):
         assert (await asyncio.to_thread(ask, chain))["broker"]
         with pytest.raises(CommandFailed, match="Cannot reach https"):
             await asyncio.to_thread(ask, None)
 
 
 def test_authorities_that_cannot_be_used_are_refused(
-    world: World, certificate: tuple[str, str], tmp_path: Path
+    certificate: tuple[str, str], tmp_path: Path
 ) -> None:
     """With the key's name among those that belong together."""
     chain, key = certificate
@@ -168,12 +192,12 @@ def test_authorities_that_cannot_be_used_are_refused(
     )
 
     with pytest.raises(ConfigError, match="admin_tls_client_ca_file: cannot be used"):
-        serving.server(settings, world.app)
+        serving.tls(settings)
 
 
 @pytest.mark.parametrize("content", [None, "rubbish"])
 def test_a_certificate_that_cannot_be_used_is_refused(
-    world: World, certificate: tuple[str, str], content: str | None
+    certificate: tuple[str, str], content: str | None
 ) -> None:
     """Before anything listens."""
     chain, key = certificate
@@ -184,7 +208,7 @@ def test_a_certificate_that_cannot_be_used_is_refused(
     settings = config(admin_tls_certificate_file=chain, admin_tls_key_file=key)
 
     with pytest.raises(ConfigError, match="admin_tls_certificate_file, admin_tls_key_file"):
-        serving.server(settings, world.app)
+        serving.tls(settings)
 
 
 @asynccontextmanager
@@ -210,9 +234,8 @@ async def test_a_large_body_passes_through_both_servers(world: World) -> None:
     """Up and down, over real sockets, to the last byte."""
     body = bytes(range(250)) * 1_200
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 300000\r\nX-Mine: 1\r\n\r\n"
-    async with broker(head + body) as (url, heard), HttpBrokerRelay(url) as relay:
-        settings = config()
-        app = create_app(world.with_relay(relay))
+    async with broker(head + body) as (url, heard):
+        settings, app = config(), app_of(world, broker_url=url)
         async with serving.serving(settings, app), httpx.AsyncClient(timeout=PATIENCE_S) as client:
             answer = await client.post(
                 f"http://{settings.admin_listen}/admin/v3/functions/a/b/c?x=1", content=body
@@ -226,9 +249,8 @@ async def test_a_large_body_passes_through_both_servers(world: World) -> None:
 async def test_an_answer_that_breaks_off_is_not_taken_for_whole(world: World) -> None:
     """The connection ends as the broker's did."""
     half = b"HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\nhalf"
-    async with broker(half) as (url, _), HttpBrokerRelay(url) as relay:
-        settings = config()
-        app = create_app(world.with_relay(relay))
+    async with broker(half) as (url, _):
+        settings, app = config(), app_of(world, broker_url=url)
         async with serving.serving(settings, app), httpx.AsyncClient(timeout=PATIENCE_S) as client:
             with pytest.raises(httpx.RemoteProtocolError):
                 await client.get(f"http://{settings.admin_listen}/admin/v2/clusters")
@@ -238,10 +260,10 @@ async def test_an_answer_that_breaks_off_is_not_taken_for_whole(world: World) ->
 async def test_a_head_that_does_not_end_is_refused(world: World, endless: bytes) -> None:
     """Nobody can fill the sidecar's memory, with or without a token."""
     settings = config()
-    async with serving.serving(settings, world.app):
+    async with serving.serving(settings, app_of(world)):
         host, port = settings.admin_listen.split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
-        writer.write(endless.ljust(serving.MAX_HEAD_BYTES + 1, b"x"))
+        writer.write(endless.ljust(MAX_HEAD_BYTES + 1, b"x"))
         answer = await reader.readuntil(b"\r\n")
         writer.close()
         await writer.wait_closed()
@@ -252,7 +274,7 @@ async def test_long_requests_may_follow_each_other_without_end(world: World) -> 
     """The bound is on what is begun and not ended, not on what a connection carries."""
     settings = config()
     async with (
-        serving.serving(settings, world.app),
+        serving.serving(settings, app_of(world)),
         httpx.AsyncClient(timeout=PATIENCE_S) as client,
     ):
         for _ in range(3):
@@ -267,3 +289,96 @@ async def test_a_broker_that_is_not_there_is_unreachable() -> None:
     async with HttpBrokerRelay(f"http://127.0.0.1:{free_block()[0]}") as relay:
         with pytest.raises(StoreUnreachable, match="ConnectError"):
             await relay.relay(RelayedRequest("GET", b"/admin/v2/clusters", (), None))
+
+
+async def test_the_state_is_asked_at_home_and_http_is_not_read_there(world: World) -> None:
+    """One thread for the gate, another one for what requests cost."""
+    settings, threads = config(), set()
+
+    class Asked(FixedViews):
+        def health(self) -> HealthView:
+            threads.add(threading.current_thread())
+            return super().health()
+
+    app = app_of(world, views=Asked())
+    async with serving.serving(settings, app), httpx.AsyncClient(timeout=PATIENCE_S) as client:
+        await client.get(f"http://{settings.admin_listen}/quota/v1/health")
+
+        assert threads == {threading.current_thread()}
+        assert "admin-api_0" in {thread.name for thread in threading.enumerate()}
+
+
+async def test_while_it_is_served_a_thread_that_computes_soon_gives_way(world: World) -> None:
+    """And afterwards it is as before."""
+    before_s = sys.getswitchinterval()
+    async with serving.serving(config(), app_of(world)):
+        assert sys.getswitchinterval() == pytest.approx(serving.GIVES_WAY_S)
+
+    assert sys.getswitchinterval() == before_s
+
+
+async def test_readers_of_events_hear_what_happens_at_home_until_the_end(world: World) -> None:
+    """The end does not wait for them to go, and nothing of theirs is left."""
+    settings = config()
+    world.handle(MembersChanged(()))
+    async with httpx.AsyncClient(timeout=PATIENCE_S) as client:
+        async with serving.serving(settings, app_of(world)):
+            request = client.build_request("GET", f"http://{settings.admin_listen}/quota/v1/events")
+            stream = await client.send(request, stream=True)
+            lines = stream.aiter_lines()
+            assert (await anext(lines)).startswith("retry: ")
+            world.handle(MembersChanged((Member("b1", 1),)))
+            while await anext(lines) != "event: joined":
+                pass
+        with contextlib.suppress(httpx.RemoteProtocolError):
+            async for _ in lines:
+                pass
+        await stream.aclose()
+    async with asyncio.timeout(PATIENCE_S):
+        while asyncio.all_tasks() != {asyncio.current_task()}:
+            await asyncio.sleep(0.01)
+
+
+async def test_an_api_that_cannot_be_built_is_heard_of() -> None:
+    """With the very failure; the sidecar ends by it."""
+
+    def build() -> AbstractAsyncContextManager[FastAPI]:
+        raise LookupError("no such page")
+
+    async with serving.serving(config(), build) as api:
+        with pytest.raises(LookupError, match="no such page"):
+            await api.ends()
+
+
+async def test_an_api_that_is_stopped_while_it_is_loaded_is_not_served(world: World) -> None:
+    """Nobody waits for it in vain."""
+    loading, built = threading.Event(), app_of(world)
+
+    @asynccontextmanager
+    async def build() -> AsyncIterator[FastAPI]:
+        await asyncio.to_thread(loading.wait)
+        async with built() as app:
+            yield app
+
+    async with serving.serving(config(), build) as api:
+        stopping = asyncio.create_task(api.stop())
+        await asyncio.sleep(0)
+        loading.set()
+        await stopping
+        await api.ends()
+
+
+SAYS_SO = """
+import sys
+import coordinator.cli.__main__, coordinator.sidecar
+print([name for name in ("fastapi", "uvicorn", "pyarrow", "pyspark", "plotly") if name in sys.modules])
+"""
+
+
+def test_the_start_of_a_sidecar_does_not_wait_for_the_libraries_of_its_api() -> None:
+    """They are loaded beside it."""
+    done = subprocess.run(
+        [sys.executable, "-c", SAYS_SO], check=True, capture_output=True, text=True
+    )
+
+    assert done.stdout == "[]\n"
