@@ -23,7 +23,7 @@ from deploy.demo.screen import Screen
 from deploy.demo.story import LIMIT, Story
 from deploy.demo.system import System
 from deploy.demo.turns import TurnWitness
-from deploy.demo.warmup import warm_up
+from deploy.demo.warmup import WarmUp
 from deploy.local import state
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
@@ -62,8 +62,9 @@ def play(
         stack.callback(ignore_signals)
         topics = system.set_up(LIMIT)
         console.print(f"{kind.name}: warming the brokers up")
-        warm_up(system)
-        recording = _tell(console, system, topics)
+        warm_up = WarmUp(system)
+        warm_up.all_brokers()
+        recording = _tell(console, system, topics, warm_up)
         if keep:
             stack.pop_all()
     return recording
@@ -85,10 +86,10 @@ def ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _tell(console: Console, system: System, topics: dict[str, str]) -> Recording:
+def _tell(console: Console, system: System, topics: dict[str, str], warm_up: WarmUp) -> Recording:
     web_urls = {name: broker.web_url for name, broker in system.brokers.items()}
     with CounterSampler(web_urls, list(topics.values())) as sampler, TurnWitness() as witness:
-        story = Story(system, topics, sampler)
+        story = Story(system, topics, sampler, warm_up.again)
         screen = Screen(
             console,
             FrameMaker(system, story, sampler),

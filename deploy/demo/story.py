@@ -59,6 +59,7 @@ class Story:
         system: set up, without load.
         topics: of each broker, by its name.
         sampler: samples these topics.
+        warm_up: warms a broker up that has come back.
         act_s: how long an act lasts after its event is known, in seconds.
     """
 
@@ -67,11 +68,13 @@ class Story:
         system: System,
         topics: dict[str, str],
         sampler: CounterSampler,
+        warm_up: Callable[[str], None],
         act_s: float = 20.0,
     ) -> None:
         self._system = system
         self._topics = topics
         self._sampler = sampler
+        self._warm_up = warm_up
         self._act_s = act_s
         #: Offered messages per second of every topic that has load.
         self._offered: dict[str, int] = {}
@@ -170,6 +173,7 @@ class Story:
 
     def _return(self) -> float:
         self._system.bring_back(MORTAL)
+        self._warm_up(MORTAL)
         self._system.topics.move(self._topics[MORTAL], self._system.brokers[MORTAL])
         return self._until_published(self._topics[MORTAL], MORTAL)
 

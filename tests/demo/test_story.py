@@ -27,6 +27,7 @@ class ObedientSystem:
         self.limits: list[int] = []
         self.owners: dict[str, str] = {}
         self.killed_s: float | None = None
+        self.returned: list[str] = []
 
     def check(self) -> None:
         """All processes live."""
@@ -58,8 +59,14 @@ class ObedientSystem:
 
     def bring_back(self, broker: str) -> None:
         assert broker == MORTAL
+        self.returned.append("is back")
+
+    def warm_up(self, broker: str) -> None:
+        assert broker == MORTAL
+        self.returned.append("is warm")
 
     def move(self, topic: str, _destination: str) -> None:
+        self.returned.append("has its topic")
         self.owners[topic] = MORTAL
 
 
@@ -72,7 +79,7 @@ def system() -> ObedientSystem:
 @pytest.fixture(scope="module")
 def told(system: ObedientSystem) -> Recording:
     """The story, with acts of a hundredth of a second."""
-    return Story(system, TOPICS, system, act_s=0.01).tell()  # type: ignore[arg-type]
+    return Story(system, TOPICS, system, system.warm_up, act_s=0.01).tell()  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
@@ -113,3 +120,12 @@ def test_a_death_is_known_when_the_others_know_it(told: Recording) -> None:
     kill = told.acts[4]
     assert told.killed_s is not None
     assert kill.happened_s <= told.killed_s <= kill.known_s - 0.02
+
+
+@pytest.mark.slow
+def test_a_broker_that_returns_is_warm_before_it_has_its_topic(
+    told: Recording, system: ObedientSystem
+) -> None:
+    """Its Java is a new one."""
+    assert told.acts[-1].event == "return"
+    assert system.returned == ["is back", "is warm", "has its topic"]
