@@ -74,7 +74,7 @@ async def _serve(upstream: int) -> None:
 
     async with serving(_config(port), app) as api:
         await api.loaded.wait()
-        while not runner.health().ready:  # noqa: ASYNC110 - no event says so
+        while not runner.views.health().ready:  # noqa: ASYNC110 - no event says so
             await asyncio.sleep(0.01)
         await gate.start()
         keep_what_is_loaded()

@@ -84,7 +84,7 @@ def memory_sidecar(
         store=store,
         topic_limits=MemoryTopicLimits(store),
         broker=broker,
-        views=runner,
+        views=runner.views,
         watching=runner.watch,
         following=following,
         gate=gate,

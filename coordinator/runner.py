@@ -13,15 +13,12 @@ report is as large as there are groups.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Coroutine
-from dataclasses import replace
 from typing import assert_never
 
 import structlog
 
-from coordinator.core import explain, shadow, what_if
-from coordinator.core.certificate import Certificate
 from coordinator.core.events import (
     BrokerAvailabilityChanged,
     ConnectionChanged,
@@ -53,10 +50,7 @@ from coordinator.core.instructions import (
 )
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import Dimension, LedgerRecord, Member, MonitoringClass
-from coordinator.core.seconds import MinuteView, TrafficSeconds
-from coordinator.core.shadow import Comparison
 from coordinator.core.state import CoordinatorState
-from coordinator.core.views import Explanation, GroupView, HealthView
 from coordinator.ports import (
     BrokerAdmin,
     Catalogue,
@@ -66,11 +60,10 @@ from coordinator.ports import (
     Membership,
     PortError,
     Recorder,
-    RecorderHealth,
     ReportBus,
     TrafficGate,
 )
-from coordinator.totals import TrafficTotals
+from coordinator.views import SidecarViews
 from coordinator.watch import Watch
 from coordinator.wire import reports
 from coordinator.wire.intake import Intake, Received
@@ -86,7 +79,7 @@ log = structlog.get_logger(__name__)
 
 
 class Runner:
-    """Runs one core. Also answers the admin API's questions about it (admin_api.backend.Views).
+    """Runs one core.
 
     Args:
         state: the core.
@@ -122,17 +115,14 @@ class Runner:
         self._recorder: Recorder | None = None
         self._gate: TrafficGate | None = None
         self._ledgers: LedgerStore | None = None
-        self._catalogue: Catalogue | None = None
         self._events: deque[Event] = deque()
         self._handling = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self._bad_payloads: Counter[str] = Counter()
-        self._connection: ConnectionState | None = None
-        self._totals = TrafficTotals()
-        self._seconds = TrafficSeconds()
         self._intake = Intake()
         #: What seals reports and opens them; may be another one any time, as keys change.
         self.seal = Seal()
+        #: How everything is right now.
+        self.views = SidecarViews(state, clock, self._intake)
         #: What happened, and how every group stands.
         self.watch = Watch(state, clock)
         #: Set when the catalogue was read for the first time: from then on limits are known.
@@ -148,7 +138,7 @@ class Runner:
         """Connect everything; events flow from now on, and are recorded if there is a recorder."""
         self._gate = gate
         self._ledgers = ledgers
-        self._recorder = recorder
+        self._recorder = self.views.recorder = recorder
         self._membership.watch_connection(self._connection_changed)
         self._membership.watch_members(self._members_changed)
         ledgers.watch(self._ledgers_changed)
@@ -199,77 +189,11 @@ class Runner:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # Views: what the admin API asks.
-
-    def health(self) -> HealthView:
-        """How this sidecar is; what was no report at all is counted with the dropped reports."""
-        view = explain.health(self._state, self._clock.now_ns())
-        dropped = view.reports_dropped | self._bad_payloads
-        if self._intake.dropped:
-            dropped["definition not known for too long"] = self._intake.dropped
-        return replace(view, reports_dropped=dropped)
-
-    def group_view(self, group: str) -> GroupView:
-        """One group with a row for every member; raises UnknownGroup."""
-        return explain.group_view(self._state, group, self._clock.now_ns())
-
-    def explain(self, group: str, dimension: Dimension, broker: str | None) -> Explanation:
-        """Why a local limit is what it is; raises UnknownGroup and UnknownBroker."""
-        now_ns = self._clock.now_ns()
-        explanation = explain.explain(self._state, group, dimension, broker, now_ns)
-        minute = None
-        if explanation.broker == self._state.settings.broker:
-            minute = self._seconds.view(group, dimension, now_ns)
-        if minute is None:
-            return explanation
-        said = (explanation.sentence, minute.sentence(explanation.local_limit))
-        return replace(explanation, sentence=" ".join(filter(None, said)), minute=minute)
-
-    def would_change(self, group: str, dimension: Dimension, broker: str | None) -> tuple[str, ...]:
-        """What would give a broker that is cut another limit."""
-        return what_if.would_change(self._state, group, dimension, broker)
-
-    def shadow_law(self) -> str | None:
-        """The law that every group's own is compared with."""
-        return self._state.settings.shadow_law
-
-    def shadow(self, group: str, dimension: Dimension, law: str) -> Comparison | None:
-        """What another law would make of a dimension, if it is limited; raises UnknownGroup."""
-        return shadow.compare(self._state, group, dimension, law)
-
-    def certificates(self, group: str) -> tuple[Certificate, ...]:
-        """The most that a group's local limits can add up to now; raises UnknownGroup."""
-        return explain.certificates(self._state, group, self._clock.now_ns())
-
-    def catalogue(self) -> Catalogue:
-        """The last copy of the store that arrived here; empty before the first."""
-        return self._catalogue or Catalogue()
-
-    def recording(self) -> RecorderHealth | None:
-        """How recording goes; None when nothing is to be recorded."""
-        return None if self._recorder is None else self._recorder.health()
-
-    def connection(self) -> ConnectionState | None:
-        """The connection to ZooKeeper; None before the first."""
-        return self._connection
-
-    def totals(self) -> TrafficTotals:
-        """What the own gate has counted since the start."""
-        return self._totals
-
-    def minute(self, group: str, dimension: Dimension) -> MinuteView | None:
-        """What the own gate has counted in the last minute, by the second."""
-        return self._seconds.view(group, dimension, self._clock.now_ns())
-
-    def throttled_seconds(self, group: str, dimension: Dimension) -> int:
-        """In how many seconds clients waited at the own gate, since the start."""
-        return self._seconds.throttled(group, dimension)
-
     # From the world to events.
 
     def _connection_changed(self, state: ConnectionState) -> None:
         log.info("zookeeper connection changed", state=state.value)
-        self._connection = state
+        self.views.connection_changed(state)
         self.post(ConnectionChanged(state))
 
     def _members_changed(self, members: tuple[Member, ...]) -> None:
@@ -277,9 +201,7 @@ class Runner:
         self.post(MembersChanged(members))
 
     def _catalogue_changed(self, catalogue: Catalogue) -> None:
-        self._catalogue = catalogue
-        self._totals.keep(catalogue.groups.keys())
-        self._seconds.keep(catalogue.groups.keys())
+        self.views.catalogue_changed(catalogue)
         # Groups first: a namespace that is attached to a new group must find its limits set.
         self.post(GroupsChanged(tuple(entry.group for entry in catalogue.groups.values())))
         assert self._gate is not None
@@ -297,9 +219,8 @@ class Runner:
             received = self._intake.read(payload)
         except reports.BadReport as error:
             reason = str(error).partition(":")[0]
-            if not self._bad_payloads[reason]:
+            if self.views.payload_dropped(reason):
                 log.warning("not a usage report", reason=str(error), size=len(payload))
-            self._bad_payloads[reason] += 1
             return
         if received is not None:
             self._report_received(received)
@@ -314,9 +235,7 @@ class Runner:
         while True:
             await asyncio.sleep(TICK_S)
             counted = self._gate.collect()
-            observed = self._state.observer.mirror(counted)
-            self._totals.add(observed)
-            self._seconds.add(observed, self._clock.now_ns())
+            self.views.traffic_counted(self._state.observer.mirror(counted))
             self.post(TrafficCounted(counted))
 
     async def _watch_broker(self) -> None:

@@ -151,7 +151,7 @@ async def _start(
         store=kept.store,
         topic_limits=kept.topic_limits,
         broker=broker,
-        views=runner,
+        views=runner.views,
         watching=runner.watch,
         following=following,
         log_level=log_level,

@@ -191,7 +191,7 @@ class DashboardWorld:
             store=self.store,
             topic_limits=MemoryTopicLimits(self.store),
             broker=self.broker,
-            views=self.runner,
+            views=self.runner.views,
             watching=self.runner.watch,
             following=following,
             gate=FixedGate(counted_apart=self.delayed),
@@ -216,7 +216,7 @@ class DashboardWorld:
             asyncio.create_task(following.run()),
         ]
         try:
-            await eventually(lambda: server.started and self.runner.health().ready, "ready")
+            await eventually(lambda: server.started and self.runner.views.health().ready, "ready")
             yield self
         finally:
             server.should_exit = True

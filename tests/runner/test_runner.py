@@ -141,7 +141,9 @@ class Sidecar:
 
 def shares(runner: Runner) -> dict[str, int | None]:
     """Every broker's local limit as one sidecar knows it."""
-    return {row.broker: row.limits.publish_messages for row in runner.group_view("orders").brokers}
+    return {
+        row.broker: row.limits.publish_messages for row in runner.views.group_view("orders").brokers
+    }
 
 
 async def eventually(condition: Callable[[], bool], what: str) -> None:
@@ -159,7 +161,9 @@ async def test_sidecars_find_each_other_and_share_a_limit() -> None:
     world = World()
     await world.store.create_group(ResourceGroup("orders", Rates(publish_messages=3000)))
     async with world.sidecar("b1") as one, world.sidecar("b2") as two:
-        await eventually(lambda: one.runner.health().ready and two.runner.health().ready, "ready")
+        await eventually(
+            lambda: one.runner.views.health().ready and two.runner.views.health().ready, "ready"
+        )
         one.saturate()
         two.saturate()
         await eventually(lambda: (one.limit, two.limit) == (1500, 1500), "equal shares")
@@ -202,13 +206,15 @@ async def test_garbage_on_the_bus_is_counted_and_logged_once() -> None:
     world = World()
     with capture_logs() as logs:
         async with world.sidecar("b1") as sidecar:
-            await eventually(lambda: sidecar.runner.health().ready, "ready")
+            await eventually(lambda: sidecar.runner.views.health().ready, "ready")
             for _ in range(3):
                 world.topic.send(b"garbage")
             dropped = {"not a usage report": 3}
-            await eventually(lambda: sidecar.runner.health().reports_dropped == dropped, "counted")
+            await eventually(
+                lambda: sidecar.runner.views.health().reports_dropped == dropped, "counted"
+            )
 
-            assert sidecar.runner.health().ready
+            assert sidecar.runner.views.health().ready
     assert len([log for log in logs if log["event"] == "not a usage report"]) == 1
 
 
@@ -216,11 +222,11 @@ async def test_a_drain_stops_the_runner() -> None:
     """Leave, drain the gate with its timeout, stop."""
     world = World()
     async with world.sidecar("b1") as sidecar:
-        await eventually(lambda: sidecar.runner.health().ready, "ready")
+        await eventually(lambda: sidecar.runner.views.health().ready, "ready")
         await sidecar.runner.drain()
 
         assert sidecar.gate.told[-1] == "drain 3.0"
-        assert sidecar.runner.health().state is Lifecycle.STOPPED
+        assert sidecar.runner.views.health().state is Lifecycle.STOPPED
     assert world.ensemble.members == ()
 
 
@@ -228,14 +234,14 @@ async def test_a_lost_session_is_joined_again() -> None:
     """After the session expired the sidecar registers under a new incarnation."""
     world = World()
     async with world.sidecar("b1") as sidecar:
-        await eventually(lambda: sidecar.runner.health().ready, "ready")
-        before = sidecar.runner.health().incarnation
+        await eventually(lambda: sidecar.runner.views.health().ready, "ready")
+        before = sidecar.runner.views.health().incarnation
         sidecar.membership.expire()
-        assert not sidecar.runner.health().ready
+        assert not sidecar.runner.views.health().ready
         sidecar.membership.connect()
-        await eventually(lambda: sidecar.runner.health().ready, "ready again")
+        await eventually(lambda: sidecar.runner.views.health().ready, "ready again")
 
-        assert sidecar.runner.health().incarnation > before
+        assert sidecar.runner.views.health().incarnation > before
 
 
 async def test_a_failing_task_stops_the_sidecar() -> None:
@@ -299,7 +305,9 @@ async def test_a_recorder_sees_all_that_happens() -> None:
     world, recorder = World(), ListedRecorder()
     await world.store.create_group(ResourceGroup("orders", Rates(publish_messages=3000)))
     async with world.sidecar("b1", recorder) as one, world.sidecar("b2") as two:
-        await eventually(lambda: one.runner.health().ready and two.runner.health().ready, "ready")
+        await eventually(
+            lambda: one.runner.views.health().ready and two.runner.views.health().ready, "ready"
+        )
         one.saturate()
         await eventually(lambda: "sent b1" in recorder.told, "sent")
         await eventually(lambda: "received b2" in recorder.told, "received")
@@ -309,10 +317,10 @@ async def test_a_recorder_sees_all_that_happens() -> None:
 
         assert {"GroupsChanged", "MembersChanged"} <= set(recorder.told)
         assert "empty" not in recorder.told
-        health = one.runner.recording()
+        health = one.runner.views.recording()
         assert health is not None
         assert health.rows_written > 0
-        assert two.runner.recording() is None
+        assert two.runner.views.recording() is None
 
 
 async def test_only_sealed_reports_are_believed_where_there_are_keys() -> None:
@@ -323,11 +331,15 @@ async def test_only_sealed_reports_are_believed_where_there_are_keys() -> None:
             for each in (first, second):
                 each.runner.seal = Seal([b"secret of the bus"])
             async with world.sidecar("b3") as stranger:
-                await eventually(lambda: bool(first.runner.health().reports_dropped), "dropped")
-                ages = {row.broker: row.report_age_ns for row in first.runner.health().members}
+                await eventually(
+                    lambda: bool(first.runner.views.health().reports_dropped), "dropped"
+                )
+                ages = {
+                    row.broker: row.report_age_ns for row in first.runner.views.health().members
+                }
                 assert ages["b2"] is not None
-                assert stranger.runner.health().reports_dropped == {}
-            assert set(first.runner.health().reports_dropped) == {"not sealed"}
+                assert stranger.runner.views.health().reports_dropped == {}
+            assert set(first.runner.views.health().reports_dropped) == {"not sealed"}
     assert {log["reason"] for log in logs if log["event"] == "not a usage report"} == {
         "not sealed: bus_key_files is not set at its sender"
     }
