@@ -4,8 +4,11 @@ Words, for a limit C, N participants, what broker i admits u_i and its exact max
 
 - *Window*: one second, sliding. Rates are linear between samples, so every extreme lies in a window that
   begins or ends at a sample; these are all the windows that are looked at.
-- *Settled*: the first window since the event was known from which on, until the next event happens,
-  every window has every participant within 5 % of C/N of its share. None if there is none.
+- *Round*: a report interval, one second; rounds stand back to back.
+- *Settled*: the first moment since the event was known from which on, until the next event happens, every
+  round has every participant within 5 % of C/N of its share. None if there is none.
+- *Furthest*: the largest distance of a participant from its share, of C/N, in any window since settled. A
+  broker that stands still for 50 ms and makes up for it has windows that are 5 % off, and no round.
 - *Steady*: the second half of an act, whether anything has settled or not.
 - An act's windows end with the last samples that its participants have before the next event, since of
   a broker that is killed nothing is known after its own.
@@ -22,7 +25,7 @@ Words, for a limit C, N participants, what broker i admits u_i and its exact max
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
@@ -46,6 +49,7 @@ class ActFigures:
     title: str
     limit: int
     settle_s: float | None
+    furthest: float | None
     peak: float
     jain: float
     min_share: float
@@ -100,23 +104,35 @@ def fair_shares(limit: int, demands: Mapping[str, int]) -> dict[str, int]:
 
 
 def settle(by_broker: Mapping[str, Curve], act: Act) -> float | None:
-    """Return the seconds from the event's being known to the first of only settled windows."""
+    """Return the seconds from the event's being known to the first of only settled rounds."""
+    until_s = _measured_until(by_broker, act)
+    distance = _distance(by_broker, act)
+
+    def is_settled(start_s: float) -> bool:
+        rounds = max(1, int((until_s - start_s) / WINDOW_S))
+        return all(distance(start_s + n * WINDOW_S) <= SETTLED_WITHIN for n in range(rounds))
+
+    starts = _window_starts(by_broker, act.known_s, until_s)
+    return next((start_s - act.known_s for start_s in starts if is_settled(start_s)), None)
+
+
+def furthest(by_broker: Mapping[str, Curve], act: Act, settle_s: float | None) -> float | None:
+    """Return how far off its share, of C/N, anybody was in any window since settled; None before."""
+    if settle_s is None:
+        return None
+    starts = _window_starts(by_broker, act.known_s + settle_s, _measured_until(by_broker, act))
+    return max(map(_distance(by_broker, act), starts), default=0.0)
+
+
+def _distance(by_broker: Mapping[str, Curve], act: Act) -> Callable[[float], float]:
+    """How far from its share, of C/N, whoever is furthest from it is in the window that starts here."""
     shares = fair_shares(act.limit, act.demands)
-    tolerance = SETTLED_WITHIN * act.limit / len(shares)
 
-    def off(start_s: float) -> bool:
-        return any(
-            abs(_rate(by_broker, broker, start_s) - share) > tolerance
-            for broker, share in shares.items()
-        )
+    def distance(start_s: float) -> float:
+        off = (abs(_rate(by_broker, name, start_s) - share) for name, share in shares.items())
+        return max(off) * len(shares) / act.limit
 
-    settled_s: float | None = None
-    for start_s in _window_starts(by_broker, act.known_s, _measured_until(by_broker, act)):
-        if off(start_s):
-            settled_s = None
-        elif settled_s is None:
-            settled_s = start_s
-    return None if settled_s is None else settled_s - act.known_s
+    return distance
 
 
 def peak(
@@ -173,11 +189,13 @@ def _act_figures(by_broker: Mapping[str, Curve], recording: Recording, number: i
         _rate(by_broker, broker, start_s, length_s) / share
         for broker, share in fair_shares(act.limit, act.demands).items()
     ]
+    settle_s = settle(by_broker, act)
     return ActFigures(
         event=act.event,
         title=act.title,
         limit=act.limit,
-        settle_s=settle(by_broker, act),
+        settle_s=settle_s,
+        furthest=furthest(by_broker, act, settle_s),
         peak=peak(by_broker, recording.limits, act.happened_s, last_s),
         jain=jain(shares),
         min_share=min(shares),

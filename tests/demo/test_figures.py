@@ -33,8 +33,8 @@ def test_a_run_that_is_fair_and_exact_from_the_start_has_perfect_figures() -> No
     assert figures.reclaim_s is None
 
 
-def test_settling_ends_with_the_last_window_that_is_off() -> None:
-    """Unfair until 4 s: the first window that is wholly fair begins there, less the tolerance."""
+def test_settling_ends_with_the_last_round_that_is_off() -> None:
+    """Unfair until 4 s: the first round that is wholly fair begins there, less the tolerance."""
     unfair = {"a": [(0, 2_000), (4, 1_500)], "b": [(0, 1_000), (4, 1_500)]}
     settle_s = evaluate(recording(unfair, [act(0, 20, TWO)])).acts[0].settle_s
     # 5 % of 1,500 are 75, of which 500 are the excess: 0.15 s of the window may still be unfair.
@@ -48,17 +48,29 @@ def test_settling_counts_from_when_the_event_was_known() -> None:
     assert settle_s == pytest.approx(0.85, abs=PERIOD_S)
 
 
+def test_what_is_made_up_within_a_round_unsettles_nothing() -> None:
+    """A broker that stands still for 0.2 s and catches up: a window can be 20 % off, no round is."""
+    stands: dict[str, Rates] = {
+        "a": [(0, 1_500), (10.4, 0), (10.6, 3_000), (10.8, 1_500)],
+        "b": [(0, 1_500)],
+    }
+    only = evaluate(recording(stands, [act(0, 20, TWO)])).acts[0]
+    assert only.settle_s == pytest.approx(0, abs=PERIOD_S)
+    assert only.furthest == pytest.approx(0.2, abs=0.02)
+
+
 def test_a_dip_at_the_end_means_that_nothing_had_settled_before() -> None:
-    """All windows until the next event, not only the first."""
+    """All rounds until the next event, not only the first."""
     dips: dict[str, Rates] = {"a": [(0, 1_500), (15, 500), (15.5, 1_500)], "b": [(0, 1_500)]}
     settle_s = evaluate(recording(dips, [act(0, 20, TWO)])).acts[0].settle_s
     assert settle_s == pytest.approx(15.5, abs=0.3)
 
 
 def test_an_unfair_end_never_settled() -> None:
-    """There is no window from which on all are fair."""
+    """There is no round from which on all are fair."""
     unfair: dict[str, Rates] = {"a": [(0, 1_500), (18, 2_500)], "b": [(0, 1_500), (18, 500)]}
-    assert evaluate(recording(unfair, [act(0, 20, TWO)])).acts[0].settle_s is None
+    only = evaluate(recording(unfair, [act(0, 20, TWO)])).acts[0]
+    assert (only.settle_s, only.furthest) == (None, None)
 
 
 def test_a_participant_that_gets_nothing_is_seen_although_it_has_no_curve() -> None:
