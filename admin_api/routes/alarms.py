@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
-from admin_api.routes.common import PROBLEMS, Backend, HomeRoute
+from admin_api.routes.common import Backend, home_router
 from admin_api.schemas_alarms import AlarmBody
 
-router = APIRouter(
-    prefix="/quota/v1/alarms", tags=["alarms"], responses=PROBLEMS, route_class=HomeRoute
-)
+router = home_router("/quota/v1/alarms", "alarms")
 
 
 @router.get("")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 
 from admin_api import definitions
 from admin_api.backend import AdminBackend
@@ -20,12 +20,10 @@ from admin_api.definitions import Owner
 from admin_api.errors import NO_SUCH_GROUP, NO_SUCH_NAMESPACE, NO_SUCH_TENANT, ApiError
 from admin_api.names import GroupName, NamespaceName, TenantName
 from admin_api.routes.callers import TenantAdmin
-from admin_api.routes.common import PROBLEMS, Backend, HomeRoute, name_operation
+from admin_api.routes.common import Backend, home_router, name_operation
 from coordinator.ports import NotFound, StoreUnreachable
 
-router = APIRouter(
-    prefix="/admin/v2", tags=["attachments"], responses=PROBLEMS, route_class=HomeRoute
-)
+router = home_router("/admin/v2", "attachments")
 
 _NAMESPACE = "/namespaces/{tenant}/{namespace}/resourcegroup"
 _TENANT = "/tenants/{tenant}/resourcegroup"

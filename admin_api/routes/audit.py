@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Response
+from fastapi import Path, Query, Response
 
 from admin_api.errors import ApiError
 from admin_api.rollback import roll_back
 from admin_api.routes.callers import SuperUser
-from admin_api.routes.common import PROBLEMS, Backend, HomeRoute
+from admin_api.routes.common import Backend, home_router
 from admin_api.schemas_audit import AuditBody
 from coordinator.ports import AUDIT_LENGTH, NotFound
 
-router = APIRouter(
-    prefix="/quota/v1/audit", tags=["audit"], responses=PROBLEMS, route_class=HomeRoute
-)
+router = home_router("/quota/v1/audit", "audit")
 
 _MAX_ID = 2**31 - 1
 EntryId = Annotated[int, Path(ge=0, le=_MAX_ID)]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from admin_api.backend import AdminBackend, Backlogs
 from admin_api.errors import ApiError
 from admin_api.names import NamespaceName, TenantName, decoded
-from admin_api.routes.common import PROBLEMS, Backend, HomeRoute
+from admin_api.routes.common import Backend, home_router
 from admin_api.schemas_backlog import ActionBody, BacklogBody, BacklogDetail, BacklogsBody
 from coordinator.core.backlog.views import BacklogView
 from coordinator.core.topics import TopicName
 from coordinator.ports import NotFound, PortError, Refused
 
-router = APIRouter(prefix="/quota/v1", tags=["backlog"], responses=PROBLEMS, route_class=HomeRoute)
+router = home_router("/quota/v1", "backlog")
 
 MAX_ROWS = 1_000
 """Topics in one answer, which is made on the loop that carries the gate."""

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from enum import Enum
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from admin_api import definitions
 from admin_api.backend import AdminBackend, Watching
@@ -16,7 +16,7 @@ from admin_api.body import JsonObject
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.names import GroupName
 from admin_api.routes.callers import Anybody
-from admin_api.routes.common import PROBLEMS, Backend, HomeRoute
+from admin_api.routes.common import Backend, home_router
 from admin_api.schemas import GroupPatch, check_observing
 from admin_api.schemas_board import Choices, GroupRowBody, HistoryBody, Mark, Overview, PreviewBody
 from coordinator.core.alarms import AlarmKind
@@ -28,9 +28,7 @@ from coordinator.core.observing import ENFORCEMENTS
 from coordinator.core.policies import PARTITION_POLICIES, POLICIES
 from coordinator.core.settling import Standing
 
-router = APIRouter(
-    prefix="/quota/v1", tags=["dashboard"], responses=PROBLEMS, route_class=HomeRoute
-)
+router = home_router("/quota/v1", "dashboard")
 
 MAX_ROWS = 200
 """Groups on one page of the overview."""

@@ -7,7 +7,7 @@ stands the rate of delayed messages, the limit of the group named as ``delayed_g
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from admin_api import definitions
 from admin_api.backend import AdminBackend
@@ -15,7 +15,7 @@ from admin_api.body import JsonObject
 from admin_api.conditions import Condition, etag_of
 from admin_api.errors import ApiError
 from admin_api.routes.callers import SuperUser
-from admin_api.routes.common import PROBLEMS, Backend, HomeRoute, name_operation
+from admin_api.routes.common import Backend, home_router, name_operation
 from admin_api.schemas import GroupPatch, to_wire
 from admin_api.schemas_cluster import Delayed, SpecificationBody, SpecificationPatch
 from coordinator.core.explain import UnknownGroup
@@ -23,9 +23,7 @@ from coordinator.core.model import Dimension, Rates
 from coordinator.core.specification import advice
 from coordinator.ports import NotFound
 
-router = APIRouter(
-    prefix="/quota/v1/cluster", tags=["cluster"], responses=PROBLEMS, route_class=HomeRoute
-)
+router = home_router("/quota/v1/cluster", "cluster")
 
 OFF = "There is no group for the whole cluster: set cluster_group in the sidecars' configuration"
 NOT_APART = (

@@ -8,7 +8,7 @@ from functools import wraps
 from typing import Annotated, Any, cast
 from urllib.parse import urlencode
 
-from fastapi import Depends, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
@@ -34,6 +34,7 @@ def backend_of(request: Request) -> AdminBackend:
 
 
 async def _backend_of(request: Request) -> AdminBackend:
+    # A coroutine: what is a plain function runs in a thread of a pool, for each request.
     return backend_of(request)
 
 
@@ -63,6 +64,11 @@ def _at_home(handler: Handler) -> Handler:
         return await backend.home.run(handler(backend=backend, **given))
 
     return sent_home
+
+
+def home_router(prefix: str, tag: str) -> APIRouter:
+    """A router whose handlers run at home if they are given the backend."""
+    return APIRouter(prefix=prefix, tags=[tag], responses=PROBLEMS, route_class=HomeRoute)
 
 
 OPERATION_HEADER = "Pulsar-Quota-Operation"

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from admin_api.errors import ApiError
-from admin_api.routes.common import PROBLEMS, Backend, HomeRoute
+from admin_api.routes.common import Backend, home_router
 from admin_api.schemas_delayed import DelayedBody
 from admin_api.schemas_partitions import PartitionBody
 from admin_api.schemas_topics import ConnectionBody, GateLimitsBody
 from coordinator.core.specification import ADVISED
 from coordinator.core.topics import TopicName
 
-router = APIRouter(
-    prefix="/quota/v1/gate", tags=["gate"], responses=PROBLEMS, route_class=HomeRoute
-)
+router = home_router("/quota/v1/gate", "gate")
 
 NOT_APART = (
     "Delayed messages are not counted apart: set delayed_group in the sidecar's configuration"

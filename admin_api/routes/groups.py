@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from admin_api import definitions
 from admin_api.body import JsonObject
@@ -17,13 +17,11 @@ from admin_api.conditions import Condition, etag_of
 from admin_api.errors import GROUP_IN_USE, NO_SUCH_GROUP, ApiError
 from admin_api.names import GroupName
 from admin_api.routes.callers import SuperUser
-from admin_api.routes.common import PROBLEMS, Backend, HomeRoute, name_operation
+from admin_api.routes.common import Backend, home_router, name_operation
 from admin_api.schemas import GroupPatch, PulsarGroup
 from coordinator.ports import InUse, NotFound
 
-router = APIRouter(
-    prefix="/admin/v2", tags=["resource groups"], responses=PROBLEMS, route_class=HomeRoute
-)
+router = home_router("/admin/v2", "resource groups")
 
 # The body is read by hand (see `body`), so its schema is stated by hand as well.
 _PATCH_BODY = {

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fastapi import APIRouter
 from pydantic import BaseModel
 
 from admin_api.routes.callers import SuperUser
-from admin_api.routes.common import PROBLEMS, Backend, HomeRoute
+from admin_api.routes.common import Backend, home_router
 
-router = APIRouter(prefix="/quota/v1", tags=["sidecar"], responses=PROBLEMS, route_class=HomeRoute)
+router = home_router("/quota/v1", "sidecar")
 
 
 class LogLevelBody(BaseModel):

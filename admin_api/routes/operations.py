@@ -5,16 +5,14 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import Path, Query
 
 from admin_api.errors import ApiError
-from admin_api.routes.common import PROBLEMS, Backend, HomeRoute
+from admin_api.routes.common import Backend, home_router
 from admin_api.schemas_board import OperationBody
 from coordinator.ports import OPERATIONS_LENGTH
 
-router = APIRouter(
-    prefix="/quota/v1/operations", tags=["operations"], responses=PROBLEMS, route_class=HomeRoute
-)
+router = home_router("/quota/v1/operations", "operations")
 
 _MAX_ID = 2**31 - 1
 _NANOS_PER_MILLI = 1_000_000

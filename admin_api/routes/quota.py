@@ -13,14 +13,14 @@ import contextlib
 from collections.abc import Callable
 from typing import Annotated, TypeVar
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import Query, Request, Response
 
 from admin_api import definitions
 from admin_api.backend import AdminBackend, Views
 from admin_api.conditions import etag_of
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.names import GroupName
-from admin_api.routes.common import PROBLEMS, Backend, HomeRoute, link_next
+from admin_api.routes.common import Backend, home_router, link_next
 from admin_api.schemas import AttachmentsBody, Definition
 from admin_api.schemas_live import ExplanationBody, GroupLimits, GroupUsage, PastDecisionBody
 from admin_api.schemas_shadow import ShadowBody
@@ -31,7 +31,7 @@ from coordinator.core.model import NANOS_PER_SECOND, Dimension
 from coordinator.core.views import Explanation, GroupView
 from coordinator.ports import NotFound
 
-router = APIRouter(prefix="/quota/v1", tags=["quota"], responses=PROBLEMS, route_class=HomeRoute)
+router = home_router("/quota/v1", "quota")
 
 
 Body = TypeVar("Body")

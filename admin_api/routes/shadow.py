@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.names import GroupName
-from admin_api.routes.common import PROBLEMS, Backend, HomeRoute
+from admin_api.routes.common import Backend, home_router
 from admin_api.schemas_shadow import ShadowBody
 from coordinator.core.explain import UnknownGroup
 from coordinator.core.laws import LAWS
 from coordinator.core.model import Dimension
 
-router = APIRouter(prefix="/quota/v1", tags=["quota"], responses=PROBLEMS, route_class=HomeRoute)
+router = home_router("/quota/v1", "quota")
 
 
 @router.get("/shadow/{name:path}")

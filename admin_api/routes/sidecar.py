@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from admin_api.errors import ApiError
-from admin_api.routes.common import PROBLEMS, Backend, HomeRoute
+from admin_api.routes.common import Backend, home_router
 from admin_api.schemas_live import Health, MemberBody, Ready
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.views import HealthView
 
-router = APIRouter(prefix="/quota/v1", tags=["sidecar"], responses=PROBLEMS, route_class=HomeRoute)
+router = home_router("/quota/v1", "sidecar")
 
 #: For whoever watches over the process and has no token.
-open_router = APIRouter(
-    prefix="/quota/v1", tags=["sidecar"], responses=PROBLEMS, route_class=HomeRoute
-)
+open_router = home_router("/quota/v1", "sidecar")
 
 _WHY_NOT_READY = {
     Lifecycle.STARTING: "it has not joined the other sidecars yet",

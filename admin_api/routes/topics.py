@@ -11,19 +11,19 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 
 from admin_api import topic_limits
 from admin_api.backend import AdminBackend
 from admin_api.body import JsonObject
 from admin_api.names import NamespaceName, TenantName
 from admin_api.routes.callers import TenantAdmin
-from admin_api.routes.common import PROBLEMS, Backend, HomeRoute, link_next
+from admin_api.routes.common import Backend, home_router, link_next
 from admin_api.schemas_topics import DispatchRate, PublishRate, TopicLimitBody, TopicRate
 from coordinator.core.model import Rates
 from coordinator.core.topics import TopicName
 
-router = APIRouter(prefix="/quota/v1", tags=["topics"], responses=PROBLEMS, route_class=HomeRoute)
+router = home_router("/quota/v1", "topics")
 
 MAX_PAGE = 1_000
 """Topics in one answer."""
