@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import httpx
 
-from coordinator.client_tls import ClientTls
+from coordinator.client_tls import machine_trust
 from coordinator.core.topics import TopicName
 from coordinator.ports import Refused, StoreUnreachable
 from coordinator.wire.documents import validate_name
@@ -50,7 +50,7 @@ class HttpBrokerAdmin:
             base_url=f"{web_service_url.rstrip('/')}/admin/v2",
             headers={} if token is None else {"Authorization": f"Bearer {token}"},
             timeout=_REQUEST_TIMEOUT_S,
-            verify=ClientTls().context(),
+            verify=machine_trust(),
             transport=transport,
             # A proxy from the environment has no business between a sidecar and its own broker.
             trust_env=False,

@@ -31,7 +31,7 @@ from coordinator.adapters.broker_answers import (
     storage_in,
 )
 from coordinator.adapters.broker_summary import each_topic
-from coordinator.client_tls import ClientTls
+from coordinator.client_tls import machine_trust
 from coordinator.core.backlog.model import (
     BacklogQuota,
     Glance,
@@ -85,7 +85,7 @@ class HttpBacklogSource:
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
         self._transport = transport or httpx.AsyncHTTPTransport(
-            verify=ClientTls().context(),
+            verify=machine_trust(),
             limits=httpx.Limits(max_connections=connections),
             trust_env=False,
         )

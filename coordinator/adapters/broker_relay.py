@@ -13,7 +13,7 @@ from typing import Self
 
 import httpx
 
-from coordinator.client_tls import ClientTls
+from coordinator.client_tls import machine_trust
 from coordinator.ports import RelayedAnswer, RelayedRequest, StoreUnreachable
 
 _CONNECT_TIMEOUT_S = 5.0
@@ -50,7 +50,7 @@ class HttpBrokerRelay:
                 _ANSWER_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S, pool=_CONNECT_TIMEOUT_S
             ),
             limits=httpx.Limits(max_connections=connections),
-            verify=ClientTls().context(),
+            verify=machine_trust(),
             transport=transport,
             trust_env=False,
             follow_redirects=False,

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import httpx
 
-from coordinator.client_tls import ClientTls
+from coordinator.client_tls import machine_trust
 from coordinator.ports import Notice, ReceiverUnreachable
 
 _TIMEOUT_S = 10.0
@@ -44,7 +44,7 @@ class WebhookReceiver:
         self._client = httpx.AsyncClient(
             headers={"Authorization": f"Bearer {token}"} if token else {},
             timeout=_TIMEOUT_S,
-            verify=ClientTls().context(),
+            verify=machine_trust(),
             transport=transport,
             trust_env=False,
             follow_redirects=False,

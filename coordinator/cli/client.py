@@ -29,7 +29,7 @@ from coordinator.cli.answers import (
     Shadow,
 )
 from coordinator.cli.failures import CommandFailed, WrongUse
-from coordinator.client_tls import ClientTls
+from coordinator.client_tls import machine_trust
 
 _TIMEOUT_S = 10.0
 _WRONG_USE = frozenset({400, 413})
@@ -65,7 +65,7 @@ class AdminClient:
                 base_url=self.url,
                 headers=headers,
                 timeout=_TIMEOUT_S,
-                verify=ClientTls().context() if trust is None else trust,
+                verify=machine_trust() if trust is None else trust,
                 transport=transport,
             )
         except (httpx.InvalidURL, UnicodeEncodeError) as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from coordinator.adapters.broker_admin import HttpBrokerAdmin
 from coordinator.adapters.broker_backlog import HttpBacklogSource
 from coordinator.adapters.broker_relay import HttpBrokerRelay
 from coordinator.adapters.webhook import WebhookReceiver
+from coordinator.client_tls import machine_trust
 from coordinator.core.alarms import AlarmKind, Sighting
 from coordinator.core.backlog.model import BacklogQuota
 from coordinator.gate.tls import Certificate, TlsFiles
@@ -67,6 +68,14 @@ async def by_webhook(url: str) -> None:
     """An alarm."""
     async with WebhookReceiver(url, cluster="test") as receiver:
         await receiver.tell([Notice(Sighting(AlarmKind.PEER_LOST, "b9", "b9 is gone"), began_ms=1)])
+
+
+@pytest.fixture(autouse=True)
+def read_anew() -> Iterator[None]:
+    """What the machine trusts is another thing in each test."""
+    machine_trust.cache_clear()
+    yield
+    machine_trust.cache_clear()
 
 
 @pytest.mark.parametrize("ask", [by_admin, by_backlogs, by_relay, by_webhook])
