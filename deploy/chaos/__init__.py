@@ -3,6 +3,7 @@
 Who knows what:
 
 - `links`: user-space proxies between two parts of the cluster, to be cut, slowed and reset.
+- `ways`: those of every sidecar to ZooKeeper and to the bus.
 - `clients`: publishers and consumers that write down every message; programs of their own.
 - `stage`: the cluster with sidecars, links and load.
 - `actions`, `mishaps`, `schedule`: how it is done, what can happen, and what will, by the seed.

@@ -134,12 +134,12 @@ def linked(links: Callable[[Stage, str], tuple[Link, ...]], condition: Condition
 
 def zookeeper(stage: Stage, name: str) -> tuple[Link, ...]:
     """The links between a sidecar and all ZooKeepers."""
-    return stage.to_zookeeper[name]
+    return stage.ways[name].to_zookeeper
 
 
 def bus(stage: Stage, name: str) -> tuple[Link, ...]:
     """The links between a sidecar and all brokers' bus."""
-    return stage.to_bus[name]
+    return stage.ways[name].to_bus
 
 
 def broker(stage: Stage, name: str) -> tuple[Link, ...]:

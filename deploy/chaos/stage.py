@@ -1,9 +1,7 @@
 """What mishaps happen to: a cluster, sidecars behind links that the bench controls, and load.
 
 Between every sidecar and every ZooKeeper stands a link, another between every sidecar and every
-broker's bus, and one between each gate and its broker. The last two need no trick: the bus goes over
-an advertised listener of its own for each sidecar (`LISTENERS`, which the cluster must have been
-started with), and a gate's upstream is a setting.
+broker's bus (ways.py), and one between each gate and its broker, whose upstream is a setting.
 """
 
 from __future__ import annotations
@@ -23,6 +21,7 @@ import pulsar
 from deploy.chaos import LISTENERS, clients
 from deploy.chaos.checker.history import Received, Sent, Topic
 from deploy.chaos.links import Link, Links
+from deploy.chaos.ways import Ways, open_ways
 from deploy.demo.programs import Programs
 from deploy.local import rest
 from deploy.local.cluster import Cluster
@@ -78,9 +77,8 @@ class Stage:
         self._stack = ExitStack()
         self._programs = Programs(directory)
         self.sidecars = Sidecars(cluster, directory, program=program)
-        #: By sidecar: to every ZooKeeper, to every broker's bus, and of its gate to its broker.
-        self.to_zookeeper: dict[str, tuple[Link, ...]] = {}
-        self.to_bus: dict[str, tuple[Link, ...]] = {}
+        #: By sidecar: to ZooKeeper and to the bus, and of its gate to its broker.
+        self.ways: dict[str, Ways] = {}
         self.to_broker: dict[str, Link] = {}
         #: By broker: the topic that is at home there.
         self.topic_of: dict[str, str] = {}
@@ -184,26 +182,16 @@ class Stage:
         ]
 
     def _open_links(self) -> None:
-        zookeepers = self.cluster.state.zookeepers
-        for (name, broker), listener in zip(self.brokers.items(), LISTENERS, strict=True):
-            self.to_zookeeper[name] = tuple(self._links.open(server.port) for server in zookeepers)
-            self.to_bus[name] = tuple(
-                self._links.open(other.broker_port, other.listener_ports[listener])
-                for other in self.brokers.values()
-            )
+        self.ways = open_ways(self._links, self.cluster)
+        for name, broker in self.brokers.items():
             self.to_broker[name] = self._links.open(broker.gate_upstream_port)
-            self._configure(name, broker, listener)
+            self._configure(name, broker)
 
-    def _configure(self, name: str, broker: Broker, listener: str) -> None:
+    def _configure(self, name: str, broker: Broker) -> None:
         keys = configuration(broker, self.cluster, self.sidecars.bus_topics)
-        bus = ",".join(f"127.0.0.1:{link.port}" for link in self.to_bus[name])
+        keys |= self.ways[name].keys
         keys |= {
             "gate_upstream": f"127.0.0.1:{self.to_broker[name].port}",
-            "bus_service_url": f"pulsar://{bus}",
-            "bus_listener_name": listener,
-            "zookeeper_servers": ",".join(
-                f"127.0.0.1:{link.port}" for link in self.to_zookeeper[name]
-            ),
             "zookeeper_root": self._root,
             "zookeeper_session_timeout_seconds": SESSION_TIMEOUT_S,
             "burst_seconds": BURST_S,

@@ -1,6 +1,6 @@
 """Sidecars that can be cut off from ZooKeeper and from the bus, each by itself.
 
-Between every sidecar and either of them stands a link (deploy.chaos.links). Their times are as short as
+Between every sidecar and either of them stand links (deploy.chaos.ways). Their times are as short as
 they can be told apart on a machine that may stand still for three seconds. What they say to each other is
 sealed, and what they do is recorded.
 """
@@ -10,8 +10,8 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
-from deploy.chaos import LISTENERS
-from deploy.chaos.links import Condition, Link, Links
+from deploy.chaos.links import Condition, Links
+from deploy.chaos.ways import Ways, open_ways
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars, configuration, write_configuration
 from deploy.local.state import Broker
@@ -34,7 +34,7 @@ class CutOff:
     """Sidecars beside all brokers, and the links that lead to them.
 
     Args:
-        cluster: running, with `LISTENERS`; no sidecars beside it.
+        cluster: running, with `deploy.chaos.LISTENERS`; no sidecars beside it.
         directory: for configurations, records and logs.
         links: entered.
     """
@@ -45,33 +45,21 @@ class CutOff:
         self.key_file = directory / "bus.key"
         self.key_file.write_text("what only the sidecars know")
         self.sidecars = Sidecars(cluster, directory)
-        #: By sidecar: to every ZooKeeper, and to every broker's bus.
-        self.to_zookeeper: dict[str, tuple[Link, ...]] = {}
-        self.to_bus: dict[str, tuple[Link, ...]] = {}
+        #: By sidecar.
+        self.ways = open_ways(links, cluster)
         self._root = f"/{uuid.uuid4().hex}"
-        for broker, listener in zip(cluster.brokers, LISTENERS, strict=True):
-            self._configure(cluster, broker, listener)
+        for broker in cluster.brokers:
+            self._configure(cluster, broker, self.ways[broker.name])
 
     def record_dir(self, name: str) -> Path:
         """Where a broker's sidecar records."""
         return self.directory / "recorded" / name
 
-    def _configure(self, cluster: Cluster, broker: Broker, listener: str) -> None:
+    def _configure(self, cluster: Cluster, broker: Broker, ways: Ways) -> None:
         first = broker == cluster.brokers[0]
-        self.to_zookeeper[broker.name] = tuple(
-            self.links.open(server.port) for server in cluster.state.zookeepers
-        )
-        self.to_bus[broker.name] = tuple(
-            self.links.open(other.broker_port, other.listener_ports[listener])
-            for other in cluster.brokers
-        )
-        bus = ",".join(f"127.0.0.1:{link.port}" for link in self.to_bus[broker.name])
-        zookeepers = ",".join(f"127.0.0.1:{link.port}" for link in self.to_zookeeper[broker.name])
-        keys = configuration(broker, cluster, self.sidecars.bus_topics) | {
-            "bus_service_url": f"pulsar://{bus}",
-            "bus_listener_name": listener,
+        keys = configuration(broker, cluster, self.sidecars.bus_topics) | ways.keys
+        keys |= {
             "bus_key_files": [str(self.key_file)],
-            "zookeeper_servers": zookeepers,
             "zookeeper_root": self._root,
             "zookeeper_session_timeout_seconds": LONG_SESSION_S if first else SESSION_S,
             "report_interval_seconds": ROUND_S,

@@ -108,7 +108,7 @@ def test_a_silent_bus_holds_the_limits_then_lowers_and_then_raises_them_to_equal
 ) -> None:
     """For one hold nothing moves, for another nothing rises; strict stays; all of it is told."""
     balanced, strict = limited(worlds()), limited(worlds(), overshootPolicy="strict")
-    links = [link for links in cut_off.to_bus.values() for link in links]
+    links = [link for ways in cut_off.ways.values() for link in ways.to_bus]
     uneven = {"broker-1": MUCH, "broker-2": LITTLE}
     with balanced.load(uneven), strict.load(uneven):
         for world in (balanced, strict):
@@ -174,7 +174,7 @@ def test_without_zookeeper_limits_are_held_and_then_follow_each_groups_partition
             loads.enter_context(world.load({"broker-1": MUCH}))
         for world in policies.values():
             wait_for_limit(world, "broker-1", MOST)
-        links = cut_off.to_zookeeper["broker-1"]
+        links = cut_off.ways["broker-1"].to_zookeeper
         cut_off.links.become(SEVERED, *links)
         try:
             eventually(lambda: "ZOOKEEPER_SUSPENDED" in troubles(hold, "broker-1"), "it is told")

@@ -1,0 +1,57 @@
+"""The ways of a sidecar to what it shares with the others, each over links that the bench controls.
+
+A way to a ZooKeeper is an address in the sidecar's configuration. The brokers of the bus say themselves
+where they are, so they do that for each sidecar under a listener of its own (`LISTENERS`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from deploy.chaos import LISTENERS
+from deploy.chaos.links import Link, Links
+from deploy.local.cluster import Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """The links of one sidecar.
+
+    Attributes:
+        listener: under which brokers advertise the links to them.
+        to_zookeeper: to every ZooKeeper.
+        to_bus: to every broker, for the bus.
+    """
+
+    listener: str
+    to_zookeeper: tuple[Link, ...]
+    to_bus: tuple[Link, ...]
+
+    @property
+    def keys(self) -> dict[str, object]:
+        """What the sidecar's configuration says of them."""
+        return {
+            "zookeeper_servers": _addresses(self.to_zookeeper),
+            "bus_service_url": f"pulsar://{_addresses(self.to_bus)}",
+            "bus_listener_name": self.listener,
+        }
+
+
+def open_ways(links: Links, cluster: Cluster) -> dict[str, Ways]:
+    """Open the ways of every sidecar, by the name of its broker, in a cluster with `LISTENERS`."""
+    return {
+        broker.name: Ways(
+            listener,
+            tuple(links.open(server.port) for server in cluster.state.zookeepers),
+            tuple(
+                links.open(other.broker_port, other.listener_ports[listener])
+                for other in cluster.brokers
+            ),
+        )
+        for broker, listener in zip(cluster.brokers, LISTENERS, strict=True)
+    }
+
+
+def _addresses(links: Iterable[Link]) -> str:
+    return ",".join(f"127.0.0.1:{link.port}" for link in links)
