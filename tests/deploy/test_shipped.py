@@ -151,6 +151,19 @@ def test_the_image_is_made_of_files_that_exist_and_runs_as_nobody() -> None:
     assert re.search(r"^USER (?!0\b|root)\S+$", dockerfile, re.MULTILINE)
 
 
+def test_image_and_chart_ask_the_admin_api_whether_a_sidecar_lives() -> None:
+    """The gate is left alone: it would open a connection to its broker for each who asks."""
+    dockerfile = (DEPLOY / "docker" / "Dockerfile").read_text(encoding="utf-8")
+    script = (DEPLOY / "docker" / "pulsar-quota-alive").read_text(encoding="utf-8")
+    example = tomllib.loads((DEPLOY / "compose" / "sidecar.toml").read_text(encoding="utf-8"))
+    (sidecar,) = read_yaml("helm", "pulsar-values.yaml")["broker"]["initContainers"]
+    admin = read_yaml("helm", "pulsar-quota", "values.yaml")["ports"]["admin"]
+
+    assert re.search(r'^HEALTHCHECK .*CMD \["pulsar-quota-alive"\]$', dockerfile, re.MULTILINE)
+    assert f"port=${{1:-{example['admin_listen'].rpartition(':')[2]}}}" in script
+    assert sidecar["livenessProbe"]["exec"]["command"] == ["pulsar-quota-alive", str(admin)]
+
+
 def test_the_chart_ships_the_rules_and_the_dashboard_as_they_are() -> None:
     """They are links: what Prometheus and Grafana get is what was tested."""
     files = DEPLOY / "helm" / "pulsar-quota" / "files"

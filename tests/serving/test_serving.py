@@ -43,6 +43,7 @@ from tests.admin_api.keys import EC_KEY, RSA_KEY, SECRET, der, token
 from tests.admin_api.world import FixedViews, World
 from tests.config.nowhere import NOWHERE
 
+ALIVE = Path(__file__).parents[2] / "deploy" / "docker" / "pulsar-quota-alive"
 PATIENCE_S = 60.0
 """A machine may stand still for longer than the five seconds that httpx waits by itself."""
 
@@ -158,6 +159,20 @@ async def test_with_a_certificate_the_api_speaks_tls(
         assert answer.status_code == 200
         with pytest.raises(httpx.HTTPError):
             await client.get(f"http://{settings.admin_listen}/quota/v1/ready")
+
+
+async def test_an_image_is_healthy_with_and_without_tls(
+    world: World, certificate: tuple[str, str]
+) -> None:
+    """What asks for it needs no certificate: it is content with an API that hangs up."""
+    chain, key = certificate
+    for keys in ({}, {"admin_tls_certificate_file": chain, "admin_tls_key_file": key}):
+        settings = config(**keys)
+        async with serving.serving(settings, app_of(world)):
+            asked = await asyncio.create_subprocess_exec(
+                ALIVE, settings.admin_listen.rpartition(":")[2]
+            )
+            assert await asyncio.wait_for(asked.wait(), PATIENCE_S) == 0
 
 
 async def test_callers_need_a_certificate_where_authorities_are_named(

@@ -1,0 +1,67 @@
+"""What asks an image for its health: content with whoever answers, and with nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from deploy.local.ports import free_block
+
+ALIVE = Path(__file__).parents[2] / "deploy" / "docker" / "pulsar-quota-alive"
+#: On a machine that may stand still.
+PATIENCE_S = 60.0
+
+Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+async def lives(port: int) -> bool:
+    """What the script says of the admin API at this port."""
+    process = await asyncio.create_subprocess_exec(
+        ALIVE, str(port), stderr=asyncio.subprocess.DEVNULL
+    )
+    return await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
+
+
+async def not_ready(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Say so, to whoever asks in the form of HTTP."""
+    asked = await reader.readuntil(b"\r\n\r\n")
+    assert asked.startswith(b"GET /quota/v1/ready HTTP/1.1\r\nHost: 127.0.0.1:")
+    writer.write(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
+
+
+async def hang_up(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    """As an API with TLS does."""
+    await reader.readuntil(b"\r\n\r\n")
+
+
+async def stand_still(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    """Say nothing for as long as the other one waits."""
+    await reader.read()
+
+
+@pytest.mark.parametrize(
+    ("answer", "alive"), [(not_ready, True), (hang_up, True), (stand_still, False)]
+)
+async def test_who_answers_or_hangs_up_lives_and_who_stands_still_does_not(
+    answer: Answer, alive: bool
+) -> None:
+    """Ready or not, with TLS or without."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await answer(reader, writer)
+            await writer.drain()
+        finally:
+            writer.close()
+            await writer.wait_closed()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        assert await lives(server.sockets[0].getsockname()[1]) is alive
+
+
+async def test_nobody_does_not_live() -> None:
+    """A sidecar that has ended."""
+    assert not await lives(free_block()[0])
