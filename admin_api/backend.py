@@ -203,23 +203,23 @@ class LogControl(Protocol):
 class GateMeter(Protocol):
     """What the gate says of itself."""
 
-    def figures(self) -> GateFigures:
+    async def figures(self) -> GateFigures:
         """The gate at this moment."""
         ...
 
-    def limits(self) -> GateLimits:
+    async def limits(self) -> GateLimits:
         """Its own limits in force, beside those of groups."""
         ...
 
-    def holds(self) -> Iterable[HoldView]:
+    async def holds(self) -> Iterable[HoldView]:
         """What was held back, of every limit and class that held anything."""
         ...
 
-    def delayed(self) -> DelayedView | None:
+    async def delayed(self) -> DelayedView | None:
         """What was published with a time of delivery; None while nobody looks."""
         ...
 
-    def connection_figures(self) -> tuple[ConnectionFigures, ...]:
+    async def connection_figures(self) -> tuple[ConnectionFigures, ...]:
         """Every connection at this moment, the one that holds most first."""
         ...
 

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from coordinator.ports import Refused, StoreUnreachable
+from coordinator.ports import GateGone, PortError, Refused, StoreUnreachable
 
 NO_SUCH_GROUP = "ResourceGroup does not exist"
 GROUP_IN_USE = "ResourceGroup is in use"
@@ -57,7 +57,7 @@ async def _answer_api_error(_: Request, error: ApiError) -> JSONResponse:
     return reason_response(error.status, error.reason, error.headers)
 
 
-async def _answer_unreachable(request: Request, error: StoreUnreachable) -> JSONResponse:
+async def _answer_unreachable(request: Request, error: PortError) -> JSONResponse:
     advice = (
         "try again"
         if request.method == "GET"
@@ -126,6 +126,7 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     app.state.routes = list(routes)
     app.exception_handler(ApiError)(_answer_api_error)
     app.exception_handler(StoreUnreachable)(_answer_unreachable)
+    app.exception_handler(GateGone)(_answer_unreachable)
     app.exception_handler(Refused)(_answer_refused)
     app.exception_handler(RequestValidationError)(_answer_invalid)
     app.exception_handler(HTTPException)(_answer_http)

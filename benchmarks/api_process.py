@@ -1,14 +1,15 @@
-"""``python -m benchmarks.api_process UPSTREAM``: a sidecar in a process of its own (benchmarks.api).
+"""``python -m benchmarks.api_process UPSTREAM``: a sidecar in processes of its own (benchmarks.api).
 
-The product's runner, core, gate and API stand on memory adapters; the gate leads to a port where a broker
-will be. Prints the ports of API and gate once both answer; at each line on standard input, the p99 of how
-late its event loop was since the last one, in milliseconds: so late would be a message at the gate, which
-lives on that loop. Ends with the input.
+The product's runner, core and API stand on memory adapters; the gate is in its own process, as always,
+and leads to a port where a broker will be. Prints the ports of API and gate once both answer; at each
+line on standard input, the p99 of how late the coordinator's event loop was since the last one, in
+milliseconds: so late would be a report of usage. Ends with the input.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import statistics
 import sys
 from collections.abc import AsyncIterator
@@ -26,6 +27,8 @@ from coordinator.adapters.memory_ledgers import MemoryLedgers
 from coordinator.collector import keep_what_is_loaded
 from coordinator.config import Config
 from coordinator.core.model import Rates, ResourceGroup
+from coordinator.gate_process.handle import GateProcess
+from coordinator.gate_process.spawning import spawned
 from coordinator.logs import configure_logs
 from coordinator.serving import serving
 
@@ -55,46 +58,49 @@ class _Lateness:
         return statistics.quantiles(taken, n=100)[-1] if len(taken) > 1 else 0.0
 
 
-async def _serve(upstream: int) -> None:
-    sidecar = memory_sidecar(configure_logs("warning"), upstream_port=upstream)
-    store, runner, gate = sidecar.store, sidecar.runner, sidecar.gate
+async def _serve(upstream: int, gate_end: socket.socket) -> None:
+    sidecar = memory_sidecar(configure_logs("warning"))
+    store, runner = sidecar.store, sidecar.runner
     for number in range(GROUPS):
         await store.create_group(ResourceGroup(f"g{number}", Rates(publish_messages=1_000)))
     await store.create_group(ResourceGroup("traffic", Rates(publish_messages=_UNREACHED)))
     await store.attach_namespace(TENANT, "limited", "traffic")
-    runner.start(gate, MemoryLedgers(store))
-    sidecar.membership.connect()
-    runner.spawn(sidecar.following.run())
     home = Home(asyncio.get_running_loop())
     port = free_port()
+    config = _config(port, upstream)
 
     @asynccontextmanager
     async def app() -> AsyncIterator[FastAPI]:
-        yield create_app(replace(sidecar.backend, home=home))
+        yield create_app(replace(sidecar.backend, gate=gate, home=home))
 
-    async with serving(_config(port), app) as api:
-        await api.loaded.wait()
-        while not runner.views.health().ready:  # noqa: ASYNC110 - no event says so
-            await asyncio.sleep(0.01)
-        await gate.start()
-        keep_what_is_loaded()
-        lateness = _Lateness()
-        watching = asyncio.create_task(lateness.watch())
-        print(port, gate.port, flush=True)  # noqa: T201 - whoever started it reads this
-        while await asyncio.to_thread(sys.stdin.readline):
-            print(lateness.take_p99(), flush=True)  # noqa: T201
-        watching.cancel()
-    await gate.close()
-    await runner.close()
+    async with GateProcess.over(gate_end, config) as gate:
+        gate.listen(runner)
+        runner.start(gate, MemoryLedgers(store))
+        sidecar.membership.connect()
+        runner.spawn(sidecar.following.run())
+        async with serving(config, app) as api:
+            await api.loaded.wait()
+            while not runner.views.health().ready:  # noqa: ASYNC110 - no event says so
+                await asyncio.sleep(0.01)
+            gate_port = await gate.start()
+            keep_what_is_loaded()
+            lateness = _Lateness()
+            watching = asyncio.create_task(lateness.watch())
+            print(port, gate_port, flush=True)  # noqa: T201 - whoever started it reads this
+            while await asyncio.to_thread(sys.stdin.readline):
+                print(lateness.take_p99(), flush=True)  # noqa: T201
+            watching.cancel()
+        await gate.close()
+        await runner.close()
 
 
-def _config(port: int) -> Config:
-    """Of which the API goes by its own address only."""
+def _config(port: int, upstream: int) -> Config:
+    """Of which the API goes by its own address only, and the gate by the broker's."""
     nowhere = "127.0.0.1:1"
     return Config(
         broker_id="broker-1",
-        gate_listen=nowhere,
-        gate_upstream=nowhere,
+        gate_listen="127.0.0.1:0",
+        gate_upstream=f"127.0.0.1:{upstream}",
         admin_listen=f"127.0.0.1:{port}",
         broker_web_url=f"http://{nowhere}",
         bus_service_url=f"pulsar://{nowhere}",
@@ -103,4 +109,5 @@ def _config(port: int) -> Config:
 
 
 if __name__ == "__main__":
-    uvloop.run(_serve(int(sys.argv[1])))
+    with spawned() as spawned_gate:
+        uvloop.run(_serve(int(sys.argv[1]), spawned_gate.end))

@@ -20,6 +20,7 @@ from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.following import Following
 from coordinator.gate import Gate
+from coordinator.gate.desk import GateDesk
 from coordinator.logs import LogLevel
 from coordinator.runner import Runner
 
@@ -34,7 +35,7 @@ class MemorySidecar:
         store: where its groups are.
         membership: by which it will know of the others, of whom there are none.
         runner: drives its core.
-        gate: leads to the broker, if there is one.
+        gate: leads nowhere.
         following: follows changes.
         backend: what its API and its metrics stand on.
     """
@@ -42,19 +43,16 @@ class MemorySidecar:
     store: MemoryStore
     membership: MemoryMembership
     runner: Runner
-    gate: Gate
+    gate: GateDesk
     following: Following
     backend: AdminBackend
 
 
-def memory_sidecar(
-    log_level: LogLevel, *, upstream_port: int = 1, delayed_group: str = ""
-) -> MemorySidecar:
+def memory_sidecar(log_level: LogLevel, *, delayed_group: str = "") -> MemorySidecar:
     """Put one together.
 
     Args:
         log_level: from where on it logs.
-        upstream_port: where its broker is, on this machine.
         delayed_group: the group of delayed messages; none when empty.
     """
     clock, store, broker = MonotonicClock(), MemoryStore(), MemoryBrokerAdmin()
@@ -74,11 +72,12 @@ def memory_sidecar(
         listen_host="127.0.0.1",
         listen_port=0,
         upstream_host="127.0.0.1",
-        upstream_port=upstream_port,
+        upstream_port=1,
         listener=runner,
         clock=clock,
         delayed_group=delayed_group,
     )
+    desk = GateDesk(gate)
     following = Following(state, clock, MemoryOperations())
     backend = AdminBackend(
         store=store,
@@ -87,8 +86,8 @@ def memory_sidecar(
         views=runner.views,
         watching=runner.watch,
         following=following,
-        gate=gate,
+        gate=desk,
         bus=bus,
         log_level=log_level,
     )
-    return MemorySidecar(store, membership, runner, gate, following, backend)
+    return MemorySidecar(store, membership, runner, desk, following, backend)

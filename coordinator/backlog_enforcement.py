@@ -41,7 +41,7 @@ class BlockingGate(Protocol):
         """Hold or refuse publishes to a topic, or let them pass again."""
         ...
 
-    def published_topics(self) -> frozenset[str]:
+    async def published_topics(self) -> frozenset[str]:
         """The topics that producers are connected to."""
         ...
 
@@ -111,7 +111,8 @@ class BacklogEnforcement:
         """Look at the guarded topics once and do what follows."""
         if not self._guard.namespaces and not self._guard.blocked:
             return
-        names = {*self._watch.known, *self._gate.published_topics(), *self._guard.blocked}
+        published = await self._gate.published_topics()
+        names = {*self._watch.known, *published, *self._guard.blocked}
         guarded = sorted(
             (name for name in names if self._guard.wants(name) is not None),
             key=lambda name: (name not in self._guard.blocked, name),

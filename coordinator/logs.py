@@ -13,6 +13,7 @@ import contextlib
 import io
 import logging
 import sys
+from collections.abc import Callable
 from typing import TextIO, cast
 
 import structlog
@@ -52,6 +53,7 @@ class LogLevel:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._followers: list[Callable[[str], None]] = []
 
     @property
     def name(self) -> str:
@@ -66,6 +68,12 @@ class LogLevel:
         """
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(LEVELS[name]))
         self._name = name
+        for follow in self._followers:
+            follow(name)
+
+    def watch(self, follow: Callable[[str], None]) -> None:
+        """Tell of every new level."""
+        self._followers.append(follow)
 
 
 def configure_logs(level: str) -> LogLevel:

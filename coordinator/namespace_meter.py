@@ -18,7 +18,7 @@ _PERIOD_S: Final = 1.0
 class NamespaceGate(Protocol):
     """The gate, as far as namespaces go."""
 
-    def namespace_traffic(self) -> tuple[NamespaceTraffic, ...]:
+    async def namespace_traffic(self) -> tuple[NamespaceTraffic, ...]:
         """What was counted of each since the last time."""
         ...
 
@@ -41,11 +41,13 @@ class NamespaceMeter:
         """Count for ever, and once more in the end."""
         try:
             while True:
-                self.count()
+                await self.count()
                 await asyncio.sleep(_PERIOD_S)
         finally:
-            self.count()
+            await self.count()
 
-    def count(self) -> None:
+    async def count(self) -> None:
         """Hand over what was counted since the last time."""
-        self._recorder.namespaces_counted(self._gate.namespace_traffic(), self._clock.now_ns())
+        self._recorder.namespaces_counted(
+            await self._gate.namespace_traffic(), self._clock.now_ns()
+        )

@@ -22,12 +22,11 @@ _PERIOD_S: Final = 0.2
 class PartitionGate(Protocol):
     """The gate, as far as partitions go."""
 
-    @property
-    def partition_limits(self) -> Rates:
+    async def partition_limits(self) -> Rates:
         """The limit of each."""
         ...
 
-    def partition_traffic(self) -> tuple[Traffic, ...]:
+    async def partition_traffic(self) -> tuple[Traffic, ...]:
         """What was counted since the last time, under the topics' names."""
         ...
 
@@ -82,12 +81,12 @@ class PartitionMeter:
         """Count for ever."""
         while True:
             await asyncio.sleep(_PERIOD_S)
-            self.count()
+            await self.count()
 
-    def count(self) -> None:
+    async def count(self) -> None:
         """Take in what passed since the last time; who was quiet for two minutes is forgotten."""
         now_ns = self._clock.now_ns()
-        traffic = self._gate.partition_traffic()
+        traffic = await self._gate.partition_traffic()
         self._seconds.add(traffic, now_ns)
         for each in traffic:
             self._counted_ns[each.group] = now_ns
@@ -101,9 +100,9 @@ class PartitionMeter:
                 del self._counted_ns[topic]
             self._seconds.keep(self._counted_ns)
 
-    def views(self) -> tuple[PartitionView, ...]:
+    async def views(self) -> tuple[PartitionView, ...]:
         """Every partition that was used lately, the one that uses most of its limit first."""
-        limits, now_ns = self._gate.partition_limits, self._clock.now_ns()
+        limits, now_ns = await self._gate.partition_limits(), self._clock.now_ns()
         found = []
         for topic in self._counted_ns:
             minutes = {

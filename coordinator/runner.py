@@ -2,8 +2,10 @@
 
 Everything runs on one event loop's thread. Whoever has news calls ``post``; events are handled one
 after the other, never one inside the other, and the instructions of one event are carried out before
-the next event is looked at. What takes time (joining and leaving the membership, draining the gate) runs
-as a task whose outcome comes back as an event; a failure is logged and the core asks again.
+the next event is looked at. What others learn of it (a report, a ledger, a farewell) waits until
+the limits that were set before are in force at the gate. What takes time (joining and leaving the
+membership, draining the gate) runs as a task whose outcome comes back as an event; a failure is logged
+and the core asks again.
 
 The bus carries bytes from anybody: what is not a usage report is counted, logged once per reason, and
 dropped. What happened is told by the watch's journal and the recorder; no event is kept for it, since a
@@ -15,6 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Coroutine
+from functools import partial
 from typing import assert_never
 
 import structlog
@@ -234,7 +237,7 @@ class Runner:
         assert self._gate is not None
         while True:
             await asyncio.sleep(TICK_S)
-            counted = self._gate.collect()
+            counted = await self._gate.collect()
             self.views.traffic_counted(self._state.observer.mirror(counted))
             self.post(TrafficCounted(counted))
 
@@ -294,15 +297,15 @@ class Runner:
                 if self._recorder is not None:
                     # Before it is sent: nobody may seem to have received it earlier.
                     self._recorder.report_sent(report, len(payload), now_ns)
-                self._bus.publish(payload)
+                self._gate.when_in_force(partial(self._bus.publish, payload))
             case WriteLedger(record):
-                self.spawn(self._change_ledger(record, remove=False))
+                self._gate.when_in_force(partial(self._spawn_ledger_change, record, remove=False))
             case RemoveLedger(record):
-                self.spawn(self._change_ledger(record, remove=True))
+                self._gate.when_in_force(partial(self._spawn_ledger_change, record, remove=True))
             case JoinMembership():
                 self.spawn(self._join())
             case LeaveMembership():
-                self.spawn(self._leave())
+                self._gate.when_in_force(lambda: self.spawn(self._leave()))
             case DrainGate():
                 self.spawn(self._drain_gate(self._gate))
             case _:
@@ -333,6 +336,9 @@ class Runner:
             return
         connected_ns, timeout_ns = confirmation.connected_ns, confirmation.timeout_ns
         self.post(SessionConfirmed(asked_ns, connected_ns, timeout_ns))
+
+    def _spawn_ledger_change(self, record: LedgerRecord, *, remove: bool) -> None:
+        self.spawn(self._change_ledger(record, remove=remove))
 
     async def _change_ledger(self, record: LedgerRecord, *, remove: bool) -> None:
         assert self._ledgers is not None

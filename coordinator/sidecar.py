@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, replace
@@ -36,7 +37,7 @@ from coordinator.collector import keep_what_is_loaded
 from coordinator.config import Config, ConfigError
 from coordinator.core.state import CoordinatorState
 from coordinator.following import Following
-from coordinator.gate.proxy import Gate
+from coordinator.gate_process.handle import GateProcess
 from coordinator.logs import LogLevel, configure_logs
 from coordinator.namespace_meter import NamespaceMeter
 from coordinator.partition_meter import PartitionMeter
@@ -56,18 +57,19 @@ _RETRY_S = 1.0
 _SECONDS_PER_DAY = 86_400
 
 
-def run(config: Config, reload: Callable[[], Config]) -> int:
+def run(config: Config, reload: Callable[[], Config], gate_end: socket.socket) -> int:
     """Run a sidecar until it is told to stop; return its exit code.
 
     Args:
         config: what it is told.
         reload: reads that again, at SIGHUP; raises ConfigError.
+        gate_end: the channel to a process that is to be the gate (coordinator.gate_process).
 
     Raises:
         ConfigError: a file or place that the configuration names cannot be used.
     """
     log_level = configure_logs(config.log_level)
-    return uvloop.run(_run(config, reload, log_level))
+    return uvloop.run(_run(config, reload, gate_end, log_level))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +94,13 @@ class _Kept:
         )
 
 
-async def _run(config: Config, reload: Callable[[], Config], log_level: LogLevel) -> int:
+async def _run(
+    config: Config, reload: Callable[[], Config], gate_end: socket.socket, log_level: LogLevel
+) -> int:
     async with AsyncExitStack() as stack:
-        runner, stop = await _start(config, reload, log_level, stack)
+        gate = await stack.enter_async_context(GateProcess.over(gate_end, config))
+        log_level.watch(gate.set_log_level)
+        runner, stop = await _start(config, reload, gate, log_level, stack)
         log.info("sidecar started", broker=config.broker_id, version=__version__)
         await _first(stop, runner.stopped)
         if runner.stopped.is_set():
@@ -105,7 +111,11 @@ async def _run(config: Config, reload: Callable[[], Config], log_level: LogLevel
 
 
 async def _start(
-    config: Config, reload: Callable[[], Config], log_level: LogLevel, stack: AsyncExitStack
+    config: Config,
+    reload: Callable[[], Config],
+    gate: GateProcess,
+    log_level: LogLevel,
+    stack: AsyncExitStack,
 ) -> tuple[Runner, asyncio.Event]:
     """Put everything together and start it; what is to be closed at the end is on the stack.
 
@@ -121,7 +131,7 @@ async def _start(
     recorder = _start_recorder(config, stack)
     state = CoordinatorState(config.core_settings())
     runner = _runner(config, state, clock, kept, bus, broker)
-    gate = parts.gate(config, runner, clock)
+    gate.listen(runner)
     stop = _stop_on_signals()
     _limit_broker(gate, config)
     backlogs = await _backlogs(config, stack, gate, clock)
@@ -133,6 +143,7 @@ async def _start(
     stack.push_async_callback(runner.close)
     stack.push_async_callback(gate.close)
     runner.start(gate, kept.ledgers, recorder)
+    runner.spawn(gate.ends())
     _record_namespaces(runner, gate, recorder, clock)
     for part in (
         kept.session, kept.store, kept.ledgers, kept.topic_limits, kept.membership, bus,
@@ -219,7 +230,7 @@ def _runner(
 
 
 async def _backlogs(
-    config: Config, stack: AsyncExitStack, gate: Gate, clock: MonotonicClock
+    config: Config, stack: AsyncExitStack, gate: GateProcess, clock: MonotonicClock
 ) -> Backlogs | None:
     if not config.backlog_check_seconds:
         return None
@@ -227,7 +238,7 @@ async def _backlogs(
     return parts.backlogs(config, source, gate, clock)
 
 
-def _limit_broker(gate: Gate, config: Config) -> None:
+def _limit_broker(gate: GateProcess, config: Config) -> None:
     gate.set_broker_limits(config.broker_limits)
     gate.set_partition_limits(config.partition_limits)
     gate.set_subscribe_rate(config.subscribe_rate, period_s=config.subscribe_rate_period_seconds)
@@ -248,14 +259,14 @@ def _look_at_backlogs(
     runner.spawn(backlogs.enforcement.run())
 
 
-def _meter_partitions(runner: Runner, gate: Gate, clock: MonotonicClock) -> PartitionMeter:
+def _meter_partitions(runner: Runner, gate: GateProcess, clock: MonotonicClock) -> PartitionMeter:
     meter = PartitionMeter(gate, clock)
     runner.spawn(meter.run())
     return meter
 
 
 def _reload(
-    runner: Runner, gate: Gate, backlogs: Backlogs | None, reload: Callable[[], Config]
+    runner: Runner, gate: GateProcess, backlogs: Backlogs | None, reload: Callable[[], Config]
 ) -> None:
     """Take over what can change without a restart: certificates, keys, the gate's limits, namespaces."""
     gate.refresh_certificate()
@@ -281,7 +292,7 @@ def _start_recorder(config: Config, stack: AsyncExitStack) -> ParquetRecorder | 
 
 
 def _record_namespaces(
-    runner: Runner, gate: Gate, recorder: Recorder | None, clock: MonotonicClock
+    runner: Runner, gate: GateProcess, recorder: Recorder | None, clock: MonotonicClock
 ) -> None:
     if recorder is not None:
         runner.spawn(NamespaceMeter(gate, recorder, clock).run())
@@ -306,7 +317,7 @@ def _stop_on_signals() -> asyncio.Event:
     return stop
 
 
-async def _open_gate(gate: Gate, *informed: asyncio.Event) -> None:
+async def _open_gate(gate: GateProcess, *informed: asyncio.Event) -> None:
     for event in informed:
         await event.wait()
     await gate.start()

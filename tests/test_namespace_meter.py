@@ -20,12 +20,12 @@ class BenchGate:
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
 
-    def namespace_traffic(self) -> tuple[NamespaceTraffic, ...]:
+    async def namespace_traffic(self) -> tuple[NamespaceTraffic, ...]:
         """What was counted since the last time."""
         return self._bench.groups.namespaces.collect(self._bench.now_ns)
 
 
-def test_clients_of_the_gate_are_recorded_by_the_minute(tmp_path: Path) -> None:
+async def test_clients_of_the_gate_are_recorded_by_the_minute(tmp_path: Path) -> None:
     """Two namespaces of a limited group for seventy seconds: all that passed, and who waited when."""
     bench = Bench()
     bench.attach({"tenant": "tenants"}, busy="orders", calm="orders")
@@ -37,7 +37,7 @@ def test_clients_of_the_gate_are_recorded_by_the_minute(tmp_path: Path) -> None:
         core = Core(recording)
         core.become_active()
         meter = NamespaceMeter(BenchGate(bench), recording.recorder, recording.clock)
-        meter.count()
+        await meter.count()
         for second in range(70):
             calm.sends(peer.send(2, second))
             bench.wait(10)
@@ -45,10 +45,10 @@ def test_clients_of_the_gate_are_recorded_by_the_minute(tmp_path: Path) -> None:
                 busy.sends(*[peer.send(1, 200 * second + number) for number in range(200)])
             bench.wait(990)
             recording.clock.advance(1)
-            meter.count()
+            await meter.count()
         passed = sum(each.messages for each in bench.groups.collect(bench.now_ns)) // 2
         core.send(DrainRequested(), DrainCompleted())
-        meter.count()
+        await meter.count()
     rows = recording.rows(Table.NAMESPACES)
 
     assert passed == 70 + 1_000

@@ -16,10 +16,14 @@ TOPIC = "persistent://shop/orders/in-partition-0"
 class Counts:
     """A gate that has counted what a test says."""
 
-    partition_limits: Rates = field(default_factory=lambda: Rates(publish_messages=1_000))
+    limits: Rates = field(default_factory=lambda: Rates(publish_messages=1_000))
     waiting: list[Traffic] = field(default_factory=list)
 
-    def partition_traffic(self) -> tuple[Traffic, ...]:
+    async def partition_limits(self) -> Rates:
+        """What the test says."""
+        return self.limits
+
+    async def partition_traffic(self) -> tuple[Traffic, ...]:
         """All of it, once."""
         taken, self.waiting = tuple(self.waiting), []
         return taken
@@ -29,40 +33,40 @@ class Counts:
         self.waiting.append(Traffic(topic, MonitoringClass.PUBLISH, messages, 10 * messages))
 
 
-def test_the_busiest_partition_comes_first_with_its_busiest_second() -> None:
+async def test_the_busiest_partition_comes_first_with_its_busiest_second() -> None:
     """By the part of the limit that it used."""
     gate, clock = Counts(), ManualClock()
     meter = PartitionMeter(gate, clock)
     for second in range(5):
         gate.publish(TOPIC, 900 if second == 2 else 100)
         gate.publish(f"{TOPIC}-other", 200)
-        meter.count()
+        await meter.count()
         clock.advance(SECOND)
-    first, second_view = meter.views()
+    first, second_view = await meter.views()
     assert (first.topic, first.used) == (TOPIC, 0.9)
     assert first.busiest is Dimension.PUBLISH_MESSAGES
     assert first.minutes[Dimension.PUBLISH_MESSAGES].average == 260
     assert second_view.used == 0.2
 
 
-def test_a_partition_that_was_quiet_for_long_is_forgotten() -> None:
+async def test_a_partition_that_was_quiet_for_long_is_forgotten() -> None:
     """There are never more than were used lately."""
     gate, clock = Counts(), ManualClock()
     meter = PartitionMeter(gate, clock)
     gate.publish(TOPIC, 5)
-    meter.count()
+    await meter.count()
     clock.advance(121 * SECOND)
-    meter.count()
-    assert meter.views() == ()
+    await meter.count()
+    assert await meter.views() == ()
 
 
-def test_without_a_limit_nothing_is_used_of_it() -> None:
+async def test_without_a_limit_nothing_is_used_of_it() -> None:
     """The gate counts nothing then; what it counted before does not matter any more."""
     gate, clock = Counts(), ManualClock()
     meter = PartitionMeter(gate, clock)
     gate.publish(TOPIC, 5)
-    meter.count()
+    await meter.count()
     clock.advance(SECOND)
-    gate.partition_limits = Rates()
-    (view,) = meter.views()
+    gate.limits = Rates()
+    (view,) = await meter.views()
     assert (view.used, view.busiest) == (0.0, None)

@@ -30,7 +30,7 @@ MAX_ROWS = 1_000
 @router.get("/limits")
 async def get_limits(backend: Backend) -> GateLimitsBody:
     """The limits of the broker, of subscriptions and of topics as this gate enforces them."""
-    return GateLimitsBody.of(backend.gate.limits(), MAX_ROWS)
+    return GateLimitsBody.of(await backend.gate.limits(), MAX_ROWS)
 
 
 @router.get("/partitions")
@@ -40,7 +40,7 @@ async def list_partitions(
 ) -> list[PartitionBody]:
     """What partitions used of their limit in the last minute, and how many would do; busiest first."""
     meter = backend.partitions
-    busiest = () if meter is None else meter.views()[:limit]
+    busiest = () if meter is None else (await meter.views())[:limit]
     rows: list[PartitionBody] = []
     for view in busiest:
         partitions = 0
@@ -58,7 +58,7 @@ async def get_delayed(
     limit: Annotated[int, Query(ge=1, le=MAX_ROWS, description="topics in the answer")] = 100,
 ) -> DelayedBody:
     """Delayed messages since the start, and whose time of delivery has no effect."""
-    view = backend.gate.delayed()
+    view = await backend.gate.delayed()
     if view is None:
         raise ApiError(404, NOT_APART)
     return DelayedBody.of(backend.delayed_group, view, limit)
@@ -70,4 +70,6 @@ async def list_connections(
     limit: Annotated[int, Query(ge=1, le=MAX_ROWS, description="connections in the answer")] = 100,
 ) -> list[ConnectionBody]:
     """Client connections, those that hold most first."""
-    return [ConnectionBody.of(figures) for figures in backend.gate.connection_figures()[:limit]]
+    return [
+        ConnectionBody.of(figures) for figures in (await backend.gate.connection_figures())[:limit]
+    ]

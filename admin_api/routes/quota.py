@@ -137,7 +137,7 @@ async def explain(
         view = await _decided(backend.views, name, dimension, broker)
         would_change = backend.views.would_change(name, dimension, broker)
         shadow = _shadow_of(backend.views, view)
-        return ExplanationBody.of(view, would_change, shadow, _of_delayed(backend, view))
+        return ExplanationBody.of(view, would_change, shadow, await _of_delayed(backend, view))
     except UnknownGroup as error:
         raise ApiError(404, NO_SUCH_GROUP) from error
     except UnknownBroker as error:
@@ -231,11 +231,11 @@ def _shadow_of(views: Views, view: Explanation) -> ShadowBody | None:
     return None if found is None else ShadowBody.of(found, view.broker)
 
 
-def _of_delayed(backend: AdminBackend, view: Explanation) -> tuple[str, ...]:
+async def _of_delayed(backend: AdminBackend, view: Explanation) -> tuple[str, ...]:
     """What this sidecar's own gate knows of the messages that the group counts, if they are delayed."""
     if view.group != backend.delayed_group or view.broker != backend.views.health().broker:
         return ()
-    counted = backend.gate.delayed()
+    counted = await backend.gate.delayed()
     return () if counted is None else counted.sentences
 
 

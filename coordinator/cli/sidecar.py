@@ -1,4 +1,4 @@
-"""``pulsar-quota sidecar``: run a sidecar in this process until it is told to stop."""
+"""``pulsar-quota sidecar``: run a sidecar until it is told to stop, its gate in a process beside."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from coordinator.cli.configuration import Settings, load_or_refuse
 from coordinator.cli.failures import WrongUse
 from coordinator.config import ConfigError, load
+from coordinator.gate_process.spawning import spawned
 
 
 def sidecar(
@@ -17,12 +18,13 @@ def sidecar(
     settings: Settings = None,
 ) -> None:
     """Run a sidecar beside its broker."""
-    # Only this command needs the adapters, and loading them takes longer than the others run.
-    from coordinator.sidecar import run  # noqa: PLC0415
-
     loaded = load_or_refuse(config, settings)
-    try:
-        exit_code = run(loaded, lambda: load(config, settings or ()))
-    except ConfigError as error:
-        raise WrongUse(str(error)) from error
+    with spawned() as gate:  # the gate's process loads beside what is loaded here
+        # Only this command needs the adapters, and loading them takes longer than the others run.
+        from coordinator.sidecar import run  # noqa: PLC0415
+
+        try:
+            exit_code = run(loaded, lambda: load(config, settings or ()), gate.end)
+        except ConfigError as error:
+            raise WrongUse(str(error)) from error
     raise typer.Exit(exit_code)

@@ -16,6 +16,7 @@ from coordinator.ports.bus import BusHealth, ReportBus
 from coordinator.ports.clock import Clock
 from coordinator.ports.errors import (
     AlreadyExists,
+    GateGone,
     InUse,
     NotFound,
     PortError,
@@ -50,6 +51,7 @@ __all__ = [
     "Catalogue",
     "Clock",
     "Confirmation",
+    "GateGone",
     "GroupStore",
     "InUse",
     "LedgerStore",

@@ -4,6 +4,7 @@ Errors::
 
     PortError
     +-- StoreUnreachable      the store did not answer in time; nothing is known about the outcome
+    +-- GateGone              the gate's process has ended or does not answer; the sidecar ends by it
     +-- ReceiverUnreachable   whoever is told of alarms did not take a message
     +-- Refused               the store answered no
         +-- NotFound          there is no such entry
@@ -22,6 +23,10 @@ class PortError(Exception):
 
 class StoreUnreachable(PortError):
     """The store did not answer in time; nothing is known about the outcome."""
+
+
+class GateGone(PortError):
+    """The gate's process has ended or does not answer; the sidecar ends by it."""
 
 
 class ReceiverUnreachable(PortError):

@@ -1,7 +1,8 @@
-"""The gate in front of the broker."""
+"""The gate in front of the broker, which is in another process than who tells and asks it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from coordinator.core.model import Attachments, Rates, Traffic
@@ -10,7 +11,8 @@ from coordinator.core.model import Attachments, Rates, Traffic
 class TrafficGate(Protocol):
     """The gate in front of the broker: it counts, and enforces local limits.
 
-    It tells of participants that appear or leave through the listener it was built with.
+    It tells of participants that appear or leave through a listener. What it is told takes effect in
+    order, and soon; `when_in_force` says when.
     """
 
     def set_limits(self, group: str, limits: Rates, *, leased: bool = False) -> None:
@@ -32,8 +34,19 @@ class TrafficGate(Protocol):
         """Count every topic against the groups of these attachments from now on."""
         ...
 
-    def collect(self) -> tuple[Traffic, ...]:
-        """What was counted since the last call."""
+    def when_in_force(self, then: Callable[[], None]) -> None:
+        """Call when all that was told so far is in force, in the order of these calls.
+
+        It is called at once where that is so already, and never when the gate is lost before.
+        """
+        ...
+
+    async def collect(self) -> tuple[Traffic, ...]:
+        """What was counted since the last call.
+
+        Raises:
+            GateGone: it cannot be asked any more.
+        """
         ...
 
     async def drain(self, timeout_s: float) -> None:

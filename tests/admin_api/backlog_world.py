@@ -30,7 +30,7 @@ class BlockedTopics:
         else:
             self.blocks[topic] = block
 
-    def published_topics(self) -> frozenset[str]:
+    async def published_topics(self) -> frozenset[str]:
         """What the test says."""
         return frozenset(self.publishing)
 

@@ -23,7 +23,7 @@ async def test_above_four_fifths_it_says_how_many_partitions_would_do(
     meter = PartitionMeter(gate, world.clock)
     gate.publish(TOPIC, 950)
     gate.publish("persistent://shop/orders/quiet", 10)
-    meter.count()
+    await meter.count()
     world.clock.advance(SECOND)
     async with world.client(partitions=meter) as client:
         busy, quiet = (await client.get("/quota/v1/gate/partitions")).json()

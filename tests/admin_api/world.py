@@ -217,23 +217,23 @@ class FixedGate:
     connected: tuple[ConnectionFigures, ...] = (CONNECTION,)
     counted_apart: DelayedView | None = None
 
-    def figures(self) -> GateFigures:
+    async def figures(self) -> GateFigures:
         """Always the same."""
         return FIGURES
 
-    def limits(self) -> GateLimits:
+    async def limits(self) -> GateLimits:
         """What the test says."""
         return self.own_limits
 
-    def holds(self) -> tuple[HoldView, ...]:
+    async def holds(self) -> tuple[HoldView, ...]:
         """What the test says."""
         return self.held
 
-    def delayed(self) -> DelayedView | None:
+    async def delayed(self) -> DelayedView | None:
         """What the test says."""
         return self.counted_apart
 
-    def connection_figures(self) -> tuple[ConnectionFigures, ...]:
+    async def connection_figures(self) -> tuple[ConnectionFigures, ...]:
         """What the test says."""
         return self.connected
 

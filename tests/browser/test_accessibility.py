@@ -52,7 +52,7 @@ async def test_every_page_can_be_used_by_everybody(
     """With figures, a chart, tags and a form on them, axe finds nothing, and the console is clean."""
     world = DashboardWorld()
     world.backlogs = await evicted()
-    metered(world, monkeypatch)
+    await metered(world, monkeypatch)
     await world.limit("orders", publish_messages=3_000)
     await world.store.attach_namespace("acme", "orders", "orders")
     world.join("broker-2", {"orders": None})

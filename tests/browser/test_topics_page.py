@@ -16,7 +16,7 @@ from tests.test_partition_meter import SECOND, TOPIC, Counts
 pytestmark = pytest.mark.slow
 
 
-def metered(world: DashboardWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+async def metered(world: DashboardWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     """A topic of three partitions, one of which uses 95 % of its limit, and a quiet one."""
 
     async def three(_: TopicName) -> int:
@@ -27,7 +27,7 @@ def metered(world: DashboardWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     world.partitions = PartitionMeter(gate, clock)
     gate.publish(TOPIC, 950)
     gate.publish("persistent://shop/orders/quiet", 10)
-    world.partitions.count()
+    await world.partitions.count()
     clock.advance(SECOND)
 
 
@@ -36,7 +36,7 @@ async def test_the_busiest_partition_comes_first_with_how_many_would_do(
 ) -> None:
     """Above four fifths of its limit; below, nothing is advised."""
     world = DashboardWorld()
-    metered(world, monkeypatch)
+    await metered(world, monkeypatch)
     async with world.running(), opened(browser, world, "#/topics") as (page, mistakes):
         busy = page.get_by_role("row").filter(has_text=TOPIC)
         await expect(busy).to_contain_text("950 of 1,000 msg/s")

@@ -167,7 +167,7 @@ class DashboardWorld:
         )
         return GroupUsage(name, self._known[name].configuration_version, {PUBLISH: usage})
 
-    def _own_counts(self) -> tuple[Traffic, ...]:
+    async def _own_counts(self) -> tuple[Traffic, ...]:
         now_ns = time.monotonic_ns()
         elapsed_ns, self._counted_ns = now_ns - self._counted_ns, now_ns
         return tuple(

@@ -72,7 +72,10 @@ class RecordingGate:
         self.attachments = attachments
         self.told.append("attachments")
 
-    def collect(self) -> tuple[Traffic, ...]:
+    def when_in_force(self, then: Callable[[], None]) -> None:
+        then()
+
+    async def collect(self) -> tuple[Traffic, ...]:
         return self.traffic
 
     async def drain(self, timeout_s: float) -> None:

@@ -1,0 +1,94 @@
+"""A gate as its ports have it: told by calls, asked by coroutines.
+
+The gate is usually in another process than who asks (coordinator/gate_process), so an answer may take its
+time; what is told takes none. Here the gate is at hand, and both happen at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from coordinator.core.delayed import DelayedView
+from coordinator.core.gate_views import ConnectionFigures, GateFigures, GateLimits, HoldView
+from coordinator.core.model import NamespaceTraffic, Rates, Traffic
+from coordinator.gate.proxy import Gate
+
+
+class GateDesk:
+    """Where a gate is told and asked; what it can be told is the gate's own.
+
+    Args:
+        gate: does it.
+    """
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self.set_limits = gate.set_limits
+        self.hold_lease = gate.hold_lease
+        self.remove_limits = gate.remove_limits
+        self.set_attachments = gate.set_attachments
+        self.set_broker_limits = gate.set_broker_limits
+        self.set_topic_limits = gate.set_topic_limits
+        self.set_partition_limits = gate.set_partition_limits
+        self.set_topic_block = gate.set_topic_block
+        self.set_subscribe_rate = gate.set_subscribe_rate
+        self.refresh_certificate = gate.refresh_certificate
+        self.drain = gate.drain
+        self.close = gate.close
+
+    async def start(self) -> int:
+        """Accept clients; returns the plain port.
+
+        Raises:
+            OSError: a port cannot be had.
+            TlsError: the certificate cannot be used.
+        """
+        await self._gate.start()
+        return self._gate.port
+
+    def when_in_force(self, then: Callable[[], None]) -> None:
+        """Call, since all that was told is in force already."""
+        then()
+
+    async def confirm(self) -> None:
+        """Answer, when all that was told before is in force."""
+
+    async def collect(self) -> tuple[Traffic, ...]:
+        """See `Gate.collect`."""
+        return self._gate.collect()
+
+    async def partition_traffic(self) -> tuple[Traffic, ...]:
+        """See `Gate.partition_traffic`."""
+        return self._gate.partition_traffic()
+
+    async def namespace_traffic(self) -> tuple[NamespaceTraffic, ...]:
+        """See `Gate.namespace_traffic`."""
+        return self._gate.namespace_traffic()
+
+    async def published_topics(self) -> frozenset[str]:
+        """See `Gate.published_topics`."""
+        return self._gate.published_topics()
+
+    async def figures(self) -> GateFigures:
+        """See `Gate.figures`."""
+        return self._gate.figures()
+
+    async def limits(self) -> GateLimits:
+        """See `Gate.limits`."""
+        return self._gate.limits()
+
+    async def partition_limits(self) -> Rates:
+        """See `Gate.partition_limits`."""
+        return self._gate.partition_limits
+
+    async def holds(self) -> tuple[HoldView, ...]:
+        """See `Gate.holds`."""
+        return tuple(self._gate.holds())
+
+    async def delayed(self) -> DelayedView | None:
+        """See `Gate.delayed`."""
+        return self._gate.delayed()
+
+    async def connection_figures(self) -> tuple[ConnectionFigures, ...]:
+        """See `Gate.connection_figures`."""
+        return self._gate.connection_figures()

@@ -1,0 +1,76 @@
+"""A gate as the configuration asks for it; nothing is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from coordinator.client_tls import ClientTls
+from coordinator.config import Config, ConfigError, split_address
+from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.core.windows import LimitMode
+from coordinator.gate.counters import GateListener
+from coordinator.gate.group import Modes
+from coordinator.gate.proxy import Gate
+from coordinator.gate.tls import Certificate, TlsError, TlsFiles, TlsListener
+from coordinator.gate.upstream import UpstreamTls
+from coordinator.ports import Clock
+
+
+def gate(config: Config, listener: GateListener, clock: Clock) -> Gate:
+    """What stands before the broker. The files that it names are tried out.
+
+    Raises:
+        ConfigError: a file that the configuration names cannot be used.
+    """
+    listen_host, listen_port = split_address("gate_listen", config.gate_listen)
+    upstream_host, upstream_port = split_address("gate_upstream", config.gate_upstream)
+    try:
+        return Gate(
+            listen_host=listen_host,
+            listen_port=listen_port,
+            upstream_host=upstream_host,
+            upstream_port=upstream_port,
+            listener=listener,
+            clock=clock,
+            held_bytes_max=config.held_bytes_max,
+            publish_buffer_bytes_max=config.publish_buffer_bytes_max,
+            pending_requests_max=config.pending_publish_requests_max or None,
+            tls=_gate_tls(config),
+            burst_ns=round(config.burst_seconds * NANOS_PER_SECOND),
+            upstream_tls=_upstream_tls(config, upstream_host),
+            modes=Modes(LimitMode(config.limit_mode), LimitMode(config.topic_limit_mode)),
+            cluster_group=config.cluster_group,
+            delayed_group=config.delayed_group,
+            proxy_protocol=config.gate_upstream_proxy_protocol,
+        )
+    except TlsError as error:
+        raise ConfigError(f"gate_upstream_tls_*_file: cannot be used: {error}") from error
+
+
+def _gate_tls(config: Config) -> TlsListener | None:
+    """Where the gate listens with TLS; the files are tried out, so that a mistake is said at once."""
+    if not config.gate_tls_listen:
+        return None
+    host, port = split_address("gate_tls_listen", config.gate_tls_listen)
+    client_ca = config.gate_tls_client_ca_file
+    files = TlsFiles(
+        Path(config.gate_tls_certificate_file),
+        Path(config.gate_tls_key_file),
+        Path(client_ca) if client_ca else None,
+    )
+    try:
+        Certificate(files)
+    except TlsError as error:
+        raise ConfigError(f"gate_tls_*_file: cannot be used: {error}") from error
+    return TlsListener(host, port, files)
+
+
+def _upstream_tls(config: Config, host: str) -> UpstreamTls | None:
+    if not config.gate_upstream_tls:
+        return None
+    client = ClientTls.of(
+        config.gate_upstream_tls_ca_file,
+        config.gate_upstream_tls_certificate_file,
+        config.gate_upstream_tls_key_file,
+    )
+    return UpstreamTls(config.gate_upstream_tls_hostname or host, client)

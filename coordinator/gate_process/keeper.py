@@ -1,0 +1,149 @@
+"""The gate's process: does what it is told, answers what it is asked, lives with its coordinator."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import select
+import socket
+from typing import Final
+
+import structlog
+
+from coordinator.adapters.clock import MonotonicClock
+from coordinator.collector import keep_what_is_loaded
+from coordinator.config import Config, ConfigError
+from coordinator.core.events import ParticipantsChanged
+from coordinator.core.model import MonitoringClass
+from coordinator.gate.desk import GateDesk
+from coordinator.gate_process import build
+from coordinator.gate_process.channel import Answer, Call, Channel
+from coordinator.logs import LogLevel, configure_logs
+
+STANDS_STILL_S: Final = 1.0
+"""After so long without a word of the coordinator, which asks twenty times a second, nothing moves."""
+
+STANDS_STILL_OF_SESSION: Final = 0.25
+"""The same as a part of the ZooKeeper session, should that be less. A stopped client's session ends two
+thirds of its time later at the earliest."""
+
+_LOOK_S: Final = 0.2
+
+log = structlog.get_logger(__name__)
+
+
+async def serve(end: socket.socket) -> None:
+    """Be the gate of whoever holds the other socket, until he lets go of it."""
+    channel = await Channel.over(end)
+    try:
+        with contextlib.suppress(EOFError):  # the coordinator has ended
+            await _serve(channel, end)
+    finally:
+        await channel.close()
+
+
+async def _serve(channel: Channel, end: socket.socket) -> None:
+    config: Config = await channel.receive()
+    log_level = configure_logs(config.log_level)
+    try:
+        gate = build.gate(config, _Listener(channel), MonotonicClock())
+    except ConfigError as error:
+        channel.send(Answer(0, error=error))
+        return
+    channel.send(Answer(0))
+    keep_what_is_loaded()
+    try:
+        session_s = config.zookeeper_session_timeout_seconds
+        await Keeper(channel, GateDesk(gate), log_level, end, session_s).run()
+    finally:
+        await gate.close()
+
+
+class _Listener:
+    """Tells the coordinator of participants as they come and go.
+
+    Args:
+        channel: leads there.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def participants_changed(
+        self, group: str, monitoring_class: MonitoringClass, count: int
+    ) -> None:
+        """The first participant of a group appeared at this broker, or its last one left."""
+        self._channel.send(ParticipantsChanged(group, monitoring_class, count))
+
+
+class Keeper:
+    """Does what the coordinator wants of its gate.
+
+    Args:
+        channel: what it wants.
+        desk: the gate.
+        log_level: from where on this process logs.
+        end: the channel's socket.
+        session_s: the timeout of the coordinator's ZooKeeper session.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        desk: GateDesk,
+        log_level: LogLevel,
+        end: socket.socket,
+        session_s: float,
+    ) -> None:
+        self._channel = channel
+        self._desk = desk
+        self._log_level = log_level
+        self._end = end
+        self._stands_still_s = min(STANDS_STILL_S, STANDS_STILL_OF_SESSION * session_s)
+        self._loop = asyncio.get_running_loop()
+        self._heard_s = self._loop.time()
+        self._answering: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Until the coordinator has ended.
+
+        Raises:
+            EOFError: that is how it ends.
+        """
+        try:
+            while True:
+                call: Call = await self._channel.receive()
+                self._heard_s = self._loop.time()
+                self._obey(call)
+        finally:
+            for task in self._answering:
+                task.cancel()
+
+    def _obey(self, call: Call) -> None:
+        if call.number is not None:
+            task = self._loop.create_task(self._answer(call, call.number))
+            self._answering.add(task)
+            task.add_done_callback(self._answering.discard)
+        elif call.name == "set_log_level":
+            self._log_level.set(*call.positional)
+        else:
+            getattr(self._desk, call.name)(*call.positional, **call.named)
+
+    async def _answer(self, call: Call, number: int) -> None:
+        try:
+            value = await getattr(self._desk, call.name)(*call.positional, **call.named)
+        except Exception as error:  # noqa: BLE001 - whoever asked hears of it
+            self._channel.send(Answer(number, error=error))
+            return
+        if call.name == "start":
+            self._stand_still_if_alone()
+        self._channel.send(Answer(number, value))
+
+    def _stand_still_if_alone(self) -> None:
+        began_s = self._loop.time()
+        if began_s - self._heard_s > self._stands_still_s:
+            # Not a coroutine's wait: nothing else of this process may go on either.
+            select.select([self._end], [], [])
+            if (waited_s := self._loop.time() - began_s) > _LOOK_S:
+                log.warning("stood still with the coordinator", seconds=round(waited_s, 1))
+        self._loop.call_later(_LOOK_S, self._stand_still_if_alone)

@@ -1,0 +1,58 @@
+"""How the coordinator starts its gate's process, and sees it to its end."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_ENDS_WITHIN_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Spawned:
+    """A process that is to be the gate.
+
+    Args:
+        process: it.
+        end: the coordinator's end of the channel to it.
+    """
+
+    process: subprocess.Popen[bytes]
+    end: socket.socket
+
+
+@contextmanager
+def spawned() -> Iterator[Spawned]:
+    """A new process that is to be the gate; it ends with the block.
+
+    It takes as long to load as what the coordinator itself has to load: best done before that.
+    """
+    ours, its = socket.socketpair()
+    with ours:
+        with its:
+            process = subprocess.Popen(  # noqa: S603 - this very interpreter
+                # -P: the modules are found where this process has them, not where it was started.
+                [sys.executable, "-P", "-m", "coordinator.gate_process", str(its.fileno())],
+                pass_fds=[its.fileno()],
+                stdin=subprocess.DEVNULL,
+                env=os.environ
+                | {
+                    "PYTHONPATH": os.pathsep.join(str(Path(place).absolute()) for place in sys.path)
+                },
+            )
+        try:
+            yield Spawned(process, ours)
+        finally:
+            ours.close()
+            try:
+                process.wait(_ENDS_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()

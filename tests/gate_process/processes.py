@@ -1,0 +1,72 @@
+"""A gate in a process of its own, in front of a broker of a few lines."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from coordinator.config import Config
+from coordinator.gate_process.handle import GateProcess
+from coordinator.gate_process.spawning import spawned
+from tests.gate import peer
+from tests.gate.conftest import TOPIC, Story
+from tests.gate.test_proxy import Client, FakeBroker
+
+
+def config(upstream: int, **settings: Any) -> Config:
+    """Of which a gate goes by its own keys only."""
+    nowhere = "127.0.0.1:1"
+    places = {
+        "gate_listen": "127.0.0.1:0",
+        "gate_upstream": f"127.0.0.1:{upstream}",
+        "admin_listen": nowhere,
+        "broker_web_url": f"http://{nowhere}",
+        "bus_service_url": f"pulsar://{nowhere}",
+        "zookeeper_servers": nowhere,
+    }
+    return Config(broker_id="broker-1", **(places | settings))
+
+
+class Site:
+    """A gate in front of a fake broker."""
+
+    def __init__(
+        self,
+        gate: GateProcess,
+        port: int,
+        broker: FakeBroker,
+        story: Story,
+        process: subprocess.Popen[bytes],
+    ) -> None:
+        self.gate, self.port, self.broker, self.story = gate, port, broker, story
+        self.process = process
+        self.clients: list[Client] = []
+
+    async def client(self) -> Client:
+        """Connect, and open producer 1."""
+        client = Client(*await asyncio.open_connection("127.0.0.1", self.port))
+        self.clients.append(client)
+        assert await client.asks(peer.producer(TOPIC)) == peer.producer_success(1)
+        return client
+
+
+@asynccontextmanager
+async def site(**settings: Any) -> AsyncIterator[Site]:
+    """A gate at work; its process ends with the block."""
+    story = Story()
+    with spawned() as child:
+        async with (
+            FakeBroker() as broker,
+            GateProcess.over(child.end, config(broker.port, **settings)) as gate,
+        ):
+            gate.listen(story)
+            here = Site(gate, await gate.start(), broker, story, child.process)
+            try:
+                yield here
+            finally:
+                for client in here.clients:
+                    client.writer.close()
+                await gate.close()

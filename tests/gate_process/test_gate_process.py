@@ -1,0 +1,163 @@
+"""The gate in its own process: what is told, what is asked, and that both processes have one life."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from coordinator.config import ConfigError
+from coordinator.core.model import Attachments, MonitoringClass, Rates
+from coordinator.gate_process.handle import GateProcess
+from coordinator.gate_process.spawning import spawned
+from coordinator.ports import GateGone
+from tests.gate import peer
+from tests.gate_process.processes import config, site
+
+GROUP = Attachments({}, {"tenant/ns": "group"})
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop run until something is so."""
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_messages_pass_and_are_counted() -> None:
+    """And the coordinator hears of who publishes."""
+    async with site() as here:
+        here.gate.set_attachments(GROUP)
+        client = await here.client()
+        assert await client.asks(peer.send(1, 5)) == peer.receipt(1, 5)
+
+        (traffic,) = await here.gate.collect()
+        assert (traffic.group, traffic.messages, traffic.participants) == ("group", 1, 1)
+        assert await here.gate.published_topics() == {"persistent://tenant/ns/topic"}
+        await until(lambda: here.story.participants == [("group", MonitoringClass.PUBLISH, 1)])
+
+
+async def test_what_is_told_is_in_force_before_it_is_said_to_be() -> None:
+    """In the order of the calls; and at once where nothing was told since."""
+    async with site() as here:
+        client = await here.client()
+        said: list[str] = []
+        here.gate.set_attachments(GROUP)
+        here.gate.set_limits("group", Rates(publish_messages=0))
+        here.gate.when_in_force(lambda: said.append("held"))
+        here.gate.when_in_force(lambda: said.append("and known"))
+        assert said == []
+        await until(lambda: said == ["held", "and known"])
+
+        client.writer.write(peer.send(1, 1))
+        assert await client.asks(peer.PING) == peer.PONG
+        assert (await here.gate.figures()).held_frames == 1
+        here.gate.when_in_force(lambda: said.append("at once"))
+        assert said[-1] == "at once"
+        here.gate.remove_limits("group")
+        here.gate.when_in_force(lambda: said.append("free"))
+        assert await client.next() == peer.receipt(1, 1)
+        await until(lambda: said[-1] == "free")
+
+
+async def test_a_mistake_in_the_configuration_is_told_by_its_key() -> None:
+    """As if the gate were here."""
+    settings = {
+        "gate_tls_listen": "127.0.0.1:0",
+        "gate_tls_certificate_file": "/nowhere/certificate.pem",
+        "gate_tls_key_file": "/nowhere/key.pem",
+    }
+    with spawned() as child, pytest.raises(ConfigError, match=r"gate_tls_.*/certificate\.pem"):
+        async with GateProcess.over(child.end, config(1, **settings)):
+            pass
+    assert child.process.returncode == 0
+
+
+async def test_a_port_that_is_taken_is_told() -> None:
+    """By whoever started the gate, which is still there to be asked."""
+    with spawned() as child:
+        async with site() as here:
+            settings = {"gate_listen": f"127.0.0.1:{here.port}"}
+            async with GateProcess.over(child.end, config(1, **settings)) as other:
+                with pytest.raises(OSError, match="in use"):
+                    await other.start()
+                assert (await other.figures()).connections == 0
+
+
+async def test_a_gate_whose_coordinator_is_gone_ends_at_once() -> None:
+    """With its connections; nobody has to tell it."""
+    with spawned() as child:
+        async with GateProcess.over(child.end, config(1)) as gate:
+            await gate.start()
+        child.end.close()
+        assert child.process.wait(30) == 0
+
+
+async def test_a_coordinator_hears_that_its_gate_is_gone() -> None:
+    """Whoever asks, and whoever waits for that."""
+    async with site() as here:
+        await here.client()
+        here.process.kill()
+        with pytest.raises(GateGone, match="has ended"):
+            await here.gate.ends()
+        with pytest.raises(GateGone, match="has ended"):
+            await here.gate.collect()
+        here.gate.set_limits("group", Rates(publish_messages=1))
+        here.gate.when_in_force(lambda: pytest.fail("it cannot be"))
+
+
+async def test_a_gate_that_does_not_answer_is_taken_for_gone() -> None:
+    """It may be stopped, or lost in its work; who waits for it would wait for ever."""
+    async with site() as here:
+        here.gate.answers_within_s = 0.2
+        here.process.send_signal(signal.SIGSTOP)
+        try:
+            with pytest.raises(GateGone, match=r"has not answered for 0\.2 s"):
+                await here.gate.collect()
+            with pytest.raises(GateGone):
+                await here.gate.ends()
+        finally:
+            here.process.send_signal(signal.SIGCONT)
+
+
+async def test_signals_to_both_are_the_coordinators() -> None:
+    """A supervisor sends SIGTERM to all processes of a service, a terminal SIGINT and SIGHUP."""
+    async with site() as here:
+        client = await here.client()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            here.process.send_signal(number)
+        assert await client.asks(peer.send(1, 1)) == peer.receipt(1, 1)
+
+
+async def test_a_gate_stands_still_with_its_coordinator() -> None:
+    """What is under way waits where it is, without a limit, and goes on when it speaks again."""
+    async with site(zookeeper_session_timeout_seconds=1.0) as here:
+        client = await here.client()
+        turns = itertools.cycle(range(1, 100))
+        async with asyncio.timeout(60):
+            with contextlib.suppress(TimeoutError):
+                while True:  # nobody asks the gate anything meanwhile
+                    client.writer.write(peer.send(1, turn := next(turns)))
+                    async with asyncio.timeout(1):
+                        assert await asyncio.shield(waiting := asyncio.ensure_future(client.next()))
+
+        await here.gate.collect()
+        assert await waiting == peer.receipt(1, turn)
+
+
+async def test_the_level_of_the_log_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+    """A malformed frame is a warning, which nobody sees once only errors are logged."""
+    async with site() as here:
+        here.gate.set_log_level("error")
+        await here.gate.collect()
+        bad = await here.client()
+        assert await bad.asks(b"GET / HTTP/1.1\r\n\r\n") == b""
+        here.gate.set_log_level("warning")
+        await here.gate.collect()
+        worse = await here.client()
+        assert await worse.asks(b"GET / HTTP/1.1\r\n\r\n") == b""
+    assert capfd.readouterr().err.count("malformed frame") == 1
