@@ -77,6 +77,7 @@ class GateProcess:
             yield gate
         finally:
             hearing.cancel()
+            await asyncio.gather(hearing, return_exceptions=True)
             await gate._channel.close()
 
     def listen(self, listener: GateListener) -> None:
@@ -252,6 +253,8 @@ class GateProcess:
                             )
         except EOFError:
             self._lost("has ended")
+        except Exception as error:  # noqa: BLE001 - nobody waits for this task, but all for its answers
+            self._lost(f"is not understood: {error!r}")
 
     def _answered(self, answer: Answer) -> None:
         told, question = self._questions.pop(answer.number)

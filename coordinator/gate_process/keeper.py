@@ -110,12 +110,14 @@ class Keeper:
         Raises:
             EOFError: that is how it ends.
         """
+        self._look()
         try:
             while True:
                 call: Call = await self._channel.receive()
                 self._heard_s = self._loop.time()
                 self._obey(call)
         finally:
+            self._next_look.cancel()
             for task in self._answering:
                 task.cancel()
 
@@ -135,15 +137,13 @@ class Keeper:
         except Exception as error:  # noqa: BLE001 - whoever asked hears of it
             self._channel.send(Answer(number, error=error))
             return
-        if call.name == "start":
-            self._stand_still_if_alone()
         self._channel.send(Answer(number, value))
 
-    def _stand_still_if_alone(self) -> None:
+    def _look(self) -> None:
         began_s = self._loop.time()
         if began_s - self._heard_s > self._stands_still_s:
             # Not a coroutine's wait: nothing else of this process may go on either.
             select.select([self._end], [], [])
             if (waited_s := self._loop.time() - began_s) > _LOOK_S:
                 log.warning("stood still with the coordinator", seconds=round(waited_s, 1))
-        self._loop.call_later(_LOOK_S, self._stand_still_if_alone)
+        self._next_look = self._loop.call_later(_LOOK_S, self._look)

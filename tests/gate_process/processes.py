@@ -6,14 +6,18 @@ import asyncio
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from coordinator.config import Config
+from coordinator.gate.desk import GateDesk
 from coordinator.gate_process.handle import GateProcess
 from coordinator.gate_process.spawning import spawned
 from tests.gate import peer
 from tests.gate.conftest import TOPIC, Story
+from tests.gate.gates import gate_to
 from tests.gate.test_proxy import Client, FakeBroker
+
+G = TypeVar("G", GateDesk, GateProcess)
 
 
 def config(upstream: int, **settings: Any) -> Config:
@@ -30,19 +34,18 @@ def config(upstream: int, **settings: Any) -> Config:
     return Config(broker_id="broker-1", **(places | settings))
 
 
-class Site:
+class Site(Generic[G]):
     """A gate in front of a fake broker."""
 
     def __init__(
         self,
-        gate: GateProcess,
+        gate: G,
         port: int,
         broker: FakeBroker,
         story: Story,
-        process: subprocess.Popen[bytes],
     ) -> None:
-        self.gate, self.port, self.broker, self.story = gate, port, broker, story
-        self.process = process
+        self.gate: G = gate
+        self.port, self.broker, self.story = port, broker, story
         self.clients: list[Client] = []
 
     async def client(self) -> Client:
@@ -53,9 +56,15 @@ class Site:
         return client
 
 
+class ProcessSite(Site[GateProcess]):
+    """One whose gate has a process of its own."""
+
+    process: subprocess.Popen[bytes]
+
+
 @asynccontextmanager
-async def site(**settings: Any) -> AsyncIterator[Site]:
-    """A gate at work; its process ends with the block."""
+async def site(**settings: Any) -> AsyncIterator[ProcessSite]:
+    """A gate at work in its process, which ends with the block."""
     story = Story()
     with spawned() as child:
         async with (
@@ -63,10 +72,28 @@ async def site(**settings: Any) -> AsyncIterator[Site]:
             GateProcess.over(child.end, config(broker.port, **settings)) as gate,
         ):
             gate.listen(story)
-            here = Site(gate, await gate.start(), broker, story, child.process)
-            try:
+            here = ProcessSite(gate, await gate.start(), broker, story)
+            here.process = child.process
+            async with closing(here):
                 yield here
-            finally:
-                for client in here.clients:
-                    client.writer.close()
-                await gate.close()
+
+
+@asynccontextmanager
+async def site_here() -> AsyncIterator[Site[GateDesk]]:
+    """A gate at work in this process."""
+    story = Story()
+    async with FakeBroker() as broker:
+        desk = GateDesk(gate_to(broker.port, listener=story))
+        async with closing(Site(desk, await desk.start(), broker, story)) as here:
+            yield here
+
+
+@asynccontextmanager
+async def closing(here: Site[G]) -> AsyncIterator[Site[G]]:
+    """In the end clients leave, and the gate is closed."""
+    try:
+        yield here
+    finally:
+        for client in here.clients:
+            client.writer.close()
+        await here.gate.close()

@@ -1,4 +1,4 @@
-"""The gate in its own process: what is told, what is asked, and that both processes have one life."""
+"""The gate in its own process: mistakes are told, and both processes have one life."""
 
 from __future__ import annotations
 
@@ -6,62 +6,16 @@ import asyncio
 import contextlib
 import itertools
 import signal
-from collections.abc import Callable
 
 import pytest
 
 from coordinator.config import ConfigError
-from coordinator.core.model import Attachments, MonitoringClass, Rates
+from coordinator.core.model import Rates
 from coordinator.gate_process.handle import GateProcess
 from coordinator.gate_process.spawning import spawned
 from coordinator.ports import GateGone
 from tests.gate import peer
 from tests.gate_process.processes import config, site
-
-GROUP = Attachments({}, {"tenant/ns": "group"})
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop run until something is so."""
-    async with asyncio.timeout(30):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
-async def test_messages_pass_and_are_counted() -> None:
-    """And the coordinator hears of who publishes."""
-    async with site() as here:
-        here.gate.set_attachments(GROUP)
-        client = await here.client()
-        assert await client.asks(peer.send(1, 5)) == peer.receipt(1, 5)
-
-        (traffic,) = await here.gate.collect()
-        assert (traffic.group, traffic.messages, traffic.participants) == ("group", 1, 1)
-        assert await here.gate.published_topics() == {"persistent://tenant/ns/topic"}
-        await until(lambda: here.story.participants == [("group", MonitoringClass.PUBLISH, 1)])
-
-
-async def test_what_is_told_is_in_force_before_it_is_said_to_be() -> None:
-    """In the order of the calls; and at once where nothing was told since."""
-    async with site() as here:
-        client = await here.client()
-        said: list[str] = []
-        here.gate.set_attachments(GROUP)
-        here.gate.set_limits("group", Rates(publish_messages=0))
-        here.gate.when_in_force(lambda: said.append("held"))
-        here.gate.when_in_force(lambda: said.append("and known"))
-        assert said == []
-        await until(lambda: said == ["held", "and known"])
-
-        client.writer.write(peer.send(1, 1))
-        assert await client.asks(peer.PING) == peer.PONG
-        assert (await here.gate.figures()).held_frames == 1
-        here.gate.when_in_force(lambda: said.append("at once"))
-        assert said[-1] == "at once"
-        here.gate.remove_limits("group")
-        here.gate.when_in_force(lambda: said.append("free"))
-        assert await client.next() == peer.receipt(1, 1)
-        await until(lambda: said[-1] == "free")
 
 
 async def test_a_mistake_in_the_configuration_is_told_by_its_key() -> None:

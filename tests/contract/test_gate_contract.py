@@ -1,0 +1,72 @@
+"""What every gate's ports promise, in the process of who asks and in one of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from coordinator.core.model import Attachments, MonitoringClass, Rates
+from coordinator.gate.desk import GateDesk
+from coordinator.gate_process.handle import GateProcess
+from tests.gate import peer
+from tests.gate.test_proxy import until
+from tests.gate_process.processes import Site, site, site_here
+
+GROUP = Attachments({}, {"tenant/ns": "group"})
+
+AnySite = Site[GateDesk] | Site[GateProcess]
+
+
+@pytest.fixture(params=["here", "process"])
+async def here(request: pytest.FixtureRequest) -> AsyncIterator[AnySite]:
+    """A gate at work."""
+    async with site() if request.param == "process" else site_here() as at_work:
+        yield at_work
+
+
+async def test_messages_pass_and_are_counted(here: AnySite) -> None:
+    """And the coordinator hears of who publishes."""
+    here.gate.set_attachments(GROUP)
+    client = await here.client()
+    assert await client.asks(peer.send(1, 5)) == peer.receipt(1, 5)
+
+    (traffic,) = await here.gate.collect()
+    assert (traffic.group, traffic.messages, traffic.participants) == ("group", 1, 1)
+    assert await here.gate.published_topics() == {"persistent://tenant/ns/topic"}
+    await until(lambda: here.story.participants == [("group", MonitoringClass.PUBLISH, 1)])
+
+
+async def test_what_is_told_is_in_force_before_it_is_said_to_be(here: AnySite) -> None:
+    """In the order of the calls; and at once where nothing was told since."""
+    client = await here.client()
+    said: list[str] = []
+    here.gate.set_attachments(GROUP)
+    here.gate.set_limits("group", Rates(publish_messages=0))
+    here.gate.when_in_force(lambda: said.append("held"))
+    here.gate.when_in_force(lambda: said.append("and known"))
+    await until(lambda: said == ["held", "and known"])
+
+    client.writer.write(peer.send(1, 1))
+    assert await client.asks(peer.PING) == peer.PONG
+    assert (await here.gate.figures()).held_frames == 1
+    here.gate.when_in_force(lambda: said.append("at once"))
+    assert said[-1] == "at once"
+    here.gate.remove_limits("group")
+    here.gate.when_in_force(lambda: said.append("free"))
+    assert await client.next() == peer.receipt(1, 1)
+    await until(lambda: said[-1] == "free")
+
+
+async def test_a_gate_that_drains_answers_what_is_under_way(here: AnySite) -> None:
+    """And ends every connection then."""
+    client = await here.client()
+    here.broker.answers = False
+    client.writer.write(peer.send(1, 1))
+    await until(lambda: len(here.broker.sends()) == 1)
+    draining = asyncio.ensure_future(here.gate.drain(30))
+    here.broker.writers[0].write(peer.receipt(1, 1))
+    assert await client.next() == peer.receipt(1, 1)
+    assert await client.next() == b""
+    await draining
