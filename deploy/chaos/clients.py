@@ -19,6 +19,7 @@ import signal
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -42,8 +43,8 @@ class Diary:
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
-        # A list's append is atomic.
-        self._lines: list[str] = []
+        # One queue for good: a line noted in a list that is being replaced by another would be lost.
+        self._lines: deque[str] = deque()
 
     def note(self, *words: object) -> None:
         """Remember a line."""
@@ -51,8 +52,8 @@ class Diary:
 
     def write(self) -> None:
         """Write what was noted."""
-        lines, self._lines = self._lines, []
-        self._file.writelines(f"{line}\n" for line in lines)
+        for _ in range(len(self._lines)):
+            self._file.write(f"{self._lines.popleft()}\n")
         self._file.flush()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pulsar
@@ -65,3 +66,21 @@ def test_every_message_is_a_line(written: tuple[FakeProducer, list[str]]) -> Non
     assert {place for place, _, _, _ in words} == {"3"}
     assert [number for _, number, _, receipt in words if receipt == "-"] == ["0", "19"]
     assert all(float(receipt) >= float(sent_s) for _, _, sent_s, receipt in words if receipt != "-")
+
+
+def test_what_is_noted_while_the_diary_is_written_is_not_lost(tmp_path: Path) -> None:
+    """Threads note while another one writes, at any moment."""
+    with (tmp_path / "diary.txt").open("w") as file:
+        diary = Diary(file)
+
+        class Written:
+            """A word that takes as long as somebody else's writing."""
+
+            def __str__(self) -> str:
+                diary.write()
+                return "written"
+
+        diary.note("before")
+        diary.note(Written())
+        diary.write()
+    assert (tmp_path / "diary.txt").read_text() == "before\nwritten\n"
