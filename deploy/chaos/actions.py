@@ -22,6 +22,7 @@ import pulsar
 
 from deploy.chaos.links import Condition, Link
 from deploy.chaos.stage import Stage
+from deploy.local import processes
 from deploy.local.errors import LocalClusterError
 
 FLOOD = 1_000
@@ -157,12 +158,11 @@ def flood(stage: Stage, name: str, seconds: float) -> None:
 
 
 def exhaust_descriptors(stage: Stage, name: str, seconds: float) -> None:
-    """Leave a sidecar no descriptor for a new connection, and keep asking for some."""
-    pid = stage.sidecars.pid(name)
+    """Leave a gate no descriptor for a new connection, and keep asking for some."""
+    pid = stage.sidecars.gate_pid(name)
     in_use = max(int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()) + 1
     address = ("127.0.0.1", stage.brokers[name].gate_port)
-    with ExitStack() as stack:
-        _limit(stack, pid, resource.RLIMIT_NOFILE, in_use)
+    with processes.limited(pid, resource.RLIMIT_NOFILE, in_use), ExitStack() as stack:
         until_s = time.monotonic() + seconds
         while time.monotonic() < until_s:
             with suppress(OSError):
@@ -172,15 +172,8 @@ def exhaust_descriptors(stage: Stage, name: str, seconds: float) -> None:
 
 def fill_disk(stage: Stage, name: str, seconds: float) -> None:
     """Let every write of a sidecar to a file fail."""
-    with ExitStack() as stack:
-        _limit(stack, stage.sidecars.pid(name), resource.RLIMIT_FSIZE, 0)
+    with processes.limited(stage.sidecars.pid(name), resource.RLIMIT_FSIZE, 0):
         time.sleep(seconds)
-
-
-def _limit(stack: ExitStack, pid: int, which: int, most: int) -> None:
-    soft, hard = resource.prlimit(pid, which)
-    stack.callback(resource.prlimit, pid, which, (soft, hard))
-    resource.prlimit(pid, which, (most, hard))
 
 
 def consume_slowly(stage: Stage, name: str, seconds: float) -> None:

@@ -243,7 +243,7 @@ MISHAPS: Mapping[str, Kind] = {
         delays=True,
     ),
     "descriptors": Kind(
-        "the sidecar of {target} has no file descriptors left for {seconds:.0f} s",
+        "the gate of {target} has no file descriptors left for {seconds:.0f} s",
         actions.exhaust_descriptors,
         (3, 6),
     ),

@@ -6,7 +6,9 @@ import re
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,7 @@ _PERIOD_S = 0.5
 #: A sidecar that stands still keeps nobody waiting.
 _TIMEOUT_S = 1.0
 _DIMENSION = "publishRateInMsgs"
-_THREADS = re.compile(r"^Threads:\s+(\d+)", re.MULTILINE)
-_TASKS = re.compile(r"^pulsar_quota_tasks (\d+)", re.MULTILINE)
+_TASKS = re.compile(r"^pulsar_quota_tasks(?:{.*})? (\d+)", re.MULTILINE)
 
 
 class Watcher(Background):
@@ -45,9 +46,8 @@ class Watcher(Background):
             while not self._stop.wait(_PERIOD_S):
                 words = pool.map(lambda name: self._ask(client, name), self._brokers)
                 self.sweeps.append(dict(zip(self._brokers, words, strict=True)))
-                self.footprints += filter(
-                    None, pool.map(partial(self._look, client), self._brokers)
-                )
+                looks = pool.map(partial(self._look, client), self._brokers)
+                self.footprints += chain.from_iterable(looks)
 
     def _ask(self, client: httpx.Client, name: str) -> Word:
         url = f"{self._sidecars.admin_url(name)}/quota/v1"
@@ -69,21 +69,22 @@ class Watcher(Background):
             self._certified(certificates.json()),
         )
 
-    def _look(self, client: httpx.Client, name: str) -> Footprint | None:
-        """What the sidecar's process takes by now; None if there is none, or it does not answer."""
+    def _look(self, client: httpx.Client, name: str) -> list[Footprint]:
+        """What the sidecar's processes take by now; nothing of who does not answer."""
         try:
             pid = self._sidecars.pid(name)
-            of_process = Path(f"/proc/{pid}")
-            resident = processes.resident_bytes(pid)
-            descriptors = sum(1 for _ in (of_process / "fd").iterdir())
-            status = (of_process / "status").read_text()
             metrics = client.get(f"{self._sidecars.admin_url(name)}/metrics").text
-        except (KeyError, OSError, httpx.TransportError):
-            return None
-        threads, tasks = _number(_THREADS, status), _number(_TASKS, metrics)
-        if threads is None or tasks is None:  # it ended, or has just begun
-            return None
-        return Footprint(name, pid, time.monotonic(), resident, descriptors, threads, tasks)
+        except (KeyError, httpx.TransportError):
+            return []
+        tasks = [int(found) for found in _TASKS.findall(metrics)]
+        if not tasks:  # it has just begun
+            return []
+        found = []
+        for process in processes.family(pid):
+            with suppress(OSError):  # it has just ended
+                own_tasks = sum(tasks) if process.pid == pid else 0
+                found.append(_footprint(name, process.pid, own_tasks))
+        return found
 
     def _certified(self, body: Any) -> int | None:
         for certificate in body["certificates"]:
@@ -101,6 +102,15 @@ def _own_limit(usage: Any, name: str) -> int | None:
     return None
 
 
-def _number(pattern: re.Pattern[str], text: str) -> int | None:
-    found = pattern.search(text)
-    return int(found[1]) if found else None
+def _footprint(name: str, pid: int, tasks: int) -> Footprint:
+    """What a process takes now; raises OSError if there is none."""
+    of_process = Path(f"/proc/{pid}")
+    return Footprint(
+        sidecar=name,
+        pid=pid,
+        at_s=time.monotonic(),
+        memory_bytes=processes.memory_bytes(pid),
+        descriptors=sum(1 for _ in (of_process / "fd").iterdir()),
+        threads=sum(1 for _ in (of_process / "task").iterdir()),
+        tasks=tasks,
+    )

@@ -1,17 +1,20 @@
-"""Starting, signalling and outwaiting processes, knowing nothing of what they are.
+"""Starting, watching, signalling and outwaiting processes, knowing nothing of what they are.
 
 A process is known by its pid together with the moment it started. The pid alone is not enough:
 `down` may run days after `up`, and must not end a stranger that was given the same number. Each
 process leads its own session, so that Ctrl-C at the terminal that started it does not reach it.
+Whatever a process starts belongs to its family, and is ended with it.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +29,9 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 #: Of /proc/PID/stat, counted from the state on, and of /proc/PID/statm (proc(5)).
 _STATE, _USER_TICKS, _SYSTEM_TICKS, _START = 0, 11, 12, 19
 _RESIDENT_PAGES = 1
+#: Of a line of /proc/net/tcp and tcp6: the local address, the state, and the inode of the socket.
+_LOCAL, _TCP_STATE, _INODE = 1, 3, 9
+_LISTENS = "0A"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 #: The processes that this Python started. Kept so that they are reaped when they end.
@@ -59,6 +65,14 @@ def identify(pid: int) -> ProcessIdentity | None:
 def is_alive(process: ProcessIdentity) -> bool:
     """Say whether this very process still runs."""
     return identify(process.pid) == process
+
+
+def family(pid: int) -> tuple[ProcessIdentity, ...]:
+    """A live process, what it has started, and so on, parents first; empty if there is none."""
+    process = identify(pid)
+    if process is None:
+        return ()
+    return (process, *(each for child in _started_by(pid) for each in family(child)))
 
 
 def start(command: Sequence[str], log_file: Path, directory: Path) -> ProcessIdentity:
@@ -108,18 +122,22 @@ def wait_until_gone(process: ProcessIdentity, timeout_s: float) -> bool:
 def stop_all(processes: Sequence[ProcessIdentity], grace_s: float) -> None:
     """End all of them together: SIGTERM first, SIGKILL for what is left after `grace_s` seconds.
 
+    What they have started is theirs to end, and has as long for it.
+
     Raises:
         LocalClusterError: one of them survived SIGKILL for ten seconds.
     """
+    families = [each for process in processes if is_alive(process) for each in family(process.pid)]
     for process in processes:
         send_signal(process, signal.SIGTERM)
+    for process in families:
         # A stopped process keeps SIGTERM pending until it is continued.
         send_signal(process, signal.SIGCONT)
     deadline = time.monotonic() + grace_s
-    for process in processes:
+    for process in families:
         if not wait_until_gone(process, max(0.0, deadline - time.monotonic())):
             send_signal(process, signal.SIGKILL)
-    for process in processes:
+    for process in families:
         if not wait_until_gone(process, 10):
             raise LocalClusterError(f"Process {process.pid} survived SIGKILL.")
 
@@ -146,6 +164,72 @@ def resident_bytes(pid: int) -> int:
     """Memory that a process has now; raises OSError if there is none."""
     pages = Path(f"/proc/{pid}/statm").read_text().split()[_RESIDENT_PAGES]
     return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def memory_bytes(pid: int) -> int:
+    """Memory of a process: its own, and its part of what it shares; raises OSError if there is none.
+
+    So those of several processes add up to what they take together, however much of it they share.
+    """
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    raise ProcessLookupError(f"Process {pid} has ended.")
+
+
+def family_memory_bytes(pid: int) -> int:
+    """Memory of a process and of all that it has started; 0 if there is none."""
+    taken = 0
+    for process in family(pid):
+        with suppress(OSError):  # it has just ended
+            taken += memory_bytes(process.pid)
+    return taken
+
+
+def listener(among: Sequence[ProcessIdentity], port: int) -> ProcessIdentity | None:
+    """The last of these processes that holds a socket listening at this TCP port.
+
+    A parent may hold what its child serves; in a `family` the child comes later.
+    """
+    sockets = {f"socket:[{inode}]" for inode in _listening_at(port)}
+    for process in reversed(among):
+        with suppress(OSError):
+            for descriptor in Path(f"/proc/{process.pid}/fd").iterdir():
+                with suppress(OSError):  # closed meanwhile
+                    if str(descriptor.readlink()) in sockets:
+                        return process
+    return None
+
+
+@contextmanager
+def limited(pid: int, which: int, most: int) -> Iterator[None]:
+    """Let a process have no more of a resource (``resource.RLIMIT_*``) than this for a while."""
+    soft, hard = resource.prlimit(pid, which)
+    resource.prlimit(pid, which, (most, hard))
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):  # it has ended, and its limits with it
+            resource.prlimit(pid, which, (soft, hard))
+
+
+def _started_by(pid: int) -> list[int]:
+    found: list[int] = []
+    with suppress(OSError):  # it has just ended
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):  # this thread has
+                found += map(int, (thread / "children").read_text().split())
+    return found
+
+
+def _listening_at(port: int) -> Iterator[str]:
+    """The inodes of all sockets that listen at this port, of whatever address."""
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            at = int(fields[_LOCAL].rpartition(":")[2], 16)
+            if at == port and fields[_TCP_STATE] == _LISTENS:
+                yield fields[_INODE]
 
 
 def _state_and_start(pid: int) -> tuple[str, str]:

@@ -105,18 +105,32 @@ class Sidecars:
                 time.sleep(_POLL_S)
 
     def pid(self, name: str) -> int:
-        """The pid of a running sidecar."""
+        """The pid of a running sidecar; what it has started is its family (`processes.family`)."""
         return self._running[name].pid
 
+    def gate_pid(self, name: str) -> int:
+        """The pid of the process that has the connections of a broker's clients.
+
+        Raises:
+            LocalClusterError: there is none.
+        """
+        port = self._brokers[name].gate_port
+        process = processes.listener(processes.family(self.pid(name)), port)
+        if process is None:
+            raise LocalClusterError(f"Nobody listens at the gate of {name}, port {port}.")
+        return process.pid
+
     def end(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
-        """Send one sidecar a deadly signal and wait until it is gone.
+        """Send one sidecar a deadly signal and wait until it is gone, and what it has started.
 
         Raises:
             LocalClusterError: it did not end in time.
         """
         process = self._running.pop(name)
+        family = processes.family(process.pid)
         processes.send_signal(process, number)
-        if not processes.wait_until_gone(process, _STOP_GRACE_S):
+        if not all(processes.wait_until_gone(each, _STOP_GRACE_S) for each in family):
+            processes.stop_all(family, grace_s=0)
             raise LocalClusterError(f"The sidecar of {name} still runs after {number.name}.")
 
     def stop(self) -> None:

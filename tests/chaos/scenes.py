@@ -54,12 +54,16 @@ def sweeps(until_s: float = UNTIL_S) -> list[dict[str, Word]]:
 
 
 def footprints(
-    resident: Sequence[int], descriptors: int = 40, threads: int = 20, tasks: int = 30
+    memory: Sequence[int],
+    descriptors: int = 40,
+    threads: int = 20,
+    tasks: int = 30,
+    pid: int = 77,
 ) -> list[Footprint]:
     """One process, looked at once a second."""
     return [
-        Footprint("broker-1", 77, float(at_s), size, descriptors, threads, tasks)
-        for at_s, size in enumerate(resident)
+        Footprint("broker-1", pid, float(at_s), size, descriptors, threads, tasks)
+        for at_s, size in enumerate(memory)
     ]
 
 

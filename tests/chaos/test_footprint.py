@@ -13,9 +13,9 @@ MIB = 1024 * 1024
 FLAT = [100 * MIB] * 240
 
 
-def found(resident: Sequence[int], *, mishaps: Sequence[Mishap] = ()) -> list[str]:
+def found(memory: Sequence[int], *, mishaps: Sequence[Mishap] = ()) -> list[str]:
     """What is said about one process that takes so much memory, second by second."""
-    run = history(taken=footprints(resident), mishaps=mishaps)
+    run = history(taken=footprints(memory), mishaps=mishaps)
     return [finding.text for finding in footprint.check(run)]
 
 
@@ -41,6 +41,16 @@ def test_descriptors_threads_and_tasks_that_grow_are_found() -> None:
     for taken, what in ((more, "file descriptors"), (busier, "threads"), (longer, "tasks")):
         (finding,) = footprint.check(history(taken=taken))
         assert what in finding.text
+
+
+def test_what_a_process_gives_back_hides_no_leak_of_another() -> None:
+    """Together they stay flat."""
+    growing = [100 * MIB + at_s * 500_000 for at_s in range(240)]
+    shrinking = [300 * MIB - at_s * 500_000 for at_s in range(240)]
+    taken = [*footprints(growing, pid=78), *footprints(shrinking)]
+
+    (finding,) = footprint.check(history(taken=taken))
+    assert "process 78" in finding.text
 
 
 def test_what_a_mishap_takes_is_no_leak() -> None:

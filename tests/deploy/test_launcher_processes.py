@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import time
@@ -16,6 +17,9 @@ from deploy.local.errors import LocalClusterError
 from deploy.local.processes import ProcessIdentity
 
 Start = Callable[..., ProcessIdentity]
+#: On a machine that may stand still.
+PATIENCE_S = 60.0
+SHARED_BYTES = 100_000_000
 
 
 @pytest.fixture
@@ -29,9 +33,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         return process
 
     yield run
-    for process in started:
-        processes.send_signal(process, signal.SIGKILL)
-        processes.wait_until_gone(process, 5)
+    processes.stop_all(started, grace_s=0)
 
 
 def test_a_started_process_lives_until_it_is_stopped(start: Start) -> None:
@@ -79,6 +81,75 @@ def test_a_paused_process_is_stopped_too(start: Start) -> None:
     assert not processes.is_alive(process)
 
 
+def family_of(process: ProcessIdentity, size: int) -> tuple[ProcessIdentity, ...]:
+    """A process and what it starts, once there are so many."""
+    deadline = time.monotonic() + PATIENCE_S
+    while len(found := processes.family(process.pid)) != size:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.01)
+    return found
+
+
+def test_a_family_is_a_process_and_all_that_it_and_its_children_have_started(start: Start) -> None:
+    """Parents first, until they end; of who is gone there is none."""
+    process = start("sh", "-c", 'sh -c "sleep 60 & wait" & wait')
+    family = family_of(process, 3)
+    assert family[0] == process
+
+    processes.stop_all(family, grace_s=5)
+    assert processes.family(process.pid) == ()
+
+
+def test_what_a_stopped_process_leaves_behind_is_ended_with_it(start: Start) -> None:
+    """Also what nobody tells to end, and what stands still."""
+    process = start("sh", "-c", "sleep 60 & wait")
+    _, child = family_of(process, 2)
+    processes.send_signal(child, signal.SIGSTOP)
+
+    processes.stop_all([process], grace_s=0.1)
+    assert not processes.is_alive(child)
+
+
+def test_what_a_family_shares_is_counted_once(start: Start) -> None:
+    """A hundred megabytes of a process that has been forked."""
+    code = f"import os, time; taken = b'x' * {SHARED_BYTES}; os.fork(); time.sleep(60)"
+    process = start(sys.executable, "-c", code)
+    family = family_of(process, 2)
+
+    together = processes.family_memory_bytes(process.pid)
+    assert SHARED_BYTES < together < 1.5 * SHARED_BYTES
+    assert together > max(processes.memory_bytes(each.pid) for each in family)
+    assert sum(processes.resident_bytes(each.pid) for each in family) > 2 * SHARED_BYTES
+
+
+def test_who_listens_is_the_child_where_its_parent_holds_the_socket_too(
+    start: Start, tmp_path: Path
+) -> None:
+    """Whoever has been given it serves it; nobody listens at another port."""
+    code = (
+        "import os, socket, time; server = socket.create_server(('127.0.0.1', 0));"
+        "print(server.getsockname()[1], flush=True); os.fork(); time.sleep(60)"
+    )
+    parent, child = family_of(start(sys.executable, "-c", code), 2)
+    port = int(processes.tail(tmp_path / "log"))
+
+    assert processes.listener([parent, child], port) == child
+    assert processes.listener([parent], port) == parent
+    assert processes.listener([parent, child], 1) is None
+
+
+def test_a_limit_lasts_for_a_while(start: Start) -> None:
+    """As before afterwards; that the process has ended meanwhile is no error."""
+    process = start("sleep", "60")
+    before = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+    with processes.limited(process.pid, resource.RLIMIT_NOFILE, 5):
+        assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (5, before[1])
+    assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == before
+
+    with processes.limited(process.pid, resource.RLIMIT_NOFILE, 5):
+        processes.stop_all([process], grace_s=5)
+
+
 def test_signalling_what_is_gone_says_so(start: Start) -> None:
     """False, and no error."""
     process = start("true")
@@ -92,15 +163,17 @@ def test_what_a_process_takes_is_told() -> None:
 
     assert processes.processor_s(os.getpid()) >= before_s - 0.02
     assert processes.resident_bytes(os.getpid()) > 1_000_000
+    assert processes.memory_bytes(os.getpid()) > 1_000_000
 
 
 def test_of_a_process_that_is_gone_nothing_is_told(start: Start) -> None:
     """An error that the system knows, not a number."""
     process = start("true")
     assert processes.wait_until_gone(process, 5)
-    for take in (processes.processor_s, processes.resident_bytes):
+    for take in (processes.processor_s, processes.resident_bytes, processes.memory_bytes):
         with pytest.raises(OSError, match=str(process.pid)):
             take(process.pid)
+    assert processes.family_memory_bytes(process.pid) == 0
 
 
 def test_a_program_that_does_not_exist_is_named(tmp_path: Path) -> None:

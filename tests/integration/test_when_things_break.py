@@ -9,7 +9,7 @@ import itertools
 import resource
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from coordinator.wire import resource_usage_pb2 as pb
 from coordinator.wire.reports import encode
 from coordinator.wire.seal import Seal
 from deploy.chaos.links import Links
+from deploy.local import processes
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
 from tests.integration.cut_off import SEVERED, STALLED, CutOff
@@ -266,7 +267,8 @@ def test_a_disk_without_room_stops_the_recording_only(worlds: MakeWorld, cut_off
 
     with world.load({"broker-2": MUCH}):
         eventually(lambda: sample(world, "broker-2", recording) == 1 and written() > 0, "recorded")
-        with no_room(world.sidecars.pid("broker-2")):
+        # No room in any file: it cannot tell that from a full disk.
+        with processes.limited(world.sidecars.pid("broker-2"), resource.RLIMIT_FSIZE, 0):
             eventually(lambda: sample(world, "broker-2", recording) == 0, "it is told")
             assert world.get("/quota/v1/health", at="broker-2")["recording"]["reason"]
             eventually(lambda: is_ready(world, "broker-2"), "it is ready all the same")
@@ -275,17 +277,6 @@ def test_a_disk_without_room_stops_the_recording_only(worlds: MakeWorld, cut_off
             assert written() == before
         eventually(lambda: sample(world, "broker-2", recording) == 1, "it records again")
         eventually(lambda: written() > before, "what waited is written")
-
-
-@contextmanager
-def no_room(pid: int) -> Iterator[None]:
-    """Let a process write to no file: it cannot tell that from a full disk."""
-    limits = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, limits[1]))
-    try:
-        yield
-    finally:
-        resource.prlimit(pid, resource.RLIMIT_FSIZE, limits)
 
 
 def test_forged_and_old_reports_are_dropped_counted_and_named(

@@ -1,9 +1,10 @@
-"""Memory, file descriptors, threads and tasks of a sidecar stay flat.
+"""Memory, file descriptors, threads and tasks of every process of a sidecar stay flat.
 
-Compared are a process's first and last quarter, by their medians. What a mishap itself takes, such as
-the memory and descriptors of a thousand connections, is not counted: samples from its beginning until a
-second after its end are left out. A leak of anything per connection, report or session shows after
-minutes; a process that lived for less than two is too young to be judged.
+Compared are a process's first and last quarter, by their medians; each process by itself, so that what
+one gives back hides no leak of another. What a mishap itself takes, such as the memory and descriptors
+of a thousand connections, is not counted: samples from its beginning until a second after its end are
+left out. A leak of anything per connection, report or session shows after minutes; a process that lived
+for less than two is too young to be judged.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def check(history: History) -> Iterator[Finding]:
         for what, before, after, more in _figures(first, last):
             if after > before + more:
                 grew = f"from {before:,.0f} to {after:,.0f} {what}"
-                yield Finding("footprint", f"The sidecar of {sidecar} (pid {pid}) went {grew}")
+                yield Finding("footprint", f"The sidecar of {sidecar} (process {pid}) went {grew}")
 
 
 def judged(history: History) -> Mapping[tuple[str, int], Sequence[Footprint]]:
@@ -64,7 +65,7 @@ def _figures(
     first: Sequence[Footprint], last: Sequence[Footprint]
 ) -> Iterator[tuple[str, float, float, float]]:
     for what, attribute, more in (
-        ("bytes of memory", "resident_bytes", _MORE_BYTES),
+        ("bytes of memory", "memory_bytes", _MORE_BYTES),
         ("file descriptors", "descriptors", _MORE_DESCRIPTORS),
         ("threads", "threads", _MORE_THREADS),
         ("tasks", "tasks", _MORE_TASKS),

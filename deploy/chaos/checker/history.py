@@ -113,12 +113,22 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What a sidecar's process takes of its machine, and how many tasks its event loop has."""
+    """What one process of a sidecar takes of its machine.
+
+    Attributes:
+        sidecar: of this broker.
+        pid: of the process: the sidecar's own, or of one that it has started.
+        at_s: when.
+        memory_bytes: its own, and its part of what it shares with others.
+        descriptors: files and connections that are open.
+        threads: that it has.
+        tasks: of event loops, as the sidecar tells them; all of them count as its own process's.
+    """
 
     sidecar: str
     pid: int
     at_s: float
-    resident_bytes: int
+    memory_bytes: int
     descriptors: int
     threads: int
     tasks: int
