@@ -6,11 +6,14 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+PROGRAM: Final = ("-m", "coordinator.gate_process")
+"""What Python runs to be the gate of who holds the socket that is named behind it."""
 
 _ENDS_WITHIN_S: Final = 5.0
 
@@ -29,17 +32,20 @@ class Spawned:
 
 
 @contextmanager
-def spawned() -> Iterator[Spawned]:
+def spawned(program: Sequence[str] = PROGRAM) -> Iterator[Spawned]:
     """A new process that is to be the gate; it ends with the block.
 
     It takes as long to load as what the coordinator itself has to load: best done before that.
+
+    Args:
+        program: what Python runs in it.
     """
     ours, its = socket.socketpair()
     with ours:
         with its:
             process = subprocess.Popen(  # noqa: S603 - this very interpreter
                 # -P: the modules are found where this process has them, not where it was started.
-                [sys.executable, "-P", "-m", "coordinator.gate_process", str(its.fileno())],
+                [sys.executable, "-P", *program, str(its.fileno())],
                 pass_fds=[its.fileno()],
                 stdin=subprocess.DEVNULL,
                 env=os.environ

@@ -5,28 +5,19 @@ Run as a program in place of ``-m coordinator.cli``: the rest of the command lin
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+
+from coordinator.cli import sidecar
 from coordinator.cli.__main__ import main
 from coordinator.core import decisions
-from coordinator.gate.producer import Producer
-
-#: Which of all messages that were held is lost.
-LOST = 200
+from coordinator.gate_process.spawning import spawned
 
 
 def lose_a_send() -> None:
-    """The gate drops one SEND, and so its receipt, too."""
-    forward = Producer._forward_first
-    forwarded = 0
-
-    def forward_first(producer: Producer) -> None:
-        nonlocal forwarded
-        forwarded += 1
-        if forwarded == LOST:
-            producer.held_bytes -= len(producer.held.popleft().frame)
-        else:
-            forward(producer)
-
-    Producer._forward_first = forward_first  # type: ignore[method-assign, assignment]
+    """The gate is one that drops a SEND (planted_gate.py)."""
+    program = (str(Path(__file__).with_name("planted_gate.py")),)
+    vars(sidecar)["spawned"] = partial(spawned, program)
 
 
 def raise_without_a_grant() -> None:
