@@ -55,6 +55,7 @@ from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import Dimension, LedgerRecord, Member, MonitoringClass
 from coordinator.core.state import CoordinatorState
 from coordinator.ports import (
+    COLLECTED_EVERY_S,
     BrokerAdmin,
     Catalogue,
     Clock,
@@ -71,9 +72,6 @@ from coordinator.watch import Watch
 from coordinator.wire import reports
 from coordinator.wire.intake import Intake, Received
 from coordinator.wire.seal import Seal
-
-TICK_S = 0.05
-"""How often the gate's counts are brought to the core: the delay of everything urgent that is counted."""
 
 _BROKER_CHECK_S = 1.0
 _BROKER_FAILURES = 3
@@ -236,7 +234,7 @@ class Runner:
     async def _tick(self) -> None:
         assert self._gate is not None
         while True:
-            await asyncio.sleep(TICK_S)
+            await asyncio.sleep(COLLECTED_EVERY_S)
             counted = await self._gate.collect()
             self.views.traffic_counted(self._state.observer.mirror(counted))
             self.post(TrafficCounted(counted))

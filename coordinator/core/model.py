@@ -267,6 +267,11 @@ class Traffic:
     participants: int = 0
     topics: int = 0
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing passed and nobody waited."""
+        return not (self.messages or self.bytes or self.messages_held_ns or self.bytes_held_ns)
+
 
 class NamespaceKey(NamedTuple):
     """A namespace in one class, with the groups that it counts against, narrowest first."""

@@ -22,8 +22,9 @@ Both ends keep these rules:
   code 1, and whoever supervises it starts both again.
 - **A gate stands still with its coordinator.** A coordinator that is stopped (SIGSTOP, a frozen
   container) loses its ZooKeeper session, and others take its share over. A gate that went on would pass
-  it a second time. The coordinator asks twenty times a second; after `STANDS_STILL_S` without a word, or
-  a quarter of the session, the gate's process waits for one, with everything that it holds.
+  it a second time. The coordinator asks five times a second at least. After `STANDS_STILL_S` without a
+  word, or a third of the session if that is less, the gate's process waits for one, with everything that
+  it holds.
 
 Signals go to the coordinator: the gate's process ignores what a terminal or a supervisor sends to both.
 """

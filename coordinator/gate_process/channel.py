@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
+from coordinator.core.model import Traffic
+
 BUFFER_BYTES_MAX: Final = 64 * 1024 * 1024
 """What may wait for the other end; a catalogue of 5,000 groups with its attachments takes 1 MB."""
 
@@ -55,6 +57,17 @@ class Answer:
     number: int
     value: Any = None
     error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What the gate counted after a quiet time, unasked.
+
+    Args:
+        traffic: as `TrafficGate.collect` has it.
+    """
+
+    traffic: tuple[Traffic, ...]
 
 
 class Channel:

@@ -22,7 +22,7 @@ from coordinator.core.events import ParticipantsChanged
 from coordinator.core.gate_views import ConnectionFigures, GateFigures, GateLimits, HoldView
 from coordinator.core.model import Attachments, NamespaceTraffic, Rates, Traffic
 from coordinator.core.topics import TopicName
-from coordinator.gate_process.channel import Answer, Call, Channel
+from coordinator.gate_process.channel import Answer, Call, Channel, Counts
 from coordinator.ports import GateGone
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 ANSWERS_WITHIN_S: Final = 10.0
 """A gate that takes longer is taken for gone."""
+
+QUIET_S: Final = 0.2
+"""While nothing is counted, it is asked so seldom."""
 
 _LOADS_WITHIN_S: Final = 60.0
 
@@ -51,7 +54,13 @@ class GateProcess:
         self.answers_within_s = ANSWERS_WITHIN_S
         self._gone = asyncio.Event()
         self._why_gone = ""
+        self._partition_limits = Rates()
         self._numbers = itertools.count(1)
+        #: Told and not taken yet; what was taken last, when it was asked for, and whether it was nothing.
+        self._counts: deque[tuple[Traffic, ...]] = deque()
+        self._last_counts: tuple[Traffic, ...] = ()
+        self._asked_s = 0.0
+        self._quiet = False
         #: By number: how much had been told before, and whoever waits for the answer.
         self._questions: dict[int, tuple[int, asyncio.Future[Any]]] = {}
         #: How much was told; how much of it before the last question; and how much is in force.
@@ -121,6 +130,7 @@ class GateProcess:
 
     def set_partition_limits(self, limits: Rates) -> None:
         """Limit every partition of every topic, each for itself; no rates, no limit."""
+        self._partition_limits = limits
         self._tell("set_partition_limits", limits)
 
     def set_topic_block(self, topic: str, block: Block | None) -> None:
@@ -169,11 +179,23 @@ class GateProcess:
             await self._ask("close")
 
     async def collect(self) -> tuple[Traffic, ...]:
-        """What was counted since the last time, for groups with news or participants."""
-        return await self._ask("collect")
+        """What was counted since the last time, for groups with news or participants.
+
+        While nothing is, it is asked for `QUIET_S` apart: the gate tells by itself when something was.
+        """
+        loop = asyncio.get_running_loop()
+        if not self._counts and (not self._quiet or loop.time() - self._asked_s >= QUIET_S):
+            self._asked_s = loop.time()
+            self._counts.append(await self._ask("collect"))
+        if self._counts:
+            self._last_counts = self._counts.popleft()
+            self._quiet = all(traffic.is_quiet for traffic in self._last_counts)
+        return self._last_counts
 
     async def partition_traffic(self) -> tuple[Traffic, ...]:
         """What was counted of each partition since the last time, under its topic's name."""
+        if self._partition_limits == Rates():
+            return ()  # nothing is counted then
         return await self._ask("partition_traffic")
 
     async def namespace_traffic(self) -> tuple[NamespaceTraffic, ...]:
@@ -194,7 +216,7 @@ class GateProcess:
 
     async def partition_limits(self) -> Rates:
         """The limit of every partition."""
-        return await self._ask("partition_limits")
+        return self._partition_limits
 
     async def holds(self) -> tuple[HoldView, ...]:
         """What was held and for how long, of every group, topic and class that had to wait."""
@@ -246,6 +268,8 @@ class GateProcess:
                 match await self._channel.receive():
                     case Answer() as answer:
                         self._answered(answer)
+                    case Counts(traffic):
+                        self._counts.append(traffic)
                     case ParticipantsChanged(group, monitoring_class, participants):
                         if self._listener is not None:
                             self._listener.participants_changed(

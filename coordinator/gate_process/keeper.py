@@ -14,16 +14,19 @@ from coordinator.adapters.clock import MonotonicClock
 from coordinator.collector import keep_what_is_loaded
 from coordinator.config import Config, ConfigError
 from coordinator.core.events import ParticipantsChanged
-from coordinator.core.model import MonitoringClass
+from coordinator.core.model import MonitoringClass, Traffic
 from coordinator.gate.desk import GateDesk
+from coordinator.gate.proxy import Gate
 from coordinator.gate_process import build
-from coordinator.gate_process.channel import Answer, Call, Channel
+from coordinator.gate_process.channel import Answer, Call, Channel, Counts
 from coordinator.logs import LogLevel, configure_logs
+from coordinator.ports import COLLECTED_EVERY_S
 
 STANDS_STILL_S: Final = 1.0
-"""After so long without a word of the coordinator, which asks twenty times a second, nothing moves."""
+"""After so long without a word of the coordinator, which asks five times a second at least, nothing
+moves."""
 
-STANDS_STILL_OF_SESSION: Final = 0.25
+STANDS_STILL_OF_SESSION: Final = 0.35
 """The same as a part of the ZooKeeper session, should that be less. A stopped client's session ends two
 thirds of its time later at the earliest."""
 
@@ -54,7 +57,7 @@ async def _serve(channel: Channel, end: socket.socket) -> None:
     keep_what_is_loaded()
     try:
         session_s = config.zookeeper_session_timeout_seconds
-        await Keeper(channel, GateDesk(gate), log_level, end, session_s).run()
+        await Keeper(channel, _TellingDesk(gate, channel), log_level, end, session_s).run()
     finally:
         await gate.close()
 
@@ -74,6 +77,40 @@ class _Listener:
     ) -> None:
         """The first participant of a group appeared at this broker, or its last one left."""
         self._channel.send(ParticipantsChanged(group, monitoring_class, count))
+
+
+class _TellingDesk(GateDesk):
+    """Tells by itself what was counted after a quiet time, in which the coordinator asks seldom.
+
+    Args:
+        gate: counts.
+        channel: leads to the coordinator.
+    """
+
+    def __init__(self, gate: Gate, channel: Channel) -> None:
+        super().__init__(gate)
+        self._channel = channel
+        self._watch: asyncio.TimerHandle | None = None
+
+    async def collect(self) -> tuple[Traffic, ...]:
+        """See `Gate.collect`."""
+        if self._watch is not None:
+            self._watch.cancel()
+        counts = await super().collect()
+        if all(traffic.is_quiet for traffic in counts):
+            self._watch_again(counts)
+        return counts
+
+    def _watch_again(self, quiet: tuple[Traffic, ...]) -> None:
+        loop = asyncio.get_running_loop()
+        self._watch = loop.call_later(COLLECTED_EVERY_S, self._look, quiet)
+
+    def _look(self, quiet: tuple[Traffic, ...]) -> None:
+        counts = self._gate.collect()
+        if counts == quiet:
+            self._watch_again(quiet)
+        else:
+            self._channel.send(Counts(counts))
 
 
 class Keeper:

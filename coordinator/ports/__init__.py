@@ -26,7 +26,7 @@ from coordinator.ports.errors import (
     Unreadable,
     VersionConflict,
 )
-from coordinator.ports.gate import TrafficGate
+from coordinator.ports.gate import COLLECTED_EVERY_S, TrafficGate
 from coordinator.ports.ledgers import LedgerStore
 from coordinator.ports.membership import Confirmation, Membership
 from coordinator.ports.operations import OPERATIONS_LENGTH, OperationStore, RecordedOperation
@@ -37,6 +37,7 @@ from coordinator.ports.topics import TOPIC_LIMITS_MAX, TopicLimit, TopicLimits, 
 __all__ = [
     "ANYTHING",
     "AUDIT_LENGTH",
+    "COLLECTED_EVERY_S",
     "NOBODY",
     "OPERATIONS_LENGTH",
     "TOPIC_LIMITS_MAX",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from coordinator.core.model import Attachments, Rates, Traffic
+
+COLLECTED_EVERY_S: Final = 0.05
+"""How often the gate's counts are brought to the core: the delay of everything urgent that is counted."""
 
 
 class TrafficGate(Protocol):
