@@ -3,8 +3,8 @@
 All take the stage, the broker that it happens to or whose sidecar, and for how many seconds. What
 cannot be done to a process without privileges is left out: clocks are not made to jump (that takes a time
 name space; the sidecar's decisions go by CLOCK_MONOTONIC alone, which no one can set), and no disk is
-really full: the recorder's process is forbidden to write to files instead (RLIMIT_FSIZE), which it cannot
-tell from one.
+really full: a sidecar's processes are forbidden to write to files instead (RLIMIT_FSIZE), which they
+cannot tell from one.
 """
 
 from __future__ import annotations
@@ -171,8 +171,10 @@ def exhaust_descriptors(stage: Stage, name: str, seconds: float) -> None:
 
 
 def fill_disk(stage: Stage, name: str, seconds: float) -> None:
-    """Let every write of a sidecar to a file fail."""
-    with processes.limited(stage.sidecars.pid(name), resource.RLIMIT_FSIZE, 0):
+    """Let every write of a sidecar to a file fail, whichever of its processes writes."""
+    with ExitStack() as stack:
+        for process in processes.family(stage.sidecars.pid(name)):
+            stack.enter_context(processes.limited(process.pid, resource.RLIMIT_FSIZE, 0))
         time.sleep(seconds)
 
 
