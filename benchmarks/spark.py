@@ -201,19 +201,12 @@ class _Watch(threading.Thread):
 
     def _look(self, pid: int, parent: bytes) -> int:
         """Bytes of a process and all below it; one that has just ended has none."""
-        place = Path(f"/proc/{pid}")
         try:
-            command = (place / "cmdline").read_bytes()
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
             if command == parent:
                 return 0  # between fork and exec it shows its parent's memory
             own = processes.resident_bytes(pid)
-            computed_s = processes.processor_s(pid)
-            children = [
-                int(child)
-                for path in place.glob("task/*/children")
-                for child in path.read_text().split()
-            ]
+            self._processor_s[pid] = processes.processor_s(pid)
         except OSError:
             return 0
-        self._processor_s[pid] = computed_s
-        return own + sum(self._look(child, command) for child in children)
+        return own + sum(self._look(child, command) for child in processes.started_by(pid))

@@ -72,7 +72,17 @@ def family(pid: int) -> tuple[ProcessIdentity, ...]:
     process = identify(pid)
     if process is None:
         return ()
-    return (process, *(each for child in _started_by(pid) for each in family(child)))
+    return (process, *(each for child in started_by(pid) for each in family(child)))
+
+
+def started_by(pid: int) -> list[int]:
+    """The pids of what a process has started and not outlived; none if there is no such process."""
+    found: list[int] = []
+    with suppress(OSError):  # it has just ended
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):  # this thread has
+                found += map(int, (thread / "children").read_text().split())
+    return found
 
 
 def start(command: Sequence[str], log_file: Path, directory: Path) -> ProcessIdentity:
@@ -211,15 +221,6 @@ def limited(pid: int, which: int, most: int) -> Iterator[None]:
     finally:
         with suppress(ProcessLookupError):  # it has ended, and its limits with it
             resource.prlimit(pid, which, (soft, hard))
-
-
-def _started_by(pid: int) -> list[int]:
-    found: list[int] = []
-    with suppress(OSError):  # it has just ended
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            with suppress(OSError):  # this thread has
-                found += map(int, (thread / "children").read_text().split())
-    return found
 
 
 def _listening_at(port: int) -> Iterator[str]:
