@@ -52,10 +52,17 @@ class ClientTls:
         return context
 
 
-@cache
-def machine_trust() -> ssl.SSLContext:
-    """What the machine trusts, with nothing to show: for all who ask over HTTP, configured no further.
+def machine_trust(url: str) -> ssl.SSLContext:
+    """What the machine trusts, with nothing to show: for who asks this URL, configured no further.
 
-    It is read once for all of them, which takes 24 ms, also where nobody asks over https.
+    It is read once for all who ask over https, for it takes 24 ms. Over http it is not read: whoever
+    asks there trusts nobody, and needs nobody's certificate.
     """
+    if url.lower().startswith("https:"):
+        return _machine_trust()
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+@cache
+def _machine_trust() -> ssl.SSLContext:
     return ClientTls().context()

@@ -50,7 +50,7 @@ class HttpBrokerAdmin:
             base_url=f"{web_service_url.rstrip('/')}/admin/v2",
             headers={} if token is None else {"Authorization": f"Bearer {token}"},
             timeout=_REQUEST_TIMEOUT_S,
-            verify=machine_trust(),
+            verify=machine_trust(web_service_url),
             transport=transport,
             # A proxy from the environment has no business between a sidecar and its own broker.
             trust_env=False,

@@ -85,7 +85,7 @@ class HttpBacklogSource:
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
         self._transport = transport or httpx.AsyncHTTPTransport(
-            verify=machine_trust(),
+            verify=machine_trust(web_service_url),
             limits=httpx.Limits(max_connections=connections),
             trust_env=False,
         )

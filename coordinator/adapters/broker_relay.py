@@ -50,7 +50,7 @@ class HttpBrokerRelay:
                 _ANSWER_TIMEOUT_S, connect=_CONNECT_TIMEOUT_S, pool=_CONNECT_TIMEOUT_S
             ),
             limits=httpx.Limits(max_connections=connections),
-            verify=machine_trust(),
+            verify=machine_trust(web_service_url),
             transport=transport,
             trust_env=False,
             follow_redirects=False,

@@ -44,7 +44,7 @@ class WebhookReceiver:
         self._client = httpx.AsyncClient(
             headers={"Authorization": f"Bearer {token}"} if token else {},
             timeout=_TIMEOUT_S,
-            verify=machine_trust(),
+            verify=machine_trust(url),
             transport=transport,
             trust_env=False,
             follow_redirects=False,

@@ -65,7 +65,7 @@ class AdminClient:
                 base_url=self.url,
                 headers=headers,
                 timeout=_TIMEOUT_S,
-                verify=machine_trust() if trust is None else trust,
+                verify=machine_trust(self.url) if trust is None else trust,
                 transport=transport,
             )
         except (httpx.InvalidURL, UnicodeEncodeError) as error:

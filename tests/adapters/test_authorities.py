@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from coordinator import client_tls
 from coordinator.adapters.broker_admin import HttpBrokerAdmin
 from coordinator.adapters.broker_backlog import HttpBacklogSource
 from coordinator.adapters.broker_relay import HttpBrokerRelay
@@ -73,9 +75,9 @@ async def by_webhook(url: str) -> None:
 @pytest.fixture(autouse=True)
 def read_anew() -> Iterator[None]:
     """What the machine trusts is another thing in each test."""
-    machine_trust.cache_clear()
+    client_tls._machine_trust.cache_clear()
     yield
-    machine_trust.cache_clear()
+    client_tls._machine_trust.cache_clear()
 
 
 @pytest.mark.parametrize("ask", [by_admin, by_backlogs, by_relay, by_webhook])
@@ -87,3 +89,12 @@ async def test_authorities_of_the_machine_are_trusted(
     monkeypatch.setenv("SSL_CERT_FILE", str(files.certificate))
     async with answering(files) as url, asyncio.timeout(60):
         await ask(url)
+
+
+def test_nobody_is_trusted_over_http_and_nothing_is_read_for_it() -> None:
+    """A sidecar beside a broker without TLS need not read a hundred certificates as it starts."""
+    context = machine_trust("http://127.0.0.1:8080")
+    assert context.cert_store_stats()["x509"] == 0
+    assert context.verify_mode is ssl.CERT_REQUIRED
+    assert client_tls._machine_trust.cache_info().misses == 0
+    assert machine_trust("HTTPS://broker:8443") is machine_trust("https://broker:8443")
