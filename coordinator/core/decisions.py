@@ -115,6 +115,11 @@ class Decider:
         """The facts of every group changed."""
         self._all_marked = True
 
+    @property
+    def is_marked(self) -> bool:
+        """Whether something changed that no decision was made from yet."""
+        return self._all_marked or bool(self._marked)
+
     def forget(self, group: str) -> None:
         """The group is gone."""
         self.in_force.pop(group, None)

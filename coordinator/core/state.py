@@ -132,6 +132,8 @@ class CoordinatorState:
             self._round_started_ns = self._counted_ns = now_ns
         instructions = self._apply(event, now_ns)
         if isinstance(event, TrafficCounted):
+            if self._rests(now_ns):
+                return []
             self._close_round(now_ns)
         instructions += self._follow_lifecycle(now_ns)
         limits = self._decide(now_ns)
@@ -365,6 +367,21 @@ class CoordinatorState:
         self.decider.mark_all()
 
     # Step 2: rounds.
+
+    def _rests(self, now_ns: int) -> bool:
+        """Whether nothing is to be done before the round ends: counts come far more often than that.
+
+        What counts and time bring about is either a report that is due now, or comes with the end of the
+        round; but for trouble and leases, which may begin and end at any time.
+        """
+        assert self._round_started_ns is not None
+        return not (
+            self.lifecycle is not Lifecycle.ACTIVE
+            or self.lease.needed
+            or self.decider.is_marked
+            or now_ns - self._round_started_ns >= self.settings.round_ns
+            or self._reporter.due(now_ns)
+        )
 
     def _close_round(self, now_ns: int) -> None:
         assert self._round_started_ns is not None

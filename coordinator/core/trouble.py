@@ -32,6 +32,8 @@ class Troubles:
     def __init__(self, settings: CoreSettings) -> None:
         self._settings = settings
         self._since: dict[Trouble, int] = {}
+        #: In the order of their definition: asked for far more often than it changes.
+        self._all: tuple[Trouble, ...] = ()
         self._connection = ConnectionState.LOST
         self._suspended_ns = 0
         self._member_since: dict[str, tuple[int, int]] = {}
@@ -44,7 +46,7 @@ class Troubles:
 
     def all(self) -> tuple[Trouble, ...]:
         """All present troubles, in the order of their definition."""
-        return tuple(trouble for trouble in Trouble if trouble in self._since)
+        return self._all
 
     def lasted_ns(self, trouble: Trouble, now_ns: int) -> int:
         """For how long there has been this trouble; 0 when there is none."""
@@ -67,14 +69,14 @@ class Troubles:
 
     def restart(self, now_ns: int) -> None:
         """A new incarnation has the patience of one that has just begun to listen."""
-        self._since.pop(Trouble.BUS_SILENT, None)
+        self._set(Trouble.BUS_SILENT, now_ns, holds=False)
         self._member_since = {
             broker: (incarnation, now_ns) for broker, (incarnation, _) in self._member_since.items()
         }
 
     def look(self, now_ns: int, *, answering: bool, lease_over: bool) -> bool:
         """Bring the troubles with ZooKeeper and the own broker up to date; tell whether they changed."""
-        before = tuple(self._since)
+        before = self._all
         disconnected = self._connection is not ConnectionState.CONNECTED
         lost = lease_over or (
             disconnected
@@ -86,7 +88,7 @@ class Troubles:
         self._set(Trouble.ZOOKEEPER_SUSPENDED, now_ns, holds=disconnected and not lost)
         self._set(Trouble.ZOOKEEPER_LOST, now_ns, holds=lost)
         self._set(Trouble.BROKER_DOWN, now_ns, holds=not answering)
-        return tuple(self._since) != before
+        return self._all != before
 
     def listen(self, usage: UsageMap, now_ns: int) -> None:
         """See once a round whether every other member is heard."""
@@ -105,10 +107,13 @@ class Troubles:
         return now_ns - last_ns > self._settings.silence_rounds * round_ns
 
     def _set(self, trouble: Trouble, now_ns: int, *, holds: bool) -> None:
+        if holds is (trouble in self._since):
+            return
         if holds:
-            self._since.setdefault(trouble, now_ns)
+            self._since[trouble] = now_ns
         else:
-            self._since.pop(trouble, None)
+            del self._since[trouble]
+        self._all = tuple(each for each in Trouble if each in self._since)
 
 
 def limit_in_trouble(

@@ -1,6 +1,8 @@
 """The state machine: events in, the whole list of instructions out."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -39,7 +41,7 @@ from coordinator.core.model import (
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.core.usage_map import Verdict
-from tests.core.cluster import GROUP, ORDERS, SECOND_NS, activate
+from tests.core.cluster import GROUP, ORDERS, SECOND_NS, STEP_NS, activate
 
 PUBLISH = MonitoringClass.PUBLISH
 
@@ -264,3 +266,64 @@ def test_every_state_survives_every_event(story: list[tuple[Event, int]]) -> Non
         except IllegalTransition:
             assert state.lifecycle is before
         state.validate()
+
+
+class Restless(CoordinatorState):
+    """A core that goes through all its steps at every count."""
+
+    def _rests(self, _now_ns: int) -> bool:
+        return False
+
+
+pauses = st.sampled_from([SECOND_NS // 100, STEP_NS, SECOND_NS // 3, SECOND_NS, 3 * SECOND_NS])
+counts = st.just(TrafficCounted(()))
+
+
+@settings(max_examples=300)
+@given(st.lists(st.tuples(counts | counts | events, pauses), max_size=40), st.booleans())
+def test_a_core_that_rests_says_what_one_without_a_rest_says(
+    story: list[tuple[Event, int]],
+    strict: bool,
+) -> None:
+    """To rest saves work; not one instruction is another, or comes later."""
+    group = replace(ORDERS, overshoot_policy="strict") if strict else ORDERS
+    resting, restless = (kind(CoreSettings(broker="b1")) for kind in (CoordinatorState, Restless))
+    for state in (resting, restless):
+        activate(state)
+        state.handle(GroupsChanged((group,)), 0)
+    now = 0
+    for event, pause_ns in story:
+        now += pause_ns
+        assert outcome(resting, event, now) == outcome(restless, event, now)
+        assert resting.lifecycle is restless.lifecycle
+        assert resting.limits() == restless.limits()
+
+
+def outcome(state: CoordinatorState, event: Event, now_ns: int) -> object:
+    """What a core says, or that the event cannot happen."""
+    try:
+        return state.handle(event, now_ns)
+    except IllegalTransition:
+        return IllegalTransition
+
+
+def test_between_rounds_a_core_without_news_does_not_even_look_for_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Twenty times a second it is told that nothing passed: that must cost next to nothing."""
+    state = CoordinatorState(CoreSettings(broker="b1"))
+    activate(state)
+    state.handle(ParticipantsChanged(GROUP, PUBLISH, 1), 0)
+    decided_ns: list[int] = []
+    decide = state.decider.decide
+
+    def noting(*facts: Any) -> Any:
+        decided_ns.append(now)
+        return decide(*facts)
+
+    monkeypatch.setattr(state.decider, "decide", noting)
+    silence = TrafficCounted((Traffic(GROUP, PUBLISH, participants=1, topics=1),))
+    for now in range(STEP_NS, 10 * SECOND_NS + 1, STEP_NS):
+        state.handle(silence, now)
+    # At the end of each of the ten rounds; and once more, when it has taken in its own report.
+    assert 10 <= len(decided_ns) <= 20
