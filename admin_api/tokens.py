@@ -20,16 +20,14 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurv
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from cryptography.hazmat.primitives.serialization import load_der_public_key, load_pem_public_key
 
+from admin_api.access import TokenRefused
+
 _MIN_SECRET_BYTES = 32
 _MIN_RSA_BITS = 2048
 
 
 class BadKey(ValueError):
     """A key that cannot be used; the text says why."""
-
-
-class TokenRefused(Exception):
-    """A token that proves nothing; the text says why, and may be shown to whoever sent it."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -71,7 +69,7 @@ class TokenKey:
 
 
 class TokenVerifier:
-    """Says which role a token stands for.
+    """`admin_api.access.Verifier` by keys.
 
     Args:
         keys: at least one.

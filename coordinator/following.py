@@ -16,7 +16,6 @@ from dataclasses import replace
 
 import structlog
 
-from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.core.operations import (
     Followed,
     Holdings,
@@ -67,6 +66,8 @@ class Following:
         self._recorder = recorder
         #: By id; the time of acceptance beside each, in milliseconds since 1970.
         self._followed: dict[int, tuple[Followed, int]] = {}
+        #: Set while there is something to follow.
+        self._busy = asyncio.Event()
 
     def holdings(self, group: str) -> Holdings:
         """What every participant of a group holds now: to be asked before the change."""
@@ -105,13 +106,18 @@ class Following:
 
     async def run(self) -> None:
         """Follow for ever."""
-        adopted_ns = self._clock.now_ns()
+        await asyncio.gather(self._keep_looking(), self._keep_adopting())
+
+    async def _keep_looking(self) -> None:
         while True:
+            await self._busy.wait()
             await asyncio.sleep(_LOOK_S)
             await self.look()
-            if self._clock.now_ns() - adopted_ns >= _ADOPT_S * NANOS_PER_SECOND:
-                await self.adopt()
-                adopted_ns = self._clock.now_ns()
+
+    async def _keep_adopting(self) -> None:
+        while True:
+            await asyncio.sleep(_ADOPT_S)
+            await self.adopt()
 
     async def look(self) -> None:
         """Bring all that is followed up to date, and write down what has ended."""
@@ -127,6 +133,8 @@ class Following:
         for number, (followed, at_ms) in list(self._followed.items()):
             if followed.operation.stage.is_final:
                 await self._end(number, RecordedOperation(followed.operation, at_ms))
+        if not self._followed:
+            self._busy.clear()
 
     async def adopt(self) -> None:
         """Go on with what was taken by sidecars that are gone, if it is this one's turn."""
@@ -157,6 +165,7 @@ class Following:
         operation = followed.operation
         before = self._followed.get(operation.id)
         self._followed[operation.id] = (followed, at_ms)
+        self._busy.set()
         new = before is None or before[0].operation.stage is not operation.stage
         if new and self._recorder is not None:
             self._recorder.operation_changed(operation, at_ms, self._clock.now_ns())

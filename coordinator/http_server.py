@@ -5,6 +5,7 @@ Requests are read by httptools: what is read in Python takes twice as long for a
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ssl
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 _STREAMS_END_S = 1
 """How long answers that are under way may take at the end; event streams would take for ever."""
 
+_TICK_S = 1.0
+"""How often the date is read that every answer bears; it has seconds, no less."""
 
 MAX_HEAD_BYTES = 64 * 1024
 """Of a request's first line and headers."""
@@ -53,8 +56,30 @@ class ApiProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
 
-class _ApiServer(uvicorn.Server):
-    """uvicorn without its signal handlers: the sidecar decides when to stop."""
+class ApiServer(uvicorn.Server):
+    """uvicorn as a part of the sidecar, which decides when it stops.
+
+    It has no signal handlers, and does not look ten times a second whether it is to stop: it is told.
+    """
+
+    def __init__(self, settings: uvicorn.Config) -> None:
+        super().__init__(settings)
+        self._loop = asyncio.get_running_loop()
+        self._told = asyncio.Event()
+
+    def stop(self) -> None:
+        """Stop, as soon as what is under way is answered; may be called on any thread."""
+        self.should_exit = True
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile, and so has this
+            self._loop.call_soon_threadsafe(self._told.set)
+
+    async def main_loop(self) -> None:
+        """Serve until told to stop."""
+        whole_second = 0  # of uvicorn's ticks: the ones at which it sets the date
+        while not await self.on_tick(whole_second):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_TICK_S):
+                    await self._told.wait()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -62,8 +87,8 @@ class _ApiServer(uvicorn.Server):
         yield
 
 
-def server(app: FastAPI, tls: ssl.SSLContext | None = None) -> uvicorn.Server:
-    """The server of the admin API, not started yet.
+def server(app: FastAPI, tls: ssl.SSLContext | None = None) -> ApiServer:
+    """The server of the admin API, not started yet; to be called on the loop that it is to run on.
 
     Args:
         app: answers.
@@ -79,4 +104,4 @@ def server(app: FastAPI, tls: ssl.SSLContext | None = None) -> uvicorn.Server:
         timeout_graceful_shutdown=_STREAMS_END_S,
         ssl_context_factory=None if tls is None else lambda _, __: tls,
     )
-    return _ApiServer(settings)
+    return ApiServer(settings)

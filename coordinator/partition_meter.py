@@ -18,6 +18,9 @@ from coordinator.ports import Clock
 _PERIOD_S: Final = 0.2
 """How finely traffic falls into seconds: a fifth of it may be counted in the next one."""
 
+_UNLIMITED_PERIOD_S: Final = 1.0
+"""While there is nothing to count."""
+
 
 class PartitionGate(Protocol):
     """The gate, as far as partitions go."""
@@ -80,7 +83,8 @@ class PartitionMeter:
     async def run(self) -> None:
         """Count for ever."""
         while True:
-            await asyncio.sleep(_PERIOD_S)
+            limited = await self._gate.partition_limits() != Rates()
+            await asyncio.sleep(_PERIOD_S if limited else _UNLIMITED_PERIOD_S)
             await self.count()
 
     async def count(self) -> None:

@@ -25,13 +25,14 @@ from typing import TYPE_CHECKING
 import structlog
 import uvloop
 
-from admin_api.access import Access
-from admin_api.tokens import BadKey, TokenKey, TokenVerifier
+from admin_api.access import Access, Verifier
 from coordinator.config import Config, ConfigError, split_address
 
 if TYPE_CHECKING:
-    import uvicorn
     from fastapi import FastAPI
+
+    from admin_api.tokens import TokenKey
+    from coordinator.http_server import ApiServer
 
 GIVES_WAY_S = 0.0001
 """After so long a thread that computes lets in one that waits. Python's own 5 ms would be felt at the
@@ -49,17 +50,25 @@ def access(config: Config) -> Access:
     Raises:
         ConfigError: a key cannot be read or used.
     """
+    return Access(
+        verifier=_verifier(config),
+        super_user_roles=config.super_user_roles,
+        tenant_admins=config.tenant_admins,
+    )
+
+
+def _verifier(config: Config) -> Verifier | None:
+    if not (config.auth_public_key_files or config.auth_secret_key_file):
+        return None
+    from admin_api.tokens import TokenKey, TokenVerifier  # noqa: PLC0415 - 8 MB, for keys only
+
     keys = [
         _key("auth_public_key_files", path, TokenKey.public)
         for path in config.auth_public_key_files
     ]
     if config.auth_secret_key_file:
         keys.append(_key("auth_secret_key_file", config.auth_secret_key_file, TokenKey.secret))
-    return Access(
-        verifier=TokenVerifier(keys, config.auth_role_claim) if keys else None,
-        super_user_roles=config.super_user_roles,
-        tenant_admins=config.tenant_admins,
-    )
+    return TokenVerifier(keys, config.auth_role_claim)
 
 
 def tls(config: Config) -> ssl.SSLContext | None:
@@ -97,7 +106,7 @@ class AdminApi:
         self._tls = context
         self._listening = listening
         self._home = asyncio.get_running_loop()
-        self._server: uvicorn.Server | None = None
+        self._server: ApiServer | None = None
         self._is_stopping = False
         self._ended: asyncio.Future[None] | None = None
         #: Set when all that it needs is loaded.
@@ -114,7 +123,7 @@ class AdminApi:
             return  # a failure, which `ends` tells
         self._is_stopping = True
         if self._server is not None:
-            self._server.should_exit = True
+            self._server.stop()
         await asyncio.wait([self._ended])
         if (error := self._ended.exception()) is not None:
             log.error("the admin API did not end well", exc_info=error)
@@ -135,7 +144,7 @@ class AdminApi:
             self._server = server(app, self._tls)
             # What was set is looked at afterwards, as in `stop` the other way round: one of them sees it.
             if self._is_stopping:
-                self._server.should_exit = True
+                self._server.stop()
             self._home.call_soon_threadsafe(self.loaded.set)
             await self._server.serve(sockets=[self._listening])
 
@@ -176,5 +185,5 @@ def _key(name: str, path: str, build: Callable[[bytes], TokenKey]) -> TokenKey:
         return build(Path(path).read_bytes())
     except OSError as error:
         raise ConfigError(f"{name}: {path} cannot be read: {error.strerror}") from error
-    except BadKey as error:
+    except ValueError as error:  # BadKey is one
         raise ConfigError(f"{name}: {path}: {error}") from error

@@ -33,7 +33,7 @@ _HANDED_PER_TURN = 256
 
 _FIRST_RETRY_S = 0.2
 _LAST_RETRY_S = 2.0
-_LOOK_EVERY_S = 0.25
+_LOOK_EVERY_S = 1.0
 _PATIENCE_S = 5.0
 
 _log = structlog.get_logger(__name__)

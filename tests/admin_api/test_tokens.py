@@ -12,7 +12,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from admin_api.tokens import BadKey, TokenKey, TokenRefused, TokenVerifier
+from admin_api.access import TokenRefused
+from admin_api.tokens import BadKey, TokenKey, TokenVerifier
 from tests.admin_api.keys import EC_KEY, KEYS, RSA_KEY, SECRET, der, in_seconds, token
 
 VERIFIER = TokenVerifier(KEYS, "sub")

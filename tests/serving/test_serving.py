@@ -26,7 +26,7 @@ from fastapi import FastAPI
 
 from admin_api.app import create_app
 from admin_api.home import Home
-from coordinator import serving
+from coordinator import http_server, serving
 from coordinator.adapters.broker_relay import HttpBrokerRelay
 from coordinator.cli.answers import Health
 from coordinator.cli.client import AdminClient
@@ -36,7 +36,7 @@ from coordinator.config import Config, ConfigError
 from coordinator.core.events import MembersChanged
 from coordinator.core.model import Member
 from coordinator.core.views import HealthView
-from coordinator.http_server import MAX_HEAD_BYTES
+from coordinator.http_server import MAX_HEAD_BYTES, ApiServer
 from coordinator.ports import RelayedRequest, StoreUnreachable
 from deploy.local.ports import free_block
 from tests.admin_api.keys import EC_KEY, RSA_KEY, SECRET, der, token
@@ -397,3 +397,41 @@ def test_the_start_of_a_sidecar_does_not_wait_for_the_libraries_of_its_api() -> 
     )
 
     assert done.stdout == "[]\n"
+
+
+WITHOUT_KEYS = """
+import sys
+import admin_api.app, coordinator.cli.__main__, coordinator.http_server, coordinator.sidecar
+print([name for name in ("jwt", "cryptography") if name in sys.modules])
+"""
+
+
+def test_a_sidecar_that_checks_no_tokens_has_no_cryptography_in_memory() -> None:
+    """It takes 8 MB, of the 120 that an idle sidecar may have."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_KEYS], check=True, capture_output=True, text=True
+    )
+
+    assert done.stdout == "[]\n"
+
+
+async def test_the_api_is_told_to_stop_and_does_not_look_for_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten looks a second are a tenth of what an idle sidecar computes; one a second sets the date."""
+    looks: list[int] = []
+    on_tick = ApiServer.on_tick
+
+    async def noting(self: ApiServer, counter: int) -> bool:
+        looks.append(counter)
+        return await on_tick(self, counter)
+
+    monkeypatch.setattr(ApiServer, "on_tick", noting)
+    monkeypatch.setattr(http_server, "_TICK_S", 3600.0)
+    async with serving.serving(config(), app_of(world)) as api:
+        async with asyncio.timeout(PATIENCE_S):
+            while not looks:
+                await asyncio.sleep(0.01)
+            await api.stop()
+            await api.ends()
+    assert len(looks) <= 2
