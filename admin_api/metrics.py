@@ -31,12 +31,12 @@ from admin_api.metrics_families import counter, gauge, labelled_counter
 from admin_api.metrics_gate import gate_families
 from admin_api.metrics_groups import GroupFamilies
 from admin_api.metrics_minute import MinuteFamilies
-from coordinator import __version__
 from coordinator.core.alarms import AlarmKind
 from coordinator.core.events import ConnectionState
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.views import HealthView
 from coordinator.ports import BusHealth, Catalogue, RecorderHealth
+from coordinator.release import RELEASE
 
 MAX_GROUPS = 1_000
 """Groups with series of their own, about 25 each."""
@@ -97,7 +97,7 @@ def _sidecar(health: HealthView) -> Iterator[Metric]:
     yield InfoMetricFamily(
         "pulsar_quota_sidecar",
         "The sidecar that answers.",
-        value={"version": __version__, "broker": health.broker},
+        value={"version": RELEASE, "broker": health.broker},
     )
     yield StateSetMetricFamily(
         "pulsar_quota_lifecycle",

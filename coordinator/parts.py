@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from admin_api.backend import Backlogs
-from coordinator import __version__
 from coordinator.adapters.broker_admin import HttpBrokerAdmin
 from coordinator.adapters.broker_backlog import HttpBacklogSource
 from coordinator.adapters.clock import wall_ms
@@ -29,6 +28,7 @@ from coordinator.config import Config, ConfigError
 from coordinator.core.backlog.guard import BacklogGuard
 from coordinator.core.backlog.monitor import BacklogMonitor
 from coordinator.ports import Clock
+from coordinator.release import RELEASE
 from coordinator.wire.seal import Seal
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def otlp(config: Config) -> OtlpPush | None:
             "service.name": "pulsar-quota",
             "service.namespace": config.record_cluster,
             "service.instance.id": config.broker_id,
-            "service.version": __version__,
+            "service.version": RELEASE,
         },
         token=_secret("otlp_token_file", config.otlp_token_file),
     )

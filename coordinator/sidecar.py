@@ -22,7 +22,7 @@ import uvloop
 
 from admin_api.backend import AdminBackend, Backlogs
 from admin_api.home import Home
-from coordinator import __version__, parts, serving
+from coordinator import parts, serving
 from coordinator.adapters.broker_admin import HttpBrokerAdmin
 from coordinator.adapters.clock import MonotonicClock, wall_ms
 from coordinator.adapters.pulsar_bus import PulsarBus
@@ -42,6 +42,7 @@ from coordinator.logs import LogLevel, configure_logs
 from coordinator.namespace_meter import NamespaceMeter
 from coordinator.partition_meter import PartitionMeter
 from coordinator.ports import PortError, Recorder
+from coordinator.release import RELEASE
 from coordinator.runner import Runner
 from coordinator.topic_limits import TopicLimitCourier
 
@@ -90,7 +91,7 @@ class _Kept:
             ZooKeeperStore(session),
             ZooKeeperLedgers(session),
             ZooKeeperTopicLimits(session),
-            ZooKeeperMembership(session, version=__version__),
+            ZooKeeperMembership(session, version=RELEASE),
         )
 
 
@@ -101,7 +102,7 @@ async def _run(
         gate = await stack.enter_async_context(GateProcess.over(gate_end, config))
         log_level.watch(gate.set_log_level)
         runner, stop = await _start(config, reload, gate, log_level, stack)
-        log.info("sidecar started", broker=config.broker_id, version=__version__)
+        log.info("sidecar started", broker=config.broker_id, version=RELEASE)
         await _first(stop, runner.stopped)
         if runner.stopped.is_set():
             return 1  # nobody told it to: a part of it failed

@@ -15,11 +15,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import NANOS_PER_SECOND, Dimension
 from coordinator.core.settling import SETTLED_PERMILLE, in_force, residual_permille
-from coordinator.core.state import CoordinatorState
+
+if TYPE_CHECKING:  # the gate's process has the words of an operation, and no core
+    from coordinator.core.state import CoordinatorState
 
 _STILL_ROUNDS = 2
 _GIVE_UP_NS = 600 * NANOS_PER_SECOND

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from coordinator.core.allocation import Split, split
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import Dimension
-from coordinator.core.state import CoordinatorState
+
+if TYPE_CHECKING:  # the gate's process has the words of an operation, and no core
+    from coordinator.core.state import CoordinatorState
 
 SETTLED_PERMILLE = 50
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from coordinator.core.backlog.views import BacklogView
-from coordinator.core.decisions import Decision
 from coordinator.core.events import Event
 from coordinator.core.model import Dimension, NamespaceTraffic, UsageReport
 from coordinator.core.operations import Operation
-from coordinator.core.state import CoordinatorState
+
+if TYPE_CHECKING:  # the gate's process has the ports, and no core
+    from coordinator.core.decisions import Decision
+    from coordinator.core.state import CoordinatorState
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import itertools
 import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -137,3 +139,21 @@ async def test_counts_after_a_quiet_time_come_without_a_question(
             assert [traffic.messages for traffic in counted] == [1]
             (quiet,) = await here.gate.collect()
             assert quiet.messages == 0
+
+
+SAYS_SO = """
+import sys
+import coordinator.gate_process.keeper
+print([name for name in (
+    "coordinator.core.state", "coordinator.release", "httpx", "importlib.metadata", "kazoo", "pulsar",
+) if name in sys.modules])
+"""
+
+
+def test_the_gate_loads_neither_the_core_nor_what_only_the_coordinator_needs() -> None:
+    """An idle sidecar has both processes in memory, and its gate opens when both are loaded."""
+    done = subprocess.run(
+        [sys.executable, "-c", SAYS_SO], check=True, capture_output=True, text=True
+    )
+
+    assert done.stdout == "[]\n"

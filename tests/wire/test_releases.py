@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from coordinator import __version__
+from coordinator.release import RELEASE
 from coordinator.wire import resource_usage_pb2 as pb
 from coordinator.wire.audit import decode_audit_entry, encode_audit_entry
 from coordinator.wire.documents import (
@@ -130,7 +130,7 @@ def test_what_is_written_is_what_is_saved_of_this_release(name: str) -> None:
     """The wire changes on purpose only."""
     form = FORMS[name]
 
-    assert form.write(form.value) == saved(__version__)[name]
+    assert form.write(form.value) == saved(RELEASE)[name]
 
 
 @pytest.mark.parametrize("unknown", [UNKNOWN_NUMBER, UNKNOWN_BYTES])
@@ -169,7 +169,7 @@ OPTIONAL = (
 
 def test_a_report_of_an_older_release_that_lacks_what_is_newer_is_read() -> None:
     """Absent is what the sender does not say, for every field beyond those that every report has."""
-    message = pb.ResourceUsageInfo.FromString(saved(__version__)["report by name"])
+    message = pb.ResourceUsageInfo.FromString(saved(RELEASE)["report by name"])
     for field in OPTIONAL:
         message.ClearField(field)
     for row in message.usageMap:
