@@ -35,6 +35,7 @@ QUIET_S: Final = 0.2
 """While nothing is counted, it is asked so seldom."""
 
 _LOADS_WITHIN_S: Final = 60.0
+_SLICES: Final = 10
 
 
 class GateProcess:
@@ -241,12 +242,13 @@ class GateProcess:
         return await self._answer_to(question, self.answers_within_s + longer_s)
 
     async def _answer_to(self, question: asyncio.Future[Any], within_s: float) -> Any:
-        try:
-            async with asyncio.timeout(within_s):
-                return await question
-        except TimeoutError:
-            self._lost(f"has not answered for {within_s:g} s")
-            raise GateGone(self._why_gone) from None
+        # In slices: whoever was stopped himself all the while finds the answer in the next one.
+        for _ in range(_SLICES):
+            answered, _ = await asyncio.wait([question], timeout=within_s / _SLICES)
+            if answered:
+                return question.result()
+        self._lost(f"has not answered for {within_s:g} s")
+        return question.result()
 
     def _question(self, call: Call) -> asyncio.Future[Any]:
         number = next(self._numbers)
@@ -281,6 +283,8 @@ class GateProcess:
             self._lost(f"is not understood: {error!r}")
 
     def _answered(self, answer: Answer) -> None:
+        if self._gone.is_set():
+            return
         told, question = self._questions.pop(answer.number)
         self._in_force = max(self._in_force, told)
         if question.done():

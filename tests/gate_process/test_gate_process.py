@@ -8,6 +8,7 @@ import itertools
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -79,6 +80,16 @@ async def test_a_gate_that_does_not_answer_is_taken_for_gone() -> None:
                 await here.gate.ends()
         finally:
             here.process.send_signal(signal.SIGCONT)
+
+
+async def test_a_coordinator_that_was_stopped_itself_does_not_blame_its_gate() -> None:
+    """The answer came while it could not hear it."""
+    async with site() as here:
+        here.gate.answers_within_s = 1.0
+        question = asyncio.ensure_future(here.gate.figures())
+        await asyncio.sleep(0)
+        time.sleep(1.5)  # noqa: ASYNC251 - that is what being stopped is like
+        assert (await question).connections == 0
 
 
 async def test_signals_to_both_are_the_coordinators() -> None:
