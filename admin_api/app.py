@@ -1,7 +1,7 @@
 """The admin API as an ASGI application, on a loop of its own beside the sidecar's (see `home`).
 
-Handlers are coroutines that wait for nothing but the store and the broker: they run on the loop that
-carries the traffic of the gate, so a handler that blocks would stop messages.
+Handlers are coroutines that wait for nothing but the store, the broker and the gate: most run on the
+coordinator's loop, so a handler that blocks would stop rounds, and after a second the gate as well.
 """
 
 from __future__ import annotations

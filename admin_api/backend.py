@@ -1,8 +1,9 @@
 """What the admin API needs of the sidecar around it.
 
 They answer differently. The *store* and the *broker* are asked over the network: they may refuse or not
-answer at all. The *views* and the *meters* are this sidecar's own memory: they answer at once and never
-fail, but may be older than the store.
+answer at all. The *gate* is in another process and answers soon: a sidecar whose gate does not ends by
+it. The *views* are the coordinator's own memory: they answer at once and never fail, but may be older
+than the store.
 """
 
 from __future__ import annotations

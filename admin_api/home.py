@@ -1,9 +1,10 @@
 """Where a request is answered: its HTTP on the API's own loop, and what it asks of the sidecar at home.
 
 The admin API has a thread and a loop of its own. Sockets, TLS, HTTP, routing, tokens, validation and the
-writing of JSON cost ten times what it costs to read the state, and the gate's traffic shall not wait for
-them. But the state has no locks: it belongs to the loop that the gate lives on, its *home*, and nowhere
-else is anything of it read or changed. There is one rule, which one class keeps:
+writing of JSON cost ten times what it costs to read the state: many requests at once, or a large answer,
+would delay rounds and urgent reports. But the state has no locks: it belongs to the coordinator's loop
+(coordinator.runner), its *home*, and nowhere else is anything of it read or changed. There is one rule,
+which one class keeps:
 
     Whoever is given the backend runs at home.
 

@@ -1,8 +1,8 @@
 """Everything that Prometheus is told, read at the moment of the scrape; nothing is kept in between.
 
-A scrape must not hold up the gate, on whose loop it is gathered: group after group is read with a turn
-for everybody else in between. Nor may it hold up other requests: the text is made in a thread. Units are
-base units and stand in the name; what is not limited has no series, because no number would be true.
+A scrape must not hold up rounds, on whose loop it is gathered: group after group is read with a turn for
+everybody else in between. Nor may it hold up other requests: the text is made in a thread. Units are base
+units and stand in the name; what is not limited has no series, because no number would be true.
 
 Cardinality is bounded: a series per group, class or dimension of this broker only (every sidecar tells
 its own part), for the first `MAX_GROUPS` groups by name; how many are left out is a metric itself.
@@ -76,7 +76,7 @@ async def gather(backend: AdminBackend) -> list[Metric]:
         await asyncio.sleep(0)
     return [
         *_sidecar(backend.views.health()),
-        gauge("tasks", "Tasks of the sidecar's event loop.", len(asyncio.all_tasks())),
+        gauge("tasks", "Tasks of the coordinator's event loop.", len(asyncio.all_tasks())),
         *_store(catalogue, backend.views.connection(), left_out=len(names[MAX_GROUPS:])),
         *_bus(backend.bus.health()),
         *_recorder(backend.views.recording()),

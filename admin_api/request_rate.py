@@ -1,9 +1,9 @@
-"""How many requests one host may send: what is beyond it gets 429, so that the gate is not held up.
+"""How many requests one host may send: what is beyond it gets 429, so that nobody else is held up.
 
-What a request asks of the sidecar's state is answered on the loop that carries the gate's traffic; a
-script that asks without a pause would be felt there. One token bucket per client address, with two
-seconds saved up at the most. Buckets are kept for the `MAX_ADDRESSES` addresses that asked last; who is
-forgotten begins with a full one.
+What a request asks of the sidecar's state is answered on the coordinator's loop; a script that asks
+without a pause would delay rounds, and the requests of others. One token bucket per client address, with
+two seconds saved up at the most. Buckets are kept for the `MAX_ADDRESSES` addresses that asked last; who
+is forgotten begins with a full one.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class Following:
         for number in list(self._followed):
             followed, at_ms = self._followed[number]
             self._keep(advance(followed, self._state, now_ns), at_ms)
-            await asyncio.sleep(0)  # the gate lives on this event loop too
+            await asyncio.sleep(0)  # rounds are closed on this loop, too
         for number in list(self._followed)[:-MAX_FOLLOWED]:
             followed, at_ms = self._followed[number]
             given_up = replace(followed.operation, stage=Stage.UNSETTLED)

@@ -1,11 +1,16 @@
 """The shell around the core: it brings what happens as events and carries instructions out, in order.
 
-Everything runs on one event loop's thread. Whoever has news calls ``post``; events are handled one
-after the other, never one inside the other, and the instructions of one event are carried out before
-the next event is looked at. What others learn of it (a report, a ledger, a farewell) waits until
-the limits that were set before are in force at the gate. What takes time (joining and leaving the
-membership, draining the gate) runs as a task whose outcome comes back as an event; a failure is logged
-and the core asks again.
+Everything runs on one event loop's thread, the *coordinator's loop*. Whoever has news calls ``post``;
+events are handled one after the other, never one inside the other, and the instructions of one event are
+carried out before the next event is looked at. What others learn of it (a report, a ledger, a farewell)
+waits until the limits that were set before are in force at the gate. What takes time (joining and leaving
+the membership, draining the gate) runs as a task whose outcome comes back as an event; a failure is
+logged and the core asks again.
+
+Whatever else lives on that loop (looks at groups and backlogs, what requests ask of the state) goes in
+small steps with turns in between. Traffic does not wait for it, being in another process; but counts do,
+which are to come every `COLLECTED_EVERY_S`, and with them rounds and urgent reports. With a coordinator
+that is silent for a second even its gate stands still (coordinator.gate_process).
 
 The bus carries bytes from anybody: what is not a usage report is counted, logged once per reason, and
 dropped. What happened is told by the watch's journal and the recorder; no event is kept for it, since a
@@ -166,8 +171,8 @@ class Runner:
     ) -> None:
         """The gate's news: the first participant of a group appeared, or the last one left.
 
-        Handled in the loop's next turn: what follows from it may change the gate's limits, and the
-        gate is in the middle of something.
+        Handled in the loop's next turn: what follows from it is told to the gate, and whoever brings
+        its news is in the middle of something.
         """
         event = ParticipantsChanged(group, monitoring_class, participants)
         asyncio.get_running_loop().call_soon(self.post, event)

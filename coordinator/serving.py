@@ -1,12 +1,10 @@
 """The admin API as a part of the sidecar: its access rules and its TLS from files, its port, its thread.
 
-It has a thread with an event loop of its own, so that the gate does not wait for what a request costs
-(`admin_api.home` says what runs where). What serves it is loaded in that thread, too: this takes longer
-than all else of the start, and the gate may open meanwhile. Files are read and the port is bound before,
-so that a mistake in the configuration ends the start.
-
-Two threads share one interpreter. When a message comes while the API's computes, the gate's has to wait,
-at most as long as Python lets a thread go on while another one waits: `GIVES_WAY_S`.
+It has a thread with an event loop of its own, so that rounds do not queue behind requests
+(`admin_api.home` says what runs where): Python lets one thread in beside the other every 5 ms, a tenth of
+a tick. What serves it is loaded in that thread, too: this takes longer than all else of the start, and
+the gate may open meanwhile. Files are read and the port is bound before, so that a mistake in the
+configuration ends the start.
 """
 
 from __future__ import annotations
@@ -15,8 +13,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -33,10 +30,6 @@ if TYPE_CHECKING:
 
     from admin_api.tokens import TokenKey
     from coordinator.http_server import ApiServer
-
-GIVES_WAY_S = 0.0001
-"""After so long a thread that computes lets in one that waits. Python's own 5 ms would be felt at the
-gate. With 5 us its latency is no better than with this, and two busy threads do little but change."""
 
 log = structlog.get_logger(__name__)
 
@@ -160,7 +153,6 @@ async def serving(config: Config, build: Build) -> AsyncIterator[AdminApi]:
     with (
         socket.create_server(split_address("admin_listen", config.admin_listen)) as listening,
         ThreadPoolExecutor(1, "admin-api") as thread,
-        _threads_give_way(),
     ):
         api = AdminApi(build, context, listening)
         api.start(thread)
@@ -168,16 +160,6 @@ async def serving(config: Config, build: Build) -> AsyncIterator[AdminApi]:
             yield api
         finally:
             await api.stop()
-
-
-@contextlib.contextmanager
-def _threads_give_way() -> Iterator[None]:
-    before_s = sys.getswitchinterval()
-    sys.setswitchinterval(GIVES_WAY_S)
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before_s)
 
 
 def _key(name: str, path: str, build: Callable[[bytes], TokenKey]) -> TokenKey:

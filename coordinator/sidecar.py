@@ -1,4 +1,4 @@
-"""One sidecar process, put together from its configuration.
+"""One sidecar, put together from its configuration; its gate is in another process (gate_process).
 
 Start: everything is connected in the background, the admin API is loaded beside, and the gate opens when
 the groups are known for the first time, so that no message passes unlimited because a definition has

@@ -2,8 +2,8 @@
 
 One pass over all groups a second; with more than `_COLUMNS_PER_SECOND` columns (brokers that take part,
 over all groups) a pass takes as many seconds more, so that watching never costs more than about two
-hundredths of the loop that carries the gate's traffic. Alarms are looked at when a pass ends. A pass that
-fails is logged and left out: what is shown must not cost the traffic.
+hundredths of the coordinator's loop. Alarms are looked at when a pass ends. A pass that fails is logged
+and left out: what is shown must not cost the traffic.
 
 Most groups *rest*: nobody takes part in them, and nothing was decided on them since they were last looked
 at. All that is shown of them is then what it was, so no more is done than to say so.
@@ -36,7 +36,7 @@ log = structlog.get_logger(__name__)
 _PASS_S = 1.0
 _COLUMNS_PER_SECOND = 10_000
 _COLUMNS_PER_STEP = 20
-"""Columns that are looked at before the gate, on the same loop, has its turn: about 0.5 ms."""
+"""Columns that are looked at before the loop has its turn: about 0.5 ms."""
 _RESTING_PER_COLUMN = 8
 """Groups that rest and cost together as much as a column."""
 _NAMES_PER_STEP = 5_000

@@ -101,7 +101,7 @@ async def test_every_stage_is_recorded_once(sidecars: Sidecars, tmp_path: Path) 
     ]
 
 
-async def test_following_many_changes_leaves_the_gate_its_turns(sidecars: Sidecars) -> None:
+async def test_following_many_changes_leaves_rounds_their_turns(sidecars: Sidecars) -> None:
     """One after each change that is looked at."""
     following = sidecars.following["b1"]
     for number in range(50):

@@ -46,8 +46,8 @@ async def test_a_look_that_fails_does_not_end_the_watch(
     running.cancel()
 
 
-async def test_a_look_at_many_groups_leaves_the_gate_its_turns() -> None:
-    """One every few groups, since it is done on the loop that carries the traffic."""
+async def test_a_look_at_many_groups_leaves_rounds_their_turns() -> None:
+    """One every few groups, since it is done on the loop that they are closed on."""
     state = CoordinatorState(CoreSettings(broker="b1"))
     groups = tuple(ResourceGroup(f"g{n}", Rates(publish_messages=100)) for n in range(100))
     state.handle(GroupsChanged(groups), 0)

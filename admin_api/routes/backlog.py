@@ -18,7 +18,7 @@ from coordinator.ports import NotFound, PortError, Refused
 router = home_router("/quota/v1", "backlog")
 
 MAX_ROWS = 1_000
-"""Topics in one answer, which is made on the loop that carries the gate."""
+"""Topics in one answer, which is made on the coordinator's loop."""
 
 OFF = "Backlogs are not looked at: set backlog_check_seconds in the sidecar's configuration"
 

@@ -34,7 +34,7 @@ MAX_ROWS = 200
 """Groups on one page of the overview."""
 
 _ROWS_PER_STEP = 10
-"""Rows that are written before the gate, on the same loop, has its turn: about 0.2 ms."""
+"""Rows that are written before the loop has its turn: about 0.2 ms."""
 
 _RECENT_SAMPLES = 60
 _MAX_SAMPLE = 2**53

@@ -24,7 +24,7 @@ MAX_ADVISED = 20
 """Topics of an answer that the broker is asked about, for their number of partitions."""
 
 MAX_ROWS = 1_000
-"""Topics or connections in one answer, which is made on the loop that carries the gate."""
+"""Topics or connections in one answer, which is made on the coordinator's loop."""
 
 
 @router.get("/limits")

@@ -1,9 +1,9 @@
 """What Pulsar lacks, by group: definitions in full, usage, limits in force, and why they are so.
 
 Lists come in pages by name, of at most `MAX_PAGE` groups and about `MAX_ROWS` rows (usage and limits have
-one per broker and group): they are made on the loop that carries the gate, with its turns in between, but
-written as JSON in one go. Where there is more, a ``Link`` header with ``rel="next"`` (RFC 8288) names the
-next page.
+one per broker and group): they are made on the coordinator's loop, with turns for its rounds in between,
+but written as JSON in one go, which other requests wait for. Where there is more, a ``Link`` header with
+``rel="next"`` (RFC 8288) names the next page.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ async def list_definitions(
     found = []
     for name in page:
         found.append(Definition.of(catalogue.groups[name], attached[name]))
-        await asyncio.sleep(0)  # the gate lives on this event loop too
+        await asyncio.sleep(0)  # rounds are closed on this loop, too
     return found
 
 
@@ -206,7 +206,7 @@ async def _page(
             page.append(write(view))
             rows += len(view.brokers)
         after = name
-        await asyncio.sleep(0)  # the gate lives on this event loop too
+        await asyncio.sleep(0)  # rounds are closed on this loop, too
     link_next(request, response, names, limit, after)
     return page
 

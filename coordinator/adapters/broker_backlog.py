@@ -9,8 +9,8 @@ which costs the broker less than the loopback does.
 ``/ledger/{l}/entry/{e}`` answers with the whole entry, however large; what it was published with stands
 in the head, so a large body is not read.
 
-A check may ask thousands of questions, on the loop that carries the gate's traffic, so they go straight
-to httpx's transport: what its client adds (cookies, redirects, authentication) is a third of the cost.
+A check may ask thousands of questions, so they go straight to httpx's transport: what its client adds
+(cookies, redirects, authentication) is a third of the cost.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What a broker says of all its topics at once, read piece by piece.
 
 ``/broker-stats/topics`` of a broker with 10,000 topics is some 15 MB of JSON. Parsed as a whole it would
-hold up the loop that carries the gate's traffic for a fifth of a second, and no thread helps, since the
-parser does not let go of the interpreter. So the four levels around the topics (namespace, bundle,
-domain, topic) are walked by hand, and one topic is parsed at a time.
+hold up the coordinator's loop for a fifth of a second, with 50,000 for long enough to stop the gate, and
+no thread helps, since the parser does not let go of the interpreter. So the four levels around the topics
+(namespace, bundle, domain, topic) are walked by hand, and one topic is parsed at a time.
 """
 
 from __future__ import annotations

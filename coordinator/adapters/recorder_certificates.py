@@ -2,8 +2,8 @@
 
 Every sidecar's certificate is true, so one a second is enough of each group and dimension: the members
 take turns, by the second and their place among the members' names. A certificate costs as much as there
-are members, and is made on the loop that carries the gate's traffic: of more than ``HOLDERS_PER_TURN``
-only some groups are certified, and others the next time.
+are members, and is made on the coordinator's loop, in one go: of more than ``HOLDERS_PER_TURN`` only some
+groups are certified, and others the next time.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Config:
         admin_pass_through: whether other paths of Pulsar's admin and lookup REST go to the broker, so
             that a sidecar's address serves as webServiceUrl.
         admin_requests_per_second: requests that one host may send to the admin API, twice as many at
-            once; what they ask for is looked up on the loop that carries the gate's traffic.
+            once; what they ask for is looked up where limits are computed.
         auth_secret_key_file: the secret that signs tokens (HS256), Pulsar's tokenSecretKey; empty has
             none. With neither this nor a public key there is no access control.
         auth_public_key_files: the public keys of whoever signs tokens (RS256 or ES256, DER or PEM),

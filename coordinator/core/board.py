@@ -1,8 +1,8 @@
 """Every group at a glance, and its recent past: what an overview and a chart are made from.
 
-Whoever runs the core samples group after group (`Board.sample`), in small steps, since the gate's traffic
-waits meanwhile; a page then costs the same with one reader as with a hundred. The board is bounded: it
-holds at most `MAX_CELLS` numbers of the past, so with more groups and brokers the past is shorter
+Whoever runs the core samples group after group (`Board.sample`), in small steps, since events wait
+meanwhile; a page then costs the same with one reader as with a hundred. The board is bounded: it holds at
+most `MAX_CELLS` numbers of the past, so with more groups and brokers the past is shorter
 (`Board.kept_samples` says how long), and at most `KEPT_SAMPLES` of each group.
 """
 

@@ -17,9 +17,8 @@ Both ends keep these rules:
   now on" lets another broker pass more. So whatever others learn waits for that confirmation
   (`TrafficGate.when_in_force`), and a strict limit is never exceeded because two processes are not at
   the same point.
-- **One life.** A gate whose coordinator is gone ends at once, as everything did when both were one
-  process. A coordinator whose gate is gone, or has not answered for `ANSWERS_WITHIN_S`, ends with exit
-  code 1, and whoever supervises it starts both again.
+- **One life.** A gate whose coordinator is gone ends at once. A coordinator whose gate is gone, or has
+  not answered for `ANSWERS_WITHIN_S`, ends with exit code 1, and whoever supervises it starts both again.
 - **A gate stands still with its coordinator.** A coordinator that is stopped (SIGSTOP, a frozen
   container) loses its ZooKeeper session, and others take its share over. A gate that went on would pass
   it a second time. The coordinator asks five times a second at least. After `STANDS_STILL_S` without a

@@ -292,7 +292,7 @@ async def test_an_answer_that_is_not_a_success_passes_as_it_is(
 
 
 async def test_a_very_large_answer_passes_as_it_is(world: World, backlog: BacklogWorld) -> None:
-    """To read it would hold up the gate."""
+    """To read it would hold up rounds."""
     text = '{"publishers": "' + "x" * (2 * 1024 * 1024) + '"}'
     answer, _ = await ask(world, backlog, STATS, lambda _: httpx.Response(200, text=text))
     assert answer.text == text

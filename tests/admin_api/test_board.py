@@ -40,10 +40,10 @@ async def test_the_overview_pages_filters_and_sorts(
 
 
 @pytest.mark.parametrize("path", ["overview", "groups", "usage", "limits", "certificate"])
-async def test_a_long_list_leaves_the_gate_its_turns(
+async def test_a_long_list_leaves_rounds_their_turns(
     client: httpx.AsyncClient, world: World, path: str
 ) -> None:
-    """One every few groups, since it is made on the loop that carries the traffic."""
+    """One every few groups, since it is made on the loop that they are closed on."""
     for number in range(100):
         await world.store.create_group(ResourceGroup(f"g{number}", Rates(publish_messages=100)))
     await world.watch.look()

@@ -307,7 +307,7 @@ async def test_a_broker_that_is_not_there_is_unreachable() -> None:
 
 
 async def test_the_state_is_asked_at_home_and_http_is_not_read_there(world: World) -> None:
-    """One thread for the gate, another one for what requests cost."""
+    """One thread for the state, another one for what requests cost."""
     settings, threads = config(), set()
 
     class Asked(FixedViews):
@@ -321,15 +321,6 @@ async def test_the_state_is_asked_at_home_and_http_is_not_read_there(world: Worl
 
         assert threads == {threading.current_thread()}
         assert "admin-api_0" in {thread.name for thread in threading.enumerate()}
-
-
-async def test_while_it_is_served_a_thread_that_computes_soon_gives_way(world: World) -> None:
-    """And afterwards it is as before."""
-    before_s = sys.getswitchinterval()
-    async with serving.serving(config(), app_of(world)):
-        assert sys.getswitchinterval() == pytest.approx(serving.GIVES_WAY_S)
-
-    assert sys.getswitchinterval() == before_s
 
 
 async def test_readers_of_events_hear_what_happens_at_home_until_the_end(world: World) -> None:
