@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any, Generic, TypeVar
 
 from coordinator.config import Config
 from coordinator.gate.desk import GateDesk
 from coordinator.gate_process.handle import GateProcess
 from coordinator.gate_process.spawning import spawned
+from coordinator.ports import GateGone
 from tests.gate import peer
 from tests.gate.conftest import TOPIC, Story
 from tests.gate.gates import gate_to
 from tests.gate.test_proxy import Client, FakeBroker
+
+_SPEAKS_S = 0.1
 
 G = TypeVar("G", GateDesk, GateProcess)
 
@@ -63,8 +66,13 @@ class ProcessSite(Site[GateProcess]):
 
 
 @asynccontextmanager
-async def site(**settings: Any) -> AsyncIterator[ProcessSite]:
-    """A gate at work in its process, which ends with the block."""
+async def site(*, speaks: bool = True, **settings: Any) -> AsyncIterator[ProcessSite]:
+    """A gate at work in its process, which ends with the block.
+
+    Args:
+        speaks: whether it hears something all the time, as from a coordinator; else it soon stands still.
+        settings: of its configuration.
+    """
     story = Story()
     with spawned() as child:
         async with (
@@ -74,8 +82,24 @@ async def site(**settings: Any) -> AsyncIterator[ProcessSite]:
             gate.listen(story)
             here = ProcessSite(gate, await gate.start(), broker, story)
             here.process = child.process
-            async with closing(here):
+            async with closing(here), _speaking(gate) if speaks else nullcontext():
                 yield here
+
+
+@asynccontextmanager
+async def _speaking(gate: GateProcess) -> AsyncIterator[None]:
+    async def speak() -> None:
+        with suppress(GateGone):
+            while True:
+                await gate.figures()
+                await asyncio.sleep(_SPEAKS_S)
+
+    speaking = asyncio.create_task(speak())
+    try:
+        yield
+    finally:
+        speaking.cancel()
+        await asyncio.wait([speaking])
 
 
 @asynccontextmanager

@@ -103,7 +103,7 @@ async def test_signals_to_both_are_the_coordinators() -> None:
 
 async def test_a_gate_stands_still_with_its_coordinator() -> None:
     """What is under way waits where it is, without a limit, and goes on when it speaks again."""
-    async with site(zookeeper_session_timeout_seconds=1.0) as here:
+    async with site(speaks=False, zookeeper_session_timeout_seconds=1.0) as here:
         client = await here.client()
         turns = itertools.cycle(range(1, 100))
         async with asyncio.timeout(60):
@@ -145,7 +145,6 @@ async def test_counts_after_a_quiet_time_come_without_a_question(
             assert await client.asks(peer.send(1, turn)) == peer.receipt(1, turn)
             async with asyncio.timeout(30):
                 while (counted := await here.gate.collect()) == (quiet,):
-                    here.gate.set_log_level("info")  # a word, or the gate would stand still
                     await asyncio.sleep(COLLECTED_EVERY_S)
             assert [traffic.messages for traffic in counted] == [1]
             (quiet,) = await here.gate.collect()
