@@ -33,7 +33,7 @@ from coordinator.adapters.zookeeper_session import ZooKeeperSession
 from coordinator.adapters.zookeeper_store import ZooKeeperStore
 from coordinator.adapters.zookeeper_topic_limits import ZooKeeperTopicLimits
 from coordinator.alarming import Alarming
-from coordinator.collector import keep_what_is_loaded
+from coordinator.collector import keep_what_is_loaded, not_collecting
 from coordinator.config import Config, ConfigError
 from coordinator.core.state import CoordinatorState
 from coordinator.following import Following
@@ -190,8 +190,9 @@ async def _start(
 @asynccontextmanager
 async def _app(config: Config, backend: AdminBackend) -> AsyncIterator[FastAPI]:
     """The admin API, and what lives with it on its loop; loaded where it runs."""
-    from admin_api.app import create_app  # noqa: PLC0415
-    from coordinator.adapters.broker_relay import HttpBrokerRelay  # noqa: PLC0415
+    with not_collecting():
+        from admin_api.app import create_app  # noqa: PLC0415
+        from coordinator.adapters.broker_relay import HttpBrokerRelay  # noqa: PLC0415
 
     async with HttpBrokerRelay(config.broker_web_url) as relay:
         yield create_app(replace(backend, relay=relay if config.admin_pass_through else None))

@@ -9,6 +9,7 @@ import typer
 
 from coordinator.cli.configuration import Settings, load_or_refuse
 from coordinator.cli.failures import WrongUse
+from coordinator.collector import not_collecting
 from coordinator.config import ConfigError, load
 from coordinator.gate_process.spawning import spawned
 
@@ -21,7 +22,8 @@ def sidecar(
     loaded = load_or_refuse(config, settings)
     with spawned() as gate:  # the gate's process loads beside what is loaded here
         # Only this command needs the adapters, and loading them takes longer than the others run.
-        from coordinator.sidecar import run  # noqa: PLC0415
+        with not_collecting():
+            from coordinator.sidecar import run  # noqa: PLC0415
 
         try:
             exit_code = run(loaded, lambda: load(config, settings or ()), gate.end)
