@@ -181,10 +181,12 @@ def memory_bytes(pid: int) -> int:
 
     So those of several processes add up to what they take together, however much of it they share.
     """
-    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1]) * 1024
-    raise ProcessLookupError(f"Process {pid} has ended.")
+    return _summed_bytes(pid, "Pss")
+
+
+def own_bytes(pid: int) -> int:
+    """Memory of a process that is no file's, so that no other has it; raises OSError if there is none."""
+    return _summed_bytes(pid, "Anonymous")
 
 
 def family_memory_bytes(pid: int) -> int:
@@ -194,6 +196,13 @@ def family_memory_bytes(pid: int) -> int:
         with suppress(OSError):  # it has just ended
             taken += memory_bytes(process.pid)
     return taken
+
+
+def _summed_bytes(pid: int, name: str) -> int:
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1]) * 1024
+    raise ProcessLookupError(f"Process {pid} has ended.")
 
 
 def listener(among: Sequence[ProcessIdentity], port: int) -> ProcessIdentity | None:

@@ -164,13 +164,19 @@ def test_what_a_process_takes_is_told() -> None:
     assert processes.processor_s(os.getpid()) >= before_s - 0.02
     assert processes.resident_bytes(os.getpid()) > 1_000_000
     assert processes.memory_bytes(os.getpid()) > 1_000_000
+    assert 1_000_000 < processes.own_bytes(os.getpid()) < processes.resident_bytes(os.getpid())
 
 
 def test_of_a_process_that_is_gone_nothing_is_told(start: Start) -> None:
     """An error that the system knows, not a number."""
     process = start("true")
     assert processes.wait_until_gone(process, 5)
-    for take in (processes.processor_s, processes.resident_bytes, processes.memory_bytes):
+    for take in (
+        processes.processor_s,
+        processes.resident_bytes,
+        processes.memory_bytes,
+        processes.own_bytes,
+    ):
         with pytest.raises(OSError, match=str(process.pid)):
             take(process.pid)
     assert processes.family_memory_bytes(process.pid) == 0
