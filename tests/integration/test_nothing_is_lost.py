@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -12,6 +13,7 @@ import pulsar
 import pytest
 
 from coordinator.core.lifecycle import Trouble
+from deploy.local import processes
 from tests.integration.world import World, eventually
 
 pytestmark = pytest.mark.cluster
@@ -135,6 +137,38 @@ def test_a_killed_broker_loses_and_reorders_nothing(world: World, connect: Conne
         "broker-2 is back",
     )
 
+    assert_only_resends_come_twice(publishers, consumers)
+
+
+def test_a_killed_gate_ends_its_sidecar_and_loses_nothing(world: World, connect: Connect) -> None:
+    """After SIGKILL of the gate's process alone; started again, clients go on where they were."""
+    world.limit(publishRateInMsgs=900)
+    consumers = subscribe(world, connect)
+    publishers = {
+        name: Publisher(connect(world.sidecars.service_url), topic)
+        for name, topic in world.topic_of.items()
+    }
+    threads = publish_all(publishers, batching=False)
+    eventually(lambda: len(publishers["broker-2"].receipts) > 500, "traffic")
+    both = processes.family(world.sidecars.pid("broker-2"))
+    os.kill(world.sidecars.gate_pid("broker-2"), signal.SIGKILL)
+    try:
+        for process in both:
+            assert processes.wait_until_gone(process, 60)
+        said = world.sidecars.log_file("broker-2").read_text(encoding="utf-8")
+        assert "the gate's process has ended" in said
+    finally:
+        world.sidecars.start("broker-2")
+    for thread in threads:
+        thread.join(150)
+
+    assert_only_resends_come_twice(publishers, consumers)
+
+
+def assert_only_resends_come_twice(
+    publishers: dict[str, Publisher], consumers: dict[str, pulsar.Consumer]
+) -> None:
+    """No send has failed, what has a receipt is there, and first copies are in order."""
     for name, publisher in publishers.items():
         assert publisher.failures == []
         numbers = read_back(consumers[name], MESSAGES - 1)

@@ -6,6 +6,7 @@ All of it on sidecars that a test can cut off (cut_off.py), under load that want
 from __future__ import annotations
 
 import itertools
+import os
 import resource
 import signal
 from collections.abc import Callable, Iterator
@@ -250,6 +251,22 @@ def test_a_dead_peers_share_returns_and_who_comes_back_begins_with_its_reserve(
     assert first["binding"] == "reserve"
     assert first["local_limit"] <= EQUAL_PART
     wait_for_note(world, "broker-3", "state", "broker-3 is LEARNING, was STARTING")
+
+
+def test_a_gate_stands_still_with_its_coordinator_and_goes_on_with_it(worlds: MakeWorld) -> None:
+    """Although its own limit would let it go on: others may have its share by then."""
+    world = limited(worlds())
+    with world.load({"broker-1": MUCH}):
+        wait_for_limit(world, "broker-1", MOST)
+        coordinator = world.sidecars.pid("broker-1")
+        os.kill(coordinator, signal.SIGSTOP)
+        try:
+            world.comes_to(lambda rates: rates["broker-1"] == 0, "nothing")
+        finally:
+            os.kill(coordinator, signal.SIGCONT)
+        world.comes_to(lambda rates: rates["broker-1"] > 2 * EQUAL_PART, "as before")
+        said = world.sidecars.log_file("broker-1").read_text(encoding="utf-8")
+        assert "stood still with the coordinator" in said
 
 
 def recorded_files(cut_off: CutOff, name: str, table: str) -> list[Path]:
