@@ -24,7 +24,7 @@ class Problem(BaseModel):
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": Problem, "description": "The request was refused; nothing has changed."},
-    "503": {"model": Problem, "description": "ZooKeeper or the broker does not answer."},
+    "503": {"model": Problem, "description": "ZooKeeper, the broker or the gate does not answer."},
 }
 
 
