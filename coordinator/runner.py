@@ -64,6 +64,7 @@ from coordinator.ports import (
     BrokerAdmin,
     Catalogue,
     Clock,
+    GateGone,
     GroupStore,
     LedgerStore,
     Membership,
@@ -368,6 +369,10 @@ class Runner:
 
     def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if not isinstance(error, GateGone):
             log.error("a task of the sidecar failed", exc_info=error)
-            self.stopped.set()
+        elif not self.stopped.is_set():  # all who ask the gate fail at once, for one cause
+            log.error("the sidecar ends with its gate", reason=str(error))
+        self.stopped.set()

@@ -28,6 +28,9 @@ from deploy.local.errors import LocalClusterError
 FLOOD = 1_000
 """Connections."""
 
+GATE_GONE = 1
+"""With what a sidecar ends whose gate is gone."""
+
 _POLL_S = 0.05
 _READY_WITHIN_S = 60.0
 _GARBAGE_PER_S = 200
@@ -45,7 +48,26 @@ def kill_sidecar(stage: Stage, name: str, seconds: float) -> None:
 
 def freeze_sidecar(stage: Stage, name: str, seconds: float) -> None:
     """SIGSTOP, and SIGCONT later."""
-    pid = stage.sidecars.pid(name)
+    _freeze(stage.sidecars.pid(name), seconds)
+
+
+def kill_gate(stage: Stage, name: str, seconds: float) -> None:
+    """SIGKILL of a gate's process alone: its sidecar ends by itself, and is started again later."""
+    code = stage.sidecars.kill_gate(name)
+    if code != GATE_GONE:
+        raise LocalClusterError(
+            f"The sidecar of {name} ended with {code}, not {GATE_GONE}, when its gate was killed."
+        )
+    time.sleep(seconds)
+    stage.sidecars.start(name, timeout_s=_READY_WITHIN_S)
+
+
+def freeze_gate(stage: Stage, name: str, seconds: float) -> None:
+    """SIGSTOP of a gate's process alone, and SIGCONT later."""
+    _freeze(stage.sidecars.gate(name).pid, seconds)
+
+
+def _freeze(pid: int, seconds: float) -> None:
     os.kill(pid, signal.SIGSTOP)
     try:
         time.sleep(seconds)
@@ -159,7 +181,7 @@ def flood(stage: Stage, name: str, seconds: float) -> None:
 
 def exhaust_descriptors(stage: Stage, name: str, seconds: float) -> None:
     """Leave a gate no descriptor for a new connection, and keep asking for some."""
-    pid = stage.sidecars.gate_pid(name)
+    pid = stage.sidecars.gate(name).pid
     in_use = max(int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()) + 1
     address = ("127.0.0.1", stage.brokers[name].gate_port)
     with processes.limited(pid, resource.RLIMIT_NOFILE, in_use), ExitStack() as stack:

@@ -104,6 +104,20 @@ MISHAPS: Mapping[str, Kind] = {
         cuts=True,
         stops=True,
     ),
+    "gate-kill": Kind(
+        "the gate of {target} is killed, and its sidecar started again {seconds:.0f} s later",
+        actions.kill_gate,
+        (1, 3),
+        cuts=True,
+        stops=True,
+    ),
+    "gate-freeze": Kind(
+        "the gate of {target} stands still for {seconds:.0f} s, and its sidecar does not",
+        actions.freeze_gate,
+        (1, 3),
+        delays=True,
+        stops=True,
+    ),
     "broker-kill": Kind(
         "{target} is killed and started again {seconds:.0f} s later",
         actions.kill_broker,

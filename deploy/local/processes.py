@@ -34,7 +34,7 @@ _LOCAL, _TCP_STATE, _INODE = 1, 3, 9
 _LISTENS = "0A"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
-#: The processes that this Python started. Kept so that they are reaped when they end.
+#: The processes that this Python started. Kept so that they are reaped when they end, and to say how.
 _children: dict[int, subprocess.Popen[bytes]] = {}
 
 
@@ -56,7 +56,7 @@ def identify(pid: int) -> ProcessIdentity | None:
     state, stamp = _state_and_start(pid)
     if state not in _ENDED:
         return ProcessIdentity(pid, stamp)
-    child = _children.pop(pid, None)
+    child = _children.get(pid)
     if child is not None:
         child.wait()
     return None
@@ -106,6 +106,14 @@ def start(command: Sequence[str], log_file: Path, directory: Path) -> ProcessIde
     _children[child.pid] = child
     # However soon it ends, its number stays its own until we reap it.
     return ProcessIdentity(child.pid, _state_and_start(child.pid)[1])
+
+
+def exit_code(process: ProcessIdentity) -> int | None:
+    """With what a process has ended that this Python started; None while it runs.
+
+    The number of the signal that ended it, if one did, below zero.
+    """
+    return _children[process.pid].poll()
 
 
 def send_signal(process: ProcessIdentity, number: signal.Signals) -> bool:

@@ -108,8 +108,8 @@ class Sidecars:
         """The pid of a running sidecar; what it has started is its family (`processes.family`)."""
         return self._running[name].pid
 
-    def gate_pid(self, name: str) -> int:
-        """The pid of the process that has the connections of a broker's clients.
+    def gate(self, name: str) -> ProcessIdentity:
+        """The process that has the connections of a broker's clients.
 
         Raises:
             LocalClusterError: there is none.
@@ -118,7 +118,7 @@ class Sidecars:
         process = processes.listener(processes.family(self.pid(name)), port)
         if process is None:
             raise LocalClusterError(f"Nobody listens at the gate of {name}, port {port}.")
-        return process.pid
+        return process
 
     def end(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
         """Send one sidecar a deadly signal and wait until it is gone, and what it has started.
@@ -126,17 +126,32 @@ class Sidecars:
         Raises:
             LocalClusterError: it did not end in time.
         """
-        process = self._running.pop(name)
-        family = processes.family(process.pid)
-        processes.send_signal(process, number)
-        if not all(processes.wait_until_gone(each, _STOP_GRACE_S) for each in family):
-            processes.stop_all(family, grace_s=0)
-            raise LocalClusterError(f"The sidecar of {name} still runs after {number.name}.")
+        self._outlast(name, self._running[name], number)
+
+    def kill_gate(self, name: str) -> int | None:
+        """SIGKILL the process of a gate and wait until its sidecar is gone; return its exit code.
+
+        Raises:
+            LocalClusterError: it did not end in time.
+        """
+        return self._outlast(name, self.gate(name), signal.SIGKILL)
 
     def stop(self) -> None:
         """End all that run."""
         processes.stop_all(list(self._running.values()), _STOP_GRACE_S)
         self._running.clear()
+
+    def _outlast(self, name: str, struck: ProcessIdentity, number: signal.Signals) -> int | None:
+        """Signal one process of a sidecar, and wait until all of them are gone."""
+        process = self._running.pop(name)
+        family = processes.family(process.pid)
+        processes.send_signal(struck, number)
+        if not all(processes.wait_until_gone(each, _STOP_GRACE_S) for each in family):
+            processes.stop_all(family, grace_s=0)
+            raise LocalClusterError(
+                f"The sidecar of {name} still runs after {number.name} to process {struck.pid}."
+            )
+        return processes.exit_code(process)
 
 
 def command(configuration_file: Path, program: Sequence[str] = PROGRAM) -> tuple[str, ...]:

@@ -150,6 +150,18 @@ def test_a_limit_lasts_for_a_while(start: Start) -> None:
         processes.stop_all([process], grace_s=5)
 
 
+def test_how_a_process_has_ended_is_told(start: Start) -> None:
+    """Its exit code, or the signal that ended it; nothing while it runs, whoever sees its end first."""
+    failing, sleeping = start("sh", "-c", "exit 3"), start("sleep", "60")
+    assert processes.wait_until_gone(failing, PATIENCE_S)
+    assert processes.exit_code(failing) == 3
+
+    assert processes.exit_code(sleeping) is None
+    processes.send_signal(sleeping, signal.SIGKILL)
+    assert processes.wait_until_gone(sleeping, PATIENCE_S)
+    assert processes.exit_code(sleeping) == -signal.SIGKILL
+
+
 def test_signalling_what_is_gone_says_so(start: Start) -> None:
     """False, and no error."""
     process = start("true")
