@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
 
@@ -157,3 +158,38 @@ async def test_every_sidecar_lists_what_others_follow(sidecars: Sidecars) -> Non
     (listed,) = await sidecars.following["b3"].operations(10)
 
     assert listed.operation.id == taken.id
+
+
+async def test_nobody_looks_while_there_is_nothing_to_follow(
+    sidecars: Sidecars, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the first change, and after the last has ended."""
+    monkeypatch.setattr("coordinator.following._LOOK_S", 0.0)
+    following, looks = sidecars.following["b1"], 0
+    look = following.look
+
+    async def counting() -> None:
+        nonlocal looks
+        looks += 1
+        await look()
+
+    monkeypatch.setattr(following, "look", counting)
+    running = asyncio.create_task(following.run())
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert looks == 0
+
+    await sidecars.change("b1", 6_000)
+    async with asyncio.timeout(60):
+        while await sidecars.store.opened():
+            sidecars.cluster.run(0.2)
+            sidecars.clock.advance(sidecars.cluster.now_ns - sidecars.clock.now_ns())
+            await asyncio.sleep(0)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    ended_after, looks = looks, 0
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert (ended_after > 0, looks) == (True, 0)
+    running.cancel()
+    await asyncio.wait([running])
