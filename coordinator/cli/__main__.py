@@ -7,35 +7,13 @@ people type.
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import httpx
 import typer
 from typer.core import TyperGroup
 
-from coordinator.cli import (
-    alarms,
-    audit,
-    backlog_trends,
-    compact,
-    configuration,
-    doctor,
-    explain,
-    files,
-    groups,
-    live,
-    log_level,
-    operations,
-    report,
-    rollup,
-    shadow,
-    sidecar,
-    simulate,
-    status,
-    top,
-    what_if,
-)
-from coordinator.cli.examples import epilog
+from coordinator.cli.commands import Commands
 from coordinator.cli.failures import CommandFailed
 from coordinator.cli.session import Session
 from coordinator.cli.trust import trust
@@ -52,6 +30,13 @@ _GLOBAL_OPTIONS = ("--api", "--token", "--tls-ca", "--tls-certificate", "--tls-k
 
 class _Root(TyperGroup):
     """Takes global options from anywhere, and turns failures into one line and an exit code."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = cast("Any", Commands())
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - as the parser calls it
+        return list(self.commands)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, _globals_first(args))
@@ -122,30 +107,6 @@ def root(
     # Whoever calls from Python may hand in what carries the requests.
     transport = context.find_object(httpx.BaseTransport)
     context.obj = Session(api, token, as_json, trust(tls_ca, tls_certificate, tls_key), transport)
-
-
-app.add_typer(groups.app, name="groups")
-groups.app.command("apply")(files.apply)
-groups.app.command("export")(files.export)
-app.add_typer(audit.app, name="audit")
-app.add_typer(configuration.app, name="config")
-app.command("import", epilog=epilog("import"))(files.import_groups)
-app.command("operations", epilog=epilog("operations"))(operations.operations)
-app.command("alarms", epilog=epilog("alarms"))(alarms.alarms)
-app.command("log-level", epilog=epilog("log-level"))(log_level.log_level)
-app.command("status", epilog=epilog("status"))(status.status)
-app.command("top", epilog=epilog("top"))(top.top)
-app.command("explain", epilog=epilog("explain"))(explain.explain)
-app.command("shadow")(shadow.shadow)
-app.command("doctor", epilog=epilog("doctor"))(doctor.doctor)
-app.command("sidecar", epilog=epilog("sidecar"))(sidecar.sidecar)
-app.command("report")(report.report)
-app.command("rollup")(rollup.rollup)
-app.command("backlog-trends")(backlog_trends.backlog_trends)
-app.command("compact")(compact.compact)
-app.command("live")(live.live)
-app.command("what-if")(what_if.what_if)
-app.command("simulate")(simulate.simulate)
 
 
 def main() -> None:

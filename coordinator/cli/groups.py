@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from coordinator.cli import files
 from coordinator.cli.answers import DIMENSION_NAMES, Attachments, Definition
 from coordinator.cli.client import AdminClient, NoSuchEntry
 from coordinator.cli.failures import CommandFailed, WrongUse
@@ -272,3 +273,7 @@ def _rates(found: Definition) -> list[str]:
         rate(found["dispatchRateInMsgs"]),
         rate(found["dispatchRateInBytes"]),
     ]
+
+
+app.command("apply")(files.apply)
+app.command("export")(files.export)

@@ -1,0 +1,69 @@
+"""The commands by name, each of which is loaded when it is called.
+
+Loading them all takes longer than loading a sidecar: neither its start nor somebody who asks one shall
+wait for it. Only a help text that lists them needs them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any, Final
+
+import typer
+
+from coordinator.cli.examples import EXAMPLES, epilog
+
+_PLACES: Final[Mapping[str, str]] = {
+    "groups": "groups:app",
+    "audit": "audit:app",
+    "config": "configuration:app",
+    "import": "files:import_groups",
+    "operations": "operations:operations",
+    "alarms": "alarms:alarms",
+    "log-level": "log_level:log_level",
+    "status": "status:status",
+    "top": "top:top",
+    "explain": "explain:explain",
+    "shadow": "shadow:shadow",
+    "doctor": "doctor:doctor",
+    "sidecar": "sidecar:sidecar",
+    "report": "report:report",
+    "rollup": "rollup:rollup",
+    "backlog-trends": "backlog_trends:backlog_trends",
+    "compact": "compact:compact",
+    "live": "live:live",
+    "what-if": "what_if:what_if",
+    "simulate": "simulate:simulate",
+}
+"""In the order of the help text: a module of this package, and what is there, a function or a group."""
+
+
+class Commands(Mapping[str, Any]):
+    """Names to commands as the parser has them."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            module, _, what = _PLACES[name].partition(":")
+            found = getattr(import_module(f"coordinator.cli.{module}"), what)
+            self._loaded[name] = _command(name, found)
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PLACES)
+
+    def __len__(self) -> int:
+        return len(_PLACES)
+
+
+def _command(name: str, found: Any) -> Any:
+    if isinstance(found, typer.Typer):
+        group = typer.main.get_group(found)
+        group.name = name
+        return group
+    alone = typer.Typer(add_completion=False)
+    alone.command(name, epilog=epilog(name) if name in EXAMPLES else None)(found)
+    return typer.main.get_command(alone)
