@@ -21,6 +21,9 @@ _LISTENS = "0A"
 _ORPHAN = "0"
 """The inode of a socket that no process has open any more."""
 
+_GATE = "coordinator.gate_process"
+"""Of a sidecar's gate the coordinator is named, which started it: signals to the gate do nothing."""
+
 _COMMAND_BEGINS, _COMMAND_ENDS = 40, 80
 """Characters of a long command: a Java program's name comes after pages of class path."""
 
@@ -80,6 +83,8 @@ def holder_of(address: _Address, port: int) -> Holder | None:
     # Whoever listens, rather than the connections that were accepted there.
     held = max(found, key=lambda socket: socket.listens)
     pid = _process_of(held.inode)
+    if pid is not None and _GATE in _words(pid):
+        pid = _parent_of(pid)
     return Holder(_user(held.uid), pid, "" if pid is None else _command(pid))
 
 
@@ -116,9 +121,21 @@ def _open_files(pid: int) -> Iterator[str]:
                 yield str(entry.readlink())
 
 
-def _command(pid: int) -> str:
+def _parent_of(pid: int) -> int | None:
     try:
-        return shortened((_PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace"))
+        stat = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return int(stat.rpartition(")")[2].split()[1])
+
+
+def _command(pid: int) -> str:
+    return shortened(_words(pid))
+
+
+def _words(pid: int) -> str:
+    try:
+        return (_PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace")
     except OSError:
         return ""
 
