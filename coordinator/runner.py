@@ -303,9 +303,13 @@ class Runner:
                     self._recorder.report_sent(report, len(payload), now_ns)
                 self._gate.when_in_force(partial(self._bus.publish, payload))
             case WriteLedger(record):
-                self._gate.when_in_force(partial(self._spawn_ledger_change, record, remove=False))
+                self._gate.when_in_force(
+                    lambda: self.spawn(self._change_ledger(record, remove=False))
+                )
             case RemoveLedger(record):
-                self._gate.when_in_force(partial(self._spawn_ledger_change, record, remove=True))
+                self._gate.when_in_force(
+                    lambda: self.spawn(self._change_ledger(record, remove=True))
+                )
             case JoinMembership():
                 self.spawn(self._join())
             case LeaveMembership():
@@ -340,9 +344,6 @@ class Runner:
             return
         connected_ns, timeout_ns = confirmation.connected_ns, confirmation.timeout_ns
         self.post(SessionConfirmed(asked_ns, connected_ns, timeout_ns))
-
-    def _spawn_ledger_change(self, record: LedgerRecord, *, remove: bool) -> None:
-        self.spawn(self._change_ledger(record, remove=remove))
 
     async def _change_ledger(self, record: LedgerRecord, *, remove: bool) -> None:
         assert self._ledgers is not None

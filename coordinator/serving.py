@@ -163,9 +163,11 @@ async def serving(config: Config, build: Build) -> AsyncIterator[AdminApi]:
 
 
 def _key(name: str, path: str, build: Callable[[bytes], TokenKey]) -> TokenKey:
+    from admin_api.tokens import BadKey  # noqa: PLC0415 - as above
+
     try:
         return build(Path(path).read_bytes())
     except OSError as error:
         raise ConfigError(f"{name}: {path} cannot be read: {error.strerror}") from error
-    except ValueError as error:  # BadKey is one
+    except BadKey as error:
         raise ConfigError(f"{name}: {path}: {error}") from error

@@ -7,6 +7,7 @@ wait for it. Only a help text that lists them needs them all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
@@ -42,15 +43,8 @@ _PLACES: Final[Mapping[str, str]] = {
 class Commands(Mapping[str, Any]):
     """Names to commands as the parser has them."""
 
-    def __init__(self) -> None:
-        self._loaded: dict[str, Any] = {}
-
     def __getitem__(self, name: str) -> Any:
-        if name not in self._loaded:
-            module, _, what = _PLACES[name].partition(":")
-            found = getattr(import_module(f"coordinator.cli.{module}"), what)
-            self._loaded[name] = _command(name, found)
-        return self._loaded[name]
+        return _load(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(_PLACES)
@@ -59,7 +53,10 @@ class Commands(Mapping[str, Any]):
         return len(_PLACES)
 
 
-def _command(name: str, found: Any) -> Any:
+@cache
+def _load(name: str) -> Any:
+    module, _, what = _PLACES[name].partition(":")
+    found = getattr(import_module(f"coordinator.cli.{module}"), what)
     if isinstance(found, typer.Typer):
         group = typer.main.get_group(found)
         group.name = name

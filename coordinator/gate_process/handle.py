@@ -195,8 +195,6 @@ class GateProcess:
 
     async def partition_traffic(self) -> tuple[Traffic, ...]:
         """What was counted of each partition since the last time, under its topic's name."""
-        if self._partition_limits == Rates():
-            return ()  # nothing is counted then
         return await self._ask("partition_traffic")
 
     async def namespace_traffic(self) -> tuple[NamespaceTraffic, ...]:

@@ -56,8 +56,8 @@ async def _serve(channel: Channel, end: socket.socket) -> None:
     channel.send(Answer(0))
     keep_what_is_loaded()
     try:
-        session_s = config.zookeeper_session_timeout_seconds
-        await Keeper(channel, _TellingDesk(gate, channel), log_level, end, session_s).run()
+        desk = _TellingDesk(gate, channel, log_level)
+        await Keeper(channel, desk, end, config.zookeeper_session_timeout_seconds).run()
     finally:
         await gate.close()
 
@@ -85,10 +85,12 @@ class _TellingDesk(GateDesk):
     Args:
         gate: counts.
         channel: leads to the coordinator.
+        log_level: from where on this process logs; told like the rest.
     """
 
-    def __init__(self, gate: Gate, channel: Channel) -> None:
+    def __init__(self, gate: Gate, channel: Channel, log_level: LogLevel) -> None:
         super().__init__(gate)
+        self.set_log_level = log_level.set
         self._channel = channel
         self._watch: asyncio.TimerHandle | None = None
 
@@ -119,7 +121,6 @@ class Keeper:
     Args:
         channel: what it wants.
         desk: the gate.
-        log_level: from where on this process logs.
         end: the channel's socket.
         session_s: the timeout of the coordinator's ZooKeeper session.
     """
@@ -128,13 +129,11 @@ class Keeper:
         self,
         channel: Channel,
         desk: GateDesk,
-        log_level: LogLevel,
         end: socket.socket,
         session_s: float,
     ) -> None:
         self._channel = channel
         self._desk = desk
-        self._log_level = log_level
         self._end = end
         self._stands_still_s = min(STANDS_STILL_S, STANDS_STILL_OF_SESSION * session_s)
         self._loop = asyncio.get_running_loop()
@@ -163,8 +162,6 @@ class Keeper:
             task = self._loop.create_task(self._answer(call, call.number))
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
-        elif call.name == "set_log_level":
-            self._log_level.set(*call.positional)
         else:
             getattr(self._desk, call.name)(*call.positional, **call.named)
 

@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext, suppress
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from coordinator.config import Config
@@ -13,6 +14,7 @@ from coordinator.gate.desk import GateDesk
 from coordinator.gate_process.handle import GateProcess
 from coordinator.gate_process.spawning import spawned
 from coordinator.ports import GateGone
+from tests.config.nowhere import NOWHERE
 from tests.gate import peer
 from tests.gate.conftest import TOPIC, Story
 from tests.gate.gates import gate_to
@@ -25,16 +27,8 @@ G = TypeVar("G", GateDesk, GateProcess)
 
 def config(upstream: int, **settings: Any) -> Config:
     """Of which a gate goes by its own keys only."""
-    nowhere = "127.0.0.1:1"
-    places = {
-        "gate_listen": "127.0.0.1:0",
-        "gate_upstream": f"127.0.0.1:{upstream}",
-        "admin_listen": nowhere,
-        "broker_web_url": f"http://{nowhere}",
-        "bus_service_url": f"pulsar://{nowhere}",
-        "zookeeper_servers": nowhere,
-    }
-    return Config(broker_id="broker-1", **(places | settings))
+    places = {"gate_listen": "127.0.0.1:0", "gate_upstream": f"127.0.0.1:{upstream}"}
+    return replace(NOWHERE, **(places | settings))
 
 
 class Site(Generic[G]):
