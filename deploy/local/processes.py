@@ -197,15 +197,6 @@ def own_bytes(pid: int) -> int:
     return _summed_bytes(pid, "Anonymous")
 
 
-def family_memory_bytes(pid: int) -> int:
-    """Memory of a process and of all that it has started; 0 if there is none."""
-    taken = 0
-    for process in family(pid):
-        with suppress(OSError):  # it has just ended
-            taken += memory_bytes(process.pid)
-    return taken
-
-
 def _summed_bytes(pid: int, name: str) -> int:
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith(f"{name}:"):

@@ -116,7 +116,7 @@ def test_what_a_family_shares_is_counted_once(start: Start) -> None:
     process = start(sys.executable, "-c", code)
     family = family_of(process, 2)
 
-    together = processes.family_memory_bytes(process.pid)
+    together = sum(processes.memory_bytes(each.pid) for each in family)
     assert SHARED_BYTES < together < 1.5 * SHARED_BYTES
     assert together > max(processes.memory_bytes(each.pid) for each in family)
     assert sum(processes.resident_bytes(each.pid) for each in family) > 2 * SHARED_BYTES
@@ -191,7 +191,7 @@ def test_of_a_process_that_is_gone_nothing_is_told(start: Start) -> None:
     ):
         with pytest.raises(OSError, match=str(process.pid)):
             take(process.pid)
-    assert processes.family_memory_bytes(process.pid) == 0
+    assert processes.family(process.pid) == ()
 
 
 def test_a_program_that_does_not_exist_is_named(tmp_path: Path) -> None:

@@ -74,15 +74,21 @@ def read_back(consumer: pulsar.Consumer, last: int) -> list[int]:
         numbers.append(int(message.data()))
 
 
-def publish_all(publishers: dict[str, Publisher], batching: bool) -> list[threading.Thread]:
-    """Start all publishers, each in a thread of its own."""
+def publish_all(
+    world: World, connect: Connect, batching: bool
+) -> tuple[dict[str, Publisher], list[threading.Thread]]:
+    """Publish to every topic through the gates, each in a thread of its own that has started."""
+    publishers = {
+        name: Publisher(connect(world.sidecars.service_url), topic)
+        for name, topic in world.topic_of.items()
+    }
     threads = [
         threading.Thread(target=publisher.publish, args=(MESSAGES, batching))
         for publisher in publishers.values()
     ]
     for thread in threads:
         thread.start()
-    return threads
+    return publishers, threads
 
 
 @pytest.mark.parametrize("batching", [False, True], ids=["single", "batched"])
@@ -92,11 +98,7 @@ def test_throttling_and_a_drain_lose_duplicate_and_reorder_nothing(
     """Held producers, and a sidecar that is stopped with SIGTERM and started again, exactly once each."""
     world.limit(publishRateInMsgs=1500)
     consumers = subscribe(world, connect)
-    publishers = {
-        name: Publisher(connect(world.sidecars.service_url), topic)
-        for name, topic in world.topic_of.items()
-    }
-    threads = publish_all(publishers, batching)
+    publishers, threads = publish_all(world, connect, batching)
     eventually(lambda: len(publishers["broker-1"].receipts) > 500, "traffic")
     world.sidecars.end("broker-1", signal.SIGTERM)
     time.sleep(0.5)
@@ -117,11 +119,7 @@ def test_a_killed_broker_loses_and_reorders_nothing(world: World, connect: Conne
     """
     world.limit(publishRateInMsgs=900)
     consumers = subscribe(world, connect)
-    publishers = {
-        name: Publisher(connect(world.sidecars.service_url), topic)
-        for name, topic in world.topic_of.items()
-    }
-    threads = publish_all(publishers, batching=False)
+    publishers, threads = publish_all(world, connect, batching=False)
     eventually(lambda: len(publishers["broker-2"].receipts) > 500, "traffic")
     world.cluster.kill("broker-2")
     try:
@@ -142,11 +140,7 @@ def test_a_killed_gate_ends_its_sidecar_and_loses_nothing(world: World, connect:
     """After SIGKILL of the gate's process alone; started again, clients go on where they were."""
     world.limit(publishRateInMsgs=900)
     consumers = subscribe(world, connect)
-    publishers = {
-        name: Publisher(connect(world.sidecars.service_url), topic)
-        for name, topic in world.topic_of.items()
-    }
-    threads = publish_all(publishers, batching=False)
+    publishers, threads = publish_all(world, connect, batching=False)
     eventually(lambda: len(publishers["broker-2"].receipts) > 500, "traffic")
     try:
         assert world.sidecars.kill_gate("broker-2") == 1
