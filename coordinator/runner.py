@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import assert_never
 
@@ -57,10 +58,18 @@ from coordinator.core.instructions import (
     WriteLedger,
 )
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.core.model import Dimension, LedgerRecord, Member, MonitoringClass
+from coordinator.core.model import (
+    NANOS_PER_SECOND,
+    Dimension,
+    LedgerRecord,
+    Member,
+    MonitoringClass,
+)
 from coordinator.core.state import CoordinatorState
 from coordinator.ports import (
     COLLECTED_EVERY_S,
+    COLLECTED_QUIETLY_EVERY_S,
+    COLLECTED_QUIETLY_OF_SESSION,
     BrokerAdmin,
     Catalogue,
     Clock,
@@ -123,6 +132,12 @@ class Runner:
         self._gate: TrafficGate | None = None
         self._ledgers: LedgerStore | None = None
         self._events: deque[Event] = deque()
+        #: Set by whatever happens: while nothing does, counts are collected seldom.
+        self._something_happened = asyncio.Event()
+        self._collected_quietly_every_s = min(
+            COLLECTED_QUIETLY_EVERY_S,
+            COLLECTED_QUIETLY_OF_SESSION * state.settings.session_timeout_ns / NANOS_PER_SECOND,
+        )
         self._handling = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._intake = Intake()
@@ -146,6 +161,7 @@ class Runner:
         self._gate = gate
         self._ledgers = ledgers
         self._recorder = self.views.recorder = recorder
+        gate.watch_traffic(self._something_happened.set)
         self._membership.watch_connection(self._connection_changed)
         self._membership.watch_members(self._members_changed)
         ledgers.watch(self._ledgers_changed)
@@ -157,6 +173,7 @@ class Runner:
 
     def post(self, event: Event) -> None:
         """Hand an event to the core; returns when it and all that followed from it is handled."""
+        self._something_happened.set()
         self._events.append(event)
         if self._handling:
             return
@@ -239,11 +256,24 @@ class Runner:
 
     async def _tick(self) -> None:
         assert self._gate is not None
+        quiet = False
         while True:
-            await asyncio.sleep(COLLECTED_EVERY_S)
+            await self._until_counts_are_due(quiet=quiet)
             counted = await self._gate.collect()
             self.views.traffic_counted(self._state.observer.mirror(counted))
             self.post(TrafficCounted(counted))
+            self._something_happened.clear()
+            quiet = all(traffic.is_quiet for traffic in counted)
+
+    async def _until_counts_are_due(self, *, quiet: bool) -> None:
+        loop = asyncio.get_running_loop()
+        due_s = loop.time() + COLLECTED_EVERY_S
+        if quiet:
+            rests_s = self._state.rests_ns(self._clock.now_ns()) / NANOS_PER_SECOND
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(rests_s, self._collected_quietly_every_s)):
+                    await self._something_happened.wait()
+        await asyncio.sleep(due_s - loop.time())
 
     async def _watch_broker(self) -> None:
         answering, failures = False, 0

@@ -126,7 +126,8 @@ class Watch:
         groups = self._state.groups or {}
         self.board.begin(groups.keys())
         self.decisions.begin(groups.keys())
-        self._resting = {name: facts for name, facts in self._resting.items() if name in groups}
+        if not self._resting.keys() <= groups.keys():
+            self._resting = {name: facts for name, facts in self._resting.items() if name in groups}
         mentioned = await self._mentioned()
         sightings: list[Sighting] = []
         columns = 0.0

@@ -16,12 +16,12 @@ from urllib.parse import quote
 
 import httpx
 
+from coordinator.adapters.broker_readiness import BrokerReadiness
 from coordinator.client_tls import machine_trust
 from coordinator.core.topics import TopicName
 from coordinator.ports import Refused, StoreUnreachable
 from coordinator.wire.documents import validate_name
 
-_READY_TIMEOUT_S = 1.5
 _REQUEST_TIMEOUT_S = 5.0
 _CREATE_ATTEMPTS = 10
 _CREATE_PAUSE_S = 0.1
@@ -36,7 +36,7 @@ class HttpBrokerAdmin:
     Args:
         web_service_url: the broker's own web service, such as ``http://127.0.0.1:8080``.
         token: sent as bearer token; None sends none.
-        transport: for tests; None is the network.
+        transport: for tests, of all questions but `is_answering`; None is the network.
     """
 
     def __init__(
@@ -46,9 +46,11 @@ class HttpBrokerAdmin:
         token: str | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._readiness = BrokerReadiness(web_service_url, headers)
         self._client = httpx.AsyncClient(
             base_url=f"{web_service_url.rstrip('/')}/admin/v2",
-            headers={} if token is None else {"Authorization": f"Bearer {token}"},
+            headers=headers,
             timeout=_REQUEST_TIMEOUT_S,
             verify=machine_trust(web_service_url),
             transport=transport,
@@ -58,6 +60,7 @@ class HttpBrokerAdmin:
 
     async def aclose(self) -> None:
         """Close the connections."""
+        self._readiness.close()
         await self._client.aclose()
 
     async def __aenter__(self) -> Self:
@@ -68,12 +71,7 @@ class HttpBrokerAdmin:
 
     async def is_answering(self) -> bool:
         """Whether the broker answers that it is ready, within 1.5 s; never raises."""
-        try:
-            async with asyncio.timeout(_READY_TIMEOUT_S):
-                answer = await self._client.get("/brokers/ready")
-        except (httpx.HTTPError, TimeoutError):
-            return False
-        return answer.status_code == httpx.codes.OK
+        return await self._readiness.ask()
 
     async def tenant_exists(self, tenant: str) -> bool:
         """Whether the tenant exists.

@@ -107,8 +107,9 @@ class Board:
 
     def begin(self, groups: AbstractSet[str]) -> None:
         """A pass over all groups begins: forget those that are gone, and make room for the others."""
-        self._rows = {name: row for name, row in self._rows.items() if name in groups}
-        self._series = {key: series for key, series in self._series.items() if key[0] in groups}
+        if not self._rows.keys() <= groups:
+            self._rows = {name: row for name, row in self._rows.items() if name in groups}
+            self._series = {key: series for key, series in self._series.items() if key[0] in groups}
         columns = self.columns()
         room = MAX_CELLS // max(1, columns)
         self._kept_samples = max(_MIN_SAMPLES, min(KEPT_SAMPLES, room))

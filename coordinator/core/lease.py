@@ -92,6 +92,12 @@ class Lease:
         if state is ConnectionState.LOST:
             self._forget()
 
+    @property
+    def next_ns(self) -> int:
+        """When there is something to do for it next, while it is needed: to ask, or to see its end."""
+        ask_ns = _NEVER_NS if self._asked_ns is None else self._asked_ns + self._renewal_ns
+        return ask_ns if self.until_ns is None else min(ask_ns, self.until_ns)
+
     def ask(self, now_ns: int) -> bool:
         """Whether a confirmation is to be asked for now; then it counts as asked for."""
         due = self._asked_ns is None or now_ns - self._asked_ns >= self._renewal_ns

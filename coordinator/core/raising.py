@@ -133,6 +133,10 @@ class Raises:
         """Whether something has to be said now."""
         return bool(self._withdrawn) or self.waits(now_ns)
 
+    def is_pending(self) -> bool:
+        """Whether something has to be said, now or should answers stay away."""
+        return bool(self._withdrawn) or self._next_ns is not None
+
     def waits(self, now_ns: int) -> bool:
         """Whether answers are missed by now."""
         return self._next_ns is not None and now_ns >= self._next_ns

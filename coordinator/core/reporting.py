@@ -126,11 +126,23 @@ class Reporter:
 
     def due(self, now_ns: int) -> bool:
         """Whether something must be said now."""
-        due = self._urgent or self._complete_due or self._round_due or self._reply_due
-        if not (due or self._ledgers.due() or self._raises.due(now_ns)):
+        if not (self._has_news() or self._raises.due(now_ns)):
             return False
         last_ns = self._last_report_ns
         return last_ns is None or now_ns - last_ns >= self._settings.urgent_gap_ns
+
+    def is_pending(self) -> bool:
+        """Whether something must be said, now or soon."""
+        return self._has_news() or self._raises.is_pending()
+
+    def _has_news(self) -> bool:
+        return bool(
+            self._urgent
+            or self._complete_due
+            or self._round_due
+            or self._reply_due
+            or self._ledgers.due()
+        )
 
     def build(  # noqa: PLR0913  # all that a report is made from
         self,

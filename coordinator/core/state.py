@@ -141,6 +141,20 @@ class CoordinatorState:
             instructions.append(ConfirmSession(now_ns))
         return [*limits, *instructions, *self._write_ledgers(now_ns), *self._report(now_ns)]
 
+    def rests_ns(self, now_ns: int) -> int:
+        """For how long nothing is to be done, should nothing happen: so much later may counts come."""
+        if (
+            self.lifecycle is not Lifecycle.ACTIVE
+            or self.decider.is_marked
+            or self._reporter.is_pending()
+        ):
+            return 0
+        assert self._round_started_ns is not None
+        until_ns = self._round_started_ns + self.settings.round_ns
+        if self.lease.needed:
+            until_ns = min(until_ns, self.lease.next_ns)
+        return max(0, until_ns - now_ns)
+
     @property
     def incarnation(self) -> int | None:
         """This broker's registration; None while it is not registered."""
@@ -374,14 +388,7 @@ class CoordinatorState:
         What counts and time bring about is either a report that is due now, or comes with the end of the
         round; but for trouble and leases, which may begin and end at any time.
         """
-        assert self._round_started_ns is not None
-        return not (
-            self.lifecycle is not Lifecycle.ACTIVE
-            or self.lease.needed
-            or self.decider.is_marked
-            or now_ns - self._round_started_ns >= self.settings.round_ns
-            or self._reporter.due(now_ns)
-        )
+        return not self.lease.needed and self.rests_ns(now_ns) > 0
 
     def _close_round(self, now_ns: int) -> None:
         assert self._round_started_ns is not None

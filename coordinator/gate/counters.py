@@ -130,7 +130,7 @@ class TrafficCounter:
 
     def collect(self, now_ns: int) -> Traffic | None:
         """What happened since the last time; None when nothing did and nobody is connected."""
-        if self._is_silent():
+        if self.is_quiet and not self.participants:
             return None
         messages, size = self._collected
         self._collected = (self.messages, self.bytes)
@@ -145,10 +145,11 @@ class TrafficCounter:
             topics=len(self._topics),
         )
 
-    def _is_silent(self) -> bool:
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing has passed and nobody has waited since this was last collected."""
         return (
-            not self.participants
-            and (self.messages, self.bytes) == self._collected
+            (self.messages, self.bytes) == self._collected
             and self._messages_held.is_idle
             and self._bytes_held.is_idle
         )

@@ -150,6 +150,12 @@ class GroupTable:
         for group in (*self._groups.values(), *self.scopes.groups()):
             yield from group.holds()
 
+    def is_quiet(self) -> bool:
+        """Whether nothing has passed and nobody has waited since this was last collected."""
+        return all(
+            group.publish.is_quiet and group.dispatch.is_quiet for group in self._awake.values()
+        )
+
     def collect(self, now_ns: int) -> tuple[Traffic, ...]:
         """What every counter has to say; groups that nobody mentions any more are forgotten."""
         collected: list[Traffic] = []

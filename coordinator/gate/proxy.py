@@ -283,6 +283,10 @@ class Gate:
         """What was counted since the last time, for groups with news or participants."""
         return self._groups.collect(self.now_ns())
 
+    def is_quiet(self) -> bool:
+        """Whether nothing has passed and nobody has waited since this was last collected."""
+        return self._groups.is_quiet()
+
     def figures(self) -> GateFigures:
         """The gate at this moment."""
         sessions = [connection.session for connection in self._connections]

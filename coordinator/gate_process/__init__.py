@@ -21,7 +21,7 @@ Both ends keep these rules:
   not answered for `ANSWERS_WITHIN_S`, ends with exit code 1, and whoever supervises it starts both again.
 - **A gate stands still with its coordinator.** A coordinator that is stopped (SIGSTOP, a frozen
   container) loses its ZooKeeper session, and others take its share over. A gate that went on would pass
-  it a second time. The coordinator asks five times a second at least. After `STANDS_STILL_S` without a
+  it a second time. The coordinator speaks twice a second at least. After `STANDS_STILL_S` without a
   word, or a third of the session if that is less, the gate's process waits for one, with everything that
   it holds.
 

@@ -1,34 +1,31 @@
 """Messages between the coordinator and its gate, in order, over a pair of connected sockets.
 
 What passes are the core's own words, pickled: both ends are the same release, started by one another, and
-nobody else can reach the sockets.
+nobody else can reach the sockets. The messages themselves are tuples, which Python pickles fastest: they
+are all that an idle sidecar does.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import pickle
 import socket
 import struct
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, Self
-
-from coordinator.core.model import Traffic
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, Self, cast
 
 BUFFER_BYTES_MAX: Final = 64 * 1024 * 1024
 """What may wait for the other end; a catalogue of 5,000 groups with its attachments takes 1 MB."""
 
 _LENGTH: Final = struct.Struct("!I")
+_NOTHING_NAMED: Final[Mapping[str, Any]] = {}
 
 
 class ChannelFull(Exception):
     """The other end takes nothing any more, and too much waits for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A method of the gate, and what it is given.
 
     Args:
@@ -40,12 +37,11 @@ class Call:
 
     name: str
     positional: tuple[Any, ...] = ()
-    named: Mapping[str, Any] = field(default_factory=dict)
+    named: Mapping[str, Any] = _NOTHING_NAMED
     number: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """What a call returned or raised.
 
     Args:
@@ -59,62 +55,110 @@ class Answer:
     error: Exception | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What the gate counted after a quiet time, unasked.
+class TrafficResumed(NamedTuple):
+    """Something passed or waits at the gate after a quiet time: see `TrafficGate.watch_traffic`."""
 
-    Args:
-        traffic: as `TrafficGate.collect` has it.
+
+def receive_now(end: socket.socket) -> Any:
+    """The first message, at an end that has no channel yet; blocks until it is there.
+
+    Raises:
+        EOFError: the other end is gone.
     """
+    return pickle.loads(_exactly(end, *_LENGTH.unpack(_exactly(end, _LENGTH.size))))  # noqa: S301
 
-    traffic: tuple[Traffic, ...]
+
+def _exactly(end: socket.socket, size: int) -> bytes:
+    received = end.recv(size, socket.MSG_WAITALL)
+    if len(received) < size:
+        raise EOFError("the other process is gone")
+    return received
 
 
-class Channel:
-    """One end.
+class Channel(asyncio.Protocol):
+    """One end; to be had from `over`."""
 
-    Args:
-        reader: what the other end sends.
-        writer: what goes there.
-    """
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport
+        self._received: Callable[[Any], None] | None = None
+        self._buffer = bytearray()
+        self._ended = asyncio.Event()
+        self._failure: Exception = EOFError("the other process is gone")
 
     @classmethod
     async def over(cls, end: socket.socket) -> Self:
         """Use a connected socket, which is closed with the channel."""
-        return cls(*await asyncio.open_unix_connection(sock=end))
+        _, channel = await asyncio.get_running_loop().create_unix_connection(cls, sock=end)
+        return channel
+
+    def listen(self, received: Callable[[Any], None]) -> None:
+        """Call with every message, in order, also with those that came before this.
+
+        What it raises ends the channel, and `ended` says it.
+        """
+        self._received = received
+        self._hand_over(received)
 
     def send(self, message: object) -> None:
-        """Hand over a message; when the other end is gone, `receive` says so and not this.
+        """Hand over a message; when the other end is gone, `ended` says so and not this.
 
         Raises:
             ChannelFull: more than `BUFFER_BYTES_MAX` wait.
         """
-        if self._writer.is_closing():
+        if self._transport.is_closing():
             return
-        waiting = self._writer.transport.get_write_buffer_size()
+        waiting = self._transport.get_write_buffer_size()
         if waiting > BUFFER_BYTES_MAX:
             raise ChannelFull(f"{waiting} bytes wait for the other process")
         pickled = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-        self._writer.write(_LENGTH.pack(len(pickled)) + pickled)
+        self._transport.write(_LENGTH.pack(len(pickled)) + pickled)
 
-    async def receive(self) -> Any:
-        """The next message.
+    async def ended(self) -> None:
+        """Wait until no message can come any more.
 
         Raises:
             EOFError: the other end is gone.
+            Exception: what came was not understood: whatever was raised for it.
         """
-        try:
-            (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
-            return pickle.loads(await self._reader.readexactly(length))  # noqa: S301 - our own
-        except (asyncio.IncompleteReadError, ConnectionError) as error:
-            raise EOFError("the other process is gone") from error
+        await self._ended.wait()
+        raise self._failure
 
     async def close(self) -> None:
         """Send no more, and let go of the socket."""
-        self._writer.close()
-        with contextlib.suppress(ConnectionError):
-            await self._writer.wait_closed()
+        self._transport.close()
+        await self._ended.wait()
+
+    # The loop's calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See `asyncio.Protocol`."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """See `asyncio.Protocol`."""
+        self._buffer += data
+        if self._received is not None:
+            self._hand_over(self._received)
+
+    def connection_lost(self, _: Exception | None) -> None:
+        """See `asyncio.Protocol`."""
+        self._ended.set()
+
+    def _hand_over(self, received: Callable[[Any], None]) -> None:
+        try:
+            while (message := self._next()) is not None:
+                received(message)
+        except Exception as error:  # noqa: BLE001 - told by `ended`
+            self._failure = error
+            self._transport.close()
+
+    def _next(self) -> Any:
+        if len(self._buffer) < _LENGTH.size:
+            return None
+        (length,) = _LENGTH.unpack_from(self._buffer)
+        end = _LENGTH.size + length
+        if len(self._buffer) < end:
+            return None
+        pickled = self._buffer[_LENGTH.size : end]
+        del self._buffer[:end]
+        return pickle.loads(pickled)  # noqa: S301 - our own

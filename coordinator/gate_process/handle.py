@@ -12,7 +12,6 @@ import socket
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from coordinator.config import Config
@@ -22,7 +21,7 @@ from coordinator.core.events import ParticipantsChanged
 from coordinator.core.gate_views import ConnectionFigures, GateFigures, GateLimits, HoldView
 from coordinator.core.model import Attachments, NamespaceTraffic, Rates, Traffic
 from coordinator.core.topics import TopicName
-from coordinator.gate_process.channel import Answer, Call, Channel, Counts
+from coordinator.gate_process.channel import Answer, Call, Channel, TrafficResumed
 from coordinator.ports import GateGone
 
 if TYPE_CHECKING:
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
 
 ANSWERS_WITHIN_S: Final = 10.0
 """A gate that takes longer is taken for gone."""
-
-QUIET_S: Final = 0.2
-"""While nothing is counted, it is asked so seldom."""
 
 _LOADS_WITHIN_S: Final = 60.0
 _SLICES: Final = 10
@@ -51,17 +47,13 @@ class GateProcess:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._listener: GateListener | None = None
+        self._resumed: Callable[[], None] | None = None
         #: A gate that takes longer is taken for gone.
         self.answers_within_s = ANSWERS_WITHIN_S
         self._gone = asyncio.Event()
         self._why_gone = ""
         self._partition_limits = Rates()
         self._numbers = itertools.count(1)
-        #: Told and not taken yet; what was taken last, when it was asked for, and whether it was nothing.
-        self._counts: deque[tuple[Traffic, ...]] = deque()
-        self._last_counts: tuple[Traffic, ...] = ()
-        self._asked_s = 0.0
-        self._quiet = False
         #: By number: how much had been told before, and whoever waits for the answer.
         self._questions: dict[int, tuple[int, asyncio.Future[Any]]] = {}
         #: How much was told; how much of it before the last question; and how much is in force.
@@ -79,20 +71,23 @@ class GateProcess:
             GateGone: there is no process at the other end any more.
         """
         gate = cls(await Channel.over(end))
-        built = gate._expect(0)
-        hearing = asyncio.create_task(gate._hear())
+        following = asyncio.create_task(gate._follow())
         try:
+            built = gate._expect(0)
             gate._channel.send(config)
             await gate._answer_to(built, _LOADS_WITHIN_S)
             yield gate
         finally:
-            hearing.cancel()
-            await asyncio.gather(hearing, return_exceptions=True)
+            following.cancel()
             await gate._channel.close()
 
     def listen(self, listener: GateListener) -> None:
         """Say from now on who comes and goes; called on the event loop, must not block."""
         self._listener = listener
+
+    def watch_traffic(self, resumed: Callable[[], None]) -> None:
+        """Call when something passes or waits again after a `collect` that found nothing such."""
+        self._resumed = resumed
 
     async def ends(self) -> None:
         """Wait until the process is gone.
@@ -180,18 +175,8 @@ class GateProcess:
             await self._ask("close")
 
     async def collect(self) -> tuple[Traffic, ...]:
-        """What was counted since the last time, for groups with news or participants.
-
-        While nothing is, it is asked for `QUIET_S` apart: the gate tells by itself when something was.
-        """
-        loop = asyncio.get_running_loop()
-        if not self._counts and (not self._quiet or loop.time() - self._asked_s >= QUIET_S):
-            self._asked_s = loop.time()
-            self._counts.append(await self._ask("collect"))
-        if self._counts:
-            self._last_counts = self._counts.popleft()
-            self._quiet = all(traffic.is_quiet for traffic in self._last_counts)
-        return self._last_counts
+        """What was counted since the last time, for groups with news or participants."""
+        return await self._ask("collect")
 
     async def partition_traffic(self) -> tuple[Traffic, ...]:
         """What was counted of each partition since the last time, under its topic's name."""
@@ -252,7 +237,7 @@ class GateProcess:
         number = next(self._numbers)
         question = self._expect(number)
         self._told_before_question = self._told
-        self._channel.send(replace(call, number=number))
+        self._channel.send(call._replace(number=number))
         return question
 
     def _expect(self, number: int) -> asyncio.Future[Any]:
@@ -262,19 +247,21 @@ class GateProcess:
             self._answer_none()
         return question
 
-    async def _hear(self) -> None:
+    def _heard(self, message: Answer | TrafficResumed | ParticipantsChanged) -> None:
+        match message:
+            case Answer():
+                self._answered(message)
+            case TrafficResumed():
+                if self._resumed is not None:
+                    self._resumed()
+            case ParticipantsChanged(group, monitoring_class, participants):
+                if self._listener is not None:
+                    self._listener.participants_changed(group, monitoring_class, participants)
+
+    async def _follow(self) -> None:
         try:
-            while True:
-                match await self._channel.receive():
-                    case Answer() as answer:
-                        self._answered(answer)
-                    case Counts(traffic):
-                        self._counts.append(traffic)
-                    case ParticipantsChanged(group, monitoring_class, participants):
-                        if self._listener is not None:
-                            self._listener.participants_changed(
-                                group, monitoring_class, participants
-                            )
+            self._channel.listen(self._heard)
+            await self._channel.ended()
         except EOFError:
             self._lost("has ended")
         except Exception as error:  # noqa: BLE001 - nobody waits for this task, but all for its answers

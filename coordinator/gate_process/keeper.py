@@ -14,39 +14,37 @@ from coordinator.adapters.clock import MonotonicClock
 from coordinator.collector import keep_what_is_loaded
 from coordinator.config import Config, ConfigError
 from coordinator.core.events import ParticipantsChanged
-from coordinator.core.model import MonitoringClass, Traffic
+from coordinator.core.model import MonitoringClass
 from coordinator.gate.desk import GateDesk
 from coordinator.gate.proxy import Gate
 from coordinator.gate_process import build
-from coordinator.gate_process.channel import Answer, Call, Channel, Counts
+from coordinator.gate_process.channel import Answer, Call, Channel, TrafficResumed, receive_now
 from coordinator.logs import LogLevel, configure_logs
-from coordinator.ports import COLLECTED_EVERY_S
 
 STANDS_STILL_S: Final = 1.0
-"""After so long without a word of the coordinator, which asks five times a second at least, nothing
-moves."""
+"""After so long without a word of the coordinator, which speaks twice a second, nothing moves."""
 
 STANDS_STILL_OF_SESSION: Final = 0.35
 """The same as a part of the ZooKeeper session, should that be less. A stopped client's session ends two
 thirds of its time later at the earliest."""
 
-_LOOK_S: Final = 0.2
+_WORTH_TELLING_S: Final = 0.2
 
 log = structlog.get_logger(__name__)
 
 
 async def serve(end: socket.socket) -> None:
     """Be the gate of whoever holds the other socket, until he lets go of it."""
-    channel = await Channel.over(end)
-    try:
-        with contextlib.suppress(EOFError):  # the coordinator has ended
-            await _serve(channel, end)
-    finally:
-        await channel.close()
+    with contextlib.suppress(EOFError):  # the coordinator has ended
+        config: Config = receive_now(end)
+        channel = await Channel.over(end)
+        try:
+            await _serve(config, channel, end)
+        finally:
+            await channel.close()
 
 
-async def _serve(channel: Channel, end: socket.socket) -> None:
-    config: Config = await channel.receive()
+async def _serve(config: Config, channel: Channel, end: socket.socket) -> None:
     log_level = configure_logs(config.log_level)
     try:
         gate = build.gate(config, _Listener(channel), MonotonicClock())
@@ -55,11 +53,12 @@ async def _serve(channel: Channel, end: socket.socket) -> None:
         return
     channel.send(Answer(0))
     keep_what_is_loaded()
+    desk = _LoggingDesk(gate, log_level)
+    desk.watch_traffic(lambda: channel.send(TrafficResumed()))
     try:
-        desk = _TellingDesk(gate, channel, log_level)
         await Keeper(channel, desk, end, config.zookeeper_session_timeout_seconds).run()
     finally:
-        await gate.close()
+        await desk.close()
 
 
 class _Listener:
@@ -79,40 +78,17 @@ class _Listener:
         self._channel.send(ParticipantsChanged(group, monitoring_class, count))
 
 
-class _TellingDesk(GateDesk):
-    """Tells by itself what was counted after a quiet time, in which the coordinator asks seldom.
+class _LoggingDesk(GateDesk):
+    """Is told from which level on to log, like the rest.
 
     Args:
-        gate: counts.
-        channel: leads to the coordinator.
-        log_level: from where on this process logs; told like the rest.
+        gate: does what it is told.
+        log_level: of this process.
     """
 
-    def __init__(self, gate: Gate, channel: Channel, log_level: LogLevel) -> None:
+    def __init__(self, gate: Gate, log_level: LogLevel) -> None:
         super().__init__(gate)
         self.set_log_level = log_level.set
-        self._channel = channel
-        self._watch: asyncio.TimerHandle | None = None
-
-    async def collect(self) -> tuple[Traffic, ...]:
-        """See `Gate.collect`."""
-        if self._watch is not None:
-            self._watch.cancel()
-        counts = await super().collect()
-        if all(traffic.is_quiet for traffic in counts):
-            self._watch_again(counts)
-        return counts
-
-    def _watch_again(self, quiet: tuple[Traffic, ...]) -> None:
-        loop = asyncio.get_running_loop()
-        self._watch = loop.call_later(COLLECTED_EVERY_S, self._look, quiet)
-
-    def _look(self, quiet: tuple[Traffic, ...]) -> None:
-        counts = self._gate.collect()
-        if counts == quiet:
-            self._watch_again(quiet)
-        else:
-            self._channel.send(Counts(counts))
 
 
 class Keeper:
@@ -137,7 +113,7 @@ class Keeper:
         self._end = end
         self._stands_still_s = min(STANDS_STILL_S, STANDS_STILL_OF_SESSION * session_s)
         self._loop = asyncio.get_running_loop()
-        self._heard_s = self._loop.time()
+        self._silence: asyncio.TimerHandle | None = None
         self._answering: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -146,16 +122,18 @@ class Keeper:
         Raises:
             EOFError: that is how it ends.
         """
-        self._look()
+        self._expect_a_word()
+        self._channel.listen(self._heard)
         try:
-            while True:
-                call: Call = await self._channel.receive()
-                self._heard_s = self._loop.time()
-                self._obey(call)
+            await self._channel.ended()
         finally:
-            self._next_look.cancel()
+            self._expect_no_word()
             for task in self._answering:
                 task.cancel()
+
+    def _heard(self, call: Call) -> None:
+        self._expect_a_word()
+        self._obey(call)
 
     def _obey(self, call: Call) -> None:
         if call.number is not None:
@@ -173,11 +151,18 @@ class Keeper:
             return
         self._channel.send(Answer(number, value))
 
-    def _look(self) -> None:
+    def _expect_a_word(self) -> None:
+        self._expect_no_word()
+        self._silence = self._loop.call_later(self._stands_still_s, self._stand_still)
+
+    def _expect_no_word(self) -> None:
+        if self._silence is not None:
+            self._silence.cancel()
+
+    def _stand_still(self) -> None:
         began_s = self._loop.time()
-        if began_s - self._heard_s > self._stands_still_s:
-            # Not a coroutine's wait: nothing else of this process may go on either.
-            select.select([self._end], [], [])
-            if (waited_s := self._loop.time() - began_s) > _LOOK_S:
-                log.warning("stood still with the coordinator", seconds=round(waited_s, 1))
-        self._next_look = self._loop.call_later(_LOOK_S, self._look)
+        # Not a coroutine's wait: nothing else of this process may go on either.
+        select.select([self._end], [], [])
+        if (waited_s := self._loop.time() - began_s) > _WORTH_TELLING_S:
+            log.warning("stood still with the coordinator", seconds=round(waited_s, 1))
+        self._expect_a_word()

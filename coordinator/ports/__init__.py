@@ -26,7 +26,12 @@ from coordinator.ports.errors import (
     Unreadable,
     VersionConflict,
 )
-from coordinator.ports.gate import COLLECTED_EVERY_S, TrafficGate
+from coordinator.ports.gate import (
+    COLLECTED_EVERY_S,
+    COLLECTED_QUIETLY_EVERY_S,
+    COLLECTED_QUIETLY_OF_SESSION,
+    TrafficGate,
+)
 from coordinator.ports.ledgers import LedgerStore
 from coordinator.ports.membership import Confirmation, Membership
 from coordinator.ports.operations import OPERATIONS_LENGTH, OperationStore, RecordedOperation
@@ -38,6 +43,8 @@ __all__ = [
     "ANYTHING",
     "AUDIT_LENGTH",
     "COLLECTED_EVERY_S",
+    "COLLECTED_QUIETLY_EVERY_S",
+    "COLLECTED_QUIETLY_OF_SESSION",
     "NOBODY",
     "OPERATIONS_LENGTH",
     "TOPIC_LIMITS_MAX",

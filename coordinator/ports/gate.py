@@ -10,6 +10,12 @@ from coordinator.core.model import Attachments, Rates, Traffic
 COLLECTED_EVERY_S: Final = 0.05
 """How often the gate's counts are brought to the core: the delay of everything urgent that is counted."""
 
+COLLECTED_QUIETLY_EVERY_S: Final = 0.5
+"""The same, at most, while nothing passes and nothing else happens."""
+
+COLLECTED_QUIETLY_OF_SESSION: Final = 0.15
+"""The same as a part of the ZooKeeper session: a gate that hears nothing for longer stands still."""
+
 
 class TrafficGate(Protocol):
     """The gate in front of the broker: it counts, and enforces local limits.
@@ -41,6 +47,13 @@ class TrafficGate(Protocol):
         """Call when all that was told so far is in force, in the order of these calls.
 
         It is called at once where that is so already, and never when the gate is lost before.
+        """
+        ...
+
+    def watch_traffic(self, resumed: Callable[[], None]) -> None:
+        """Call when something passes or waits again, soon after it does.
+
+        That is once after every `collect` that had nothing to tell but who takes part.
         """
         ...
 

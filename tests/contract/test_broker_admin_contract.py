@@ -6,6 +6,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from urllib.parse import quote
 
 import httpx
@@ -117,11 +118,56 @@ def _answering(status: int, body: str = "") -> httpx.MockTransport:
     return httpx.MockTransport(lambda _: httpx.Response(status, text=body))
 
 
+@asynccontextmanager
+async def _web_service(*answers: bytes) -> AsyncIterator[tuple[str, list[bytes]]]:
+    """Gives every connection these answers, and then its end; where it is, and what it heard."""
+    heard: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            for answer in answers:
+                heard.append(await reader.readuntil(b"\r\n\r\n"))
+                writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", heard
+
+
+def _answer_of(status: int) -> bytes:
+    return b"HTTP/1.1 %d Because\r\nLocation: /other\r\nContent-Length: 2\r\n\r\nok" % status
+
+
 @pytest.mark.parametrize("status", [302, 307, 401, 403, 404, 500, 503])
 async def test_only_a_plain_ok_counts_as_answering(status: int) -> None:
     """Redirects and errors are no, and never an exception."""
-    async with HttpBrokerAdmin("http://broker", transport=_answering(status)) as admin:
+    async with (
+        _web_service(_answer_of(status), _answer_of(200)) as (url, _),
+        HttpBrokerAdmin(url) as admin,
+    ):
         assert not await admin.is_answering()
+        assert await admin.is_answering()
+
+
+async def test_what_is_no_http_is_no_answer() -> None:
+    """Whatever stands at the port."""
+    async with _web_service(b"\x00" * 100) as (url, _), HttpBrokerAdmin(url) as admin:
+        assert not await admin.is_answering()
+
+
+async def test_readiness_is_asked_with_the_token_on_one_connection_while_that_lasts() -> None:
+    """The first question after its end is answered no; the next one opens another."""
+    ok = _answer_of(200)
+    async with (
+        _web_service(ok, ok) as (url, heard),
+        HttpBrokerAdmin(f"{url}/", token="secret") as admin,
+    ):
+        answers = [await admin.is_answering() for _ in range(6)]
+    assert answers == [True, True, False] * 2
+    assert len(heard) == 4
+    assert heard[0].startswith(b"GET /admin/v2/brokers/ready HTTP/1.1\r\n")
+    assert b"\r\nAuthorization: Bearer secret\r\n" in heard[0]
 
 
 @pytest.mark.parametrize("status", [204, 307, 401, 403, 500, 503])

@@ -38,6 +38,36 @@ async def test_messages_pass_and_are_counted(here: AnySite) -> None:
     await until(lambda: here.story.participants == [("group", MonitoringClass.PUBLISH, 1)])
 
 
+async def test_it_is_said_once_when_something_passes_after_a_quiet_time(here: AnySite) -> None:
+    """Who was told of nothing but participants need not ask all the time."""
+    resumed: list[None] = []
+    here.gate.watch_traffic(lambda: resumed.append(None))
+    here.gate.set_attachments(GROUP)
+    client = await here.client()
+    for turn in range(3):
+        (quiet,) = await here.gate.collect()
+        assert (quiet.messages, quiet.participants) == (0, 1)
+        assert len(resumed) == turn
+        assert await client.asks(peer.send(1, 2 * turn)) == peer.receipt(1, 2 * turn)
+        await until(lambda: len(resumed) > turn)  # noqa: B023 - called in this very turn
+        assert await client.asks(peer.send(1, 2 * turn + 1)) == peer.receipt(1, 2 * turn + 1)
+        (traffic,) = await here.gate.collect()
+        assert traffic.messages == 2
+    assert len(resumed) == 3
+
+
+async def test_who_begins_to_wait_after_a_quiet_time_is_noticed(here: AnySite) -> None:
+    """Nothing passes at a limit of nothing, and that is news too."""
+    resumed: list[None] = []
+    here.gate.watch_traffic(lambda: resumed.append(None))
+    here.gate.set_attachments(GROUP)
+    here.gate.set_limits("group", Rates(publish_messages=0))
+    client = await here.client()
+    await here.gate.collect()
+    client.writer.write(peer.send(1, 1))
+    await until(lambda: len(resumed) == 1)
+
+
 async def test_what_is_told_is_in_force_before_it_is_said_to_be(here: AnySite) -> None:
     """In the order of the calls; and at once where nothing was told since."""
     client = await here.client()

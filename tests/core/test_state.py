@@ -307,6 +307,31 @@ def outcome(state: CoordinatorState, event: Event, now_ns: int) -> object:
         return IllegalTransition
 
 
+@settings(max_examples=300)
+@given(
+    st.lists(st.tuples(counts | counts | events, pauses), max_size=40),
+    st.booleans(),
+    st.integers(0, 999),
+)
+def test_while_nothing_happens_a_core_has_nothing_to_do_for_as_long_as_it_says(
+    story: list[tuple[Event, int]],
+    strict: bool,
+    permille: int,
+) -> None:
+    """So nobody has to bring it counts of nothing, which is most of what an idle sidecar would do."""
+    group = replace(ORDERS, overshoot_policy="strict") if strict else ORDERS
+    state = Restless(CoreSettings(broker="b1"))
+    activate(state)
+    state.handle(GroupsChanged((group,)), 0)
+    now = 0
+    for event, pause_ns in [*story, (TrafficCounted(()), STEP_NS)]:
+        now += pause_ns
+        outcome(state, event, now)
+    rests_ns = state.rests_ns(now)
+    if state.lifecycle is Lifecycle.ACTIVE and rests_ns:
+        assert state.handle(TrafficCounted(()), now + rests_ns * permille // 1000) == []
+
+
 def test_between_rounds_a_core_without_news_does_not_even_look_for_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

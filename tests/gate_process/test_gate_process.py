@@ -16,11 +16,10 @@ import pytest
 
 from coordinator.cli.port_holders import holder_of
 from coordinator.config import ConfigError
-from coordinator.core.model import Attachments, Rates
-from coordinator.gate_process import handle
+from coordinator.core.model import Rates
 from coordinator.gate_process.handle import GateProcess
 from coordinator.gate_process.spawning import spawned
-from coordinator.ports import COLLECTED_EVERY_S, GateGone
+from coordinator.ports import GateGone
 from tests.gate import peer
 from tests.gate_process.processes import config, site
 
@@ -140,26 +139,6 @@ async def test_the_level_of_the_log_is_told(capfd: pytest.CaptureFixture[str]) -
         worse = await here.client()
         assert await worse.asks(b"GET / HTTP/1.1\r\n\r\n") == b""
     assert capfd.readouterr().err.count("malformed frame") == 1
-
-
-async def test_counts_after_a_quiet_time_come_without_a_question(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """While nothing passes, the gate is asked seldom: here never again."""
-    monkeypatch.setattr(handle, "QUIET_S", 1_000)
-    async with site() as here:
-        here.gate.set_attachments(Attachments({}, {"tenant/ns": "group"}))
-        client = await here.client()
-        for turn in range(3):
-            (quiet,) = await here.gate.collect()
-            assert (quiet.messages, quiet.participants) == (0, 1)
-            assert await client.asks(peer.send(1, turn)) == peer.receipt(1, turn)
-            async with asyncio.timeout(30):
-                while (counted := await here.gate.collect()) == (quiet,):
-                    await asyncio.sleep(COLLECTED_EVERY_S)
-            assert [traffic.messages for traffic in counted] == [1]
-            (quiet,) = await here.gate.collect()
-            assert quiet.messages == 0
 
 
 SAYS_SO = """

@@ -8,9 +8,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import pytest
 import structlog
 from structlog.testing import capture_logs
 
+from coordinator import runner
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.memory import (
     MemoryBrokerAdmin,
@@ -56,6 +58,7 @@ class RecordingGate:
     traffic: tuple[Traffic, ...] = ()
     lease_until_ns: int | None = None
     leased: set[str] = field(default_factory=set)
+    collected: int = 0
 
     def hold_lease(self, until_ns: int) -> None:
         self.lease_until_ns = until_ns
@@ -75,7 +78,11 @@ class RecordingGate:
     def when_in_force(self, then: Callable[[], None]) -> None:
         then()
 
+    def watch_traffic(self, resumed: Callable[[], None]) -> None:
+        self.resumed = resumed
+
     async def collect(self) -> tuple[Traffic, ...]:
+        self.collected += 1
         return self.traffic
 
     async def drain(self, timeout_s: float) -> None:
@@ -191,6 +198,24 @@ async def test_a_strict_group_is_shared_by_its_ledger() -> None:
         await eventually(lambda: one.limit == 3000, "inherited after a farewell")
         await world.store.delete_group("orders")
         await eventually(lambda: records[-1] == (), "the ledger removed")
+
+
+async def test_counts_are_collected_at_once_when_something_happens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While nothing does, seldom: here never again."""
+    monkeypatch.setattr(runner, "COLLECTED_QUIETLY_EVERY_S", 1_000)
+    monkeypatch.setattr(runner, "COLLECTED_QUIETLY_OF_SESSION", 1_000)
+    async with World().sidecar("b1") as sidecar:
+        await eventually(lambda: sidecar.runner.views.health().ready, "ready")
+        monkeypatch.setattr(CoordinatorState, "rests_ns", lambda *_: 10**12)
+        for news in (
+            sidecar.gate.resumed,
+            lambda: sidecar.runner.participants_changed("orders", PUBLISH, 1),
+        ):
+            before = sidecar.gate.collected
+            news()
+            await eventually(lambda: sidecar.gate.collected > before, "collected")  # noqa: B023
 
 
 async def test_limits_are_set_before_attachments() -> None:
