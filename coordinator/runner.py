@@ -132,8 +132,8 @@ class Runner:
         self._gate: TrafficGate | None = None
         self._ledgers: LedgerStore | None = None
         self._events: deque[Event] = deque()
-        #: Set by whatever happens: while nothing does, counts are collected seldom.
-        self._something_happened = asyncio.Event()
+        #: Set when something passes again, or there is something to do: else counts are collected seldom.
+        self._counts_wanted = asyncio.Event()
         self._collected_quietly_every_s = min(
             COLLECTED_QUIETLY_EVERY_S,
             COLLECTED_QUIETLY_OF_SESSION * state.settings.session_timeout_ns / NANOS_PER_SECOND,
@@ -161,7 +161,7 @@ class Runner:
         self._gate = gate
         self._ledgers = ledgers
         self._recorder = self.views.recorder = recorder
-        gate.watch_traffic(self._something_happened.set)
+        gate.watch_traffic(self._counts_wanted.set)
         self._membership.watch_connection(self._connection_changed)
         self._membership.watch_members(self._members_changed)
         ledgers.watch(self._ledgers_changed)
@@ -173,7 +173,6 @@ class Runner:
 
     def post(self, event: Event) -> None:
         """Hand an event to the core; returns when it and all that followed from it is handled."""
-        self._something_happened.set()
         self._events.append(event)
         if self._handling:
             return
@@ -262,7 +261,7 @@ class Runner:
             counted = await self._gate.collect()
             self.views.traffic_counted(self._state.observer.mirror(counted))
             self.post(TrafficCounted(counted))
-            self._something_happened.clear()
+            self._counts_wanted.clear()
             quiet = all(traffic.is_quiet for traffic in counted)
 
     async def _until_counts_are_due(self, *, quiet: bool) -> None:
@@ -272,7 +271,7 @@ class Runner:
             rests_s = self._state.rests_ns(self._clock.now_ns()) / NANOS_PER_SECOND
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(rests_s, self._collected_quietly_every_s)):
-                    await self._something_happened.wait()
+                    await self._counts_wanted.wait()
         await asyncio.sleep(due_s - loop.time())
 
     async def _watch_broker(self) -> None:
@@ -308,6 +307,8 @@ class Runner:
         self.watch.handled(event)
         if self._recorder is not None:
             self._recorder.handled(event, self._state, now_ns)
+        if not self._state.rests_ns(now_ns):
+            self._counts_wanted.set()
         if self._state.lifecycle is Lifecycle.STOPPED:
             self.stopped.set()
 

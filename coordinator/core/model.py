@@ -245,9 +245,10 @@ class LedgerStatement:
     closures: Mapping[Account, Closure] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
+class Traffic(NamedTuple):
     """What the gate counted for one group and class since it was last asked.
+
+    A tuple, for it is made and passed between two processes twenty times a second for every group in use.
 
     Args:
         messages: messages admitted.

@@ -14,7 +14,7 @@ is in force lets through. Of what that one holds back itself nobody can know mor
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from coordinator.core.model import (
     DIMENSIONS_OF,
@@ -90,7 +90,7 @@ class Observer:
         return [
             *kept,
             *(
-                replace(each, group=name)
+                each._replace(group=name)
                 for each in kept
                 for name in self._observers.get(each.group, ())
             ),

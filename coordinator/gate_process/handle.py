@@ -152,7 +152,7 @@ class GateProcess:
             return
         self._waiting.append((self._told, then))
         if self._told_before_question < self._told:
-            self._question(Call("confirm"))
+            self._question("confirm")
 
     # What it is asked.
 
@@ -221,7 +221,7 @@ class GateProcess:
         self._channel.send(Call(name, given, named))
 
     async def _ask(self, name: str, *given: Any, longer_s: float = 0.0) -> Any:
-        question = self._question(Call(name, given))
+        question = self._question(name, *given)
         return await self._answer_to(question, self.answers_within_s + longer_s)
 
     async def _answer_to(self, question: asyncio.Future[Any], within_s: float) -> Any:
@@ -233,11 +233,11 @@ class GateProcess:
         self._lost(f"has not answered for {within_s:g} s")
         return question.result()
 
-    def _question(self, call: Call) -> asyncio.Future[Any]:
+    def _question(self, name: str, *given: Any) -> asyncio.Future[Any]:
         number = next(self._numbers)
         question = self._expect(number)
         self._told_before_question = self._told
-        self._channel.send(call._replace(number=number))
+        self._channel.send(Call(name, given, number=number))
         return question
 
     def _expect(self, number: int) -> asyncio.Future[Any]:

@@ -234,8 +234,11 @@ events: st.SearchStrategy[Event] = st.one_of(
         st.just(GROUP),
         st.just(PUBLISH),
         messages=st.integers(0, 1000),
+        bytes=st.integers(0, 100_000),
         messages_held_ns=st.integers(0, SECOND_NS),
+        bytes_held_ns=st.integers(0, SECOND_NS),
         participants=st.integers(0, 2),
+        topics=st.integers(0, 2),
     ).map(lambda traffic: TrafficCounted((traffic,))),
     st.builds(
         UsageReport,
