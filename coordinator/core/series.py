@@ -55,9 +55,10 @@ class Series:
     def add(self, now_ns: int, limit: int, rows: Mapping[str, tuple[int, int]], keep: int) -> None:
         """Add a sample: broker to admitted rate and local limit; older ones than ``keep`` may go."""
         length = len(self._times_ns)
-        for broker in rows.keys() - self._brokers.keys():
-            before = [ABSENT] * length
-            self._brokers[broker] = _Columns(array("q", before), array("q", before))
+        for broker in rows:
+            if broker not in self._brokers:
+                before = [ABSENT] * length
+                self._brokers[broker] = _Columns(array("q", before), array("q", before))
         self._times_ns.append(now_ns)
         self._limits.append(limit)
         for broker, columns in self._brokers.items():

@@ -72,8 +72,8 @@ class Host(Protocol):
         """One side sent what is no frame."""
         ...
 
-    def plan_wake(self) -> None:
-        """Set the timer: producers or consumers may have lined up."""
+    def handled(self) -> None:
+        """What came was handled: something may have passed, producers or consumers may have lined up."""
         ...
 
 
@@ -128,7 +128,7 @@ class Connection(asyncio.Protocol):
             self._fail("client", error)
         else:
             self.flush()
-            self._host.plan_wake()
+            self._host.handled()
 
     def pause_writing(self) -> None:
         """The client is slow: read no more from the broker."""
@@ -179,7 +179,7 @@ class Connection(asyncio.Protocol):
             self._fail("broker", error)
         else:
             self.flush()
-            self._host.plan_wake()
+            self._host.handled()
 
     def broker_writable(self, *, writable: bool) -> None:
         """The broker became slow, or caught up."""
@@ -249,7 +249,7 @@ class Connection(asyncio.Protocol):
             self._fail("client", error)
         else:
             self.flush()
-            self._host.plan_wake()
+            self._host.handled()
 
     def _flush_soon(self) -> None:
         if not self._flush_planned:

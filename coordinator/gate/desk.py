@@ -6,17 +6,12 @@ time; what is told takes none. Here the gate is at hand, and both happen at once
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from typing import Final
 
 from coordinator.core.delayed import DelayedView
 from coordinator.core.gate_views import ConnectionFigures, GateFigures, GateLimits, HoldView
 from coordinator.core.model import NamespaceTraffic, Rates, Traffic
 from coordinator.gate.proxy import Gate
-
-_LOOKS_EVERY_S: Final = 0.1
-"""While nothing passes, so often it is looked whether something does again."""
 
 
 class GateDesk:
@@ -29,7 +24,6 @@ class GateDesk:
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
         self._resumed: Callable[[], None] | None = None
-        self._next_look: asyncio.TimerHandle | None = None
         self.set_limits = gate.set_limits
         self.hold_lease = gate.hold_lease
         self.remove_limits = gate.remove_limits
@@ -41,6 +35,7 @@ class GateDesk:
         self.set_subscribe_rate = gate.set_subscribe_rate
         self.refresh_certificate = gate.refresh_certificate
         self.drain = gate.drain
+        self.close = gate.close
 
     async def start(self) -> int:
         """Accept clients; returns the plain port.
@@ -51,11 +46,6 @@ class GateDesk:
         """
         await self._gate.start()
         return self._gate.port
-
-    async def close(self) -> None:
-        """See `Gate.close`."""
-        self._look_no_more()
-        await self._gate.close()
 
     def watch_traffic(self, resumed: Callable[[], None]) -> None:
         """Call when something passes or waits again after a `collect` that found nothing such."""
@@ -70,10 +60,9 @@ class GateDesk:
 
     async def collect(self) -> tuple[Traffic, ...]:
         """See `Gate.collect`."""
-        self._look_no_more()
         counted = self._gate.collect()
         if self._resumed is not None and all(traffic.is_quiet for traffic in counted):
-            self._look_later(self._resumed)
+            self._gate.when_traffic(self._resumed)
         return counted
 
     async def partition_traffic(self) -> tuple[Traffic, ...]:
@@ -111,17 +100,3 @@ class GateDesk:
     async def connection_figures(self) -> tuple[ConnectionFigures, ...]:
         """See `Gate.connection_figures`."""
         return self._gate.connection_figures()
-
-    def _look_later(self, resumed: Callable[[], None]) -> None:
-        loop = asyncio.get_running_loop()
-        self._next_look = loop.call_later(_LOOKS_EVERY_S, self._look, resumed)
-
-    def _look(self, resumed: Callable[[], None]) -> None:
-        if self._gate.is_quiet():
-            self._look_later(resumed)
-        else:
-            resumed()
-
-    def _look_no_more(self) -> None:
-        if self._next_look is not None:
-            self._next_look.cancel()

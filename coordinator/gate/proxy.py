@@ -119,6 +119,7 @@ class Gate:
         self._leaving: set[Connection] = set()
         self._dialling: set[asyncio.Task[None]] = set()
         self._wake: asyncio.TimerHandle | None = None
+        self._resumed: Callable[[], None] | None = None
         self._wake_ns: int | None = None
 
     @property
@@ -266,7 +267,7 @@ class Gate:
     def _serve(self, group: Group, now_ns: int) -> None:
         self._queue.serve_limiter(group.publish_limiter, now_ns)
         self._queue.serve_limiter(group.dispatch_limiter, now_ns)
-        self.plan_wake()
+        self._plan_wake()
 
     def _reattach(self) -> None:
         for connection in tuple(self._connections):
@@ -283,9 +284,9 @@ class Gate:
         """What was counted since the last time, for groups with news or participants."""
         return self._groups.collect(self.now_ns())
 
-    def is_quiet(self) -> bool:
-        """Whether nothing has passed and nobody has waited since this was last collected."""
-        return self._groups.is_quiet()
+    def when_traffic(self, resumed: Callable[[], None]) -> None:
+        """Call once, as soon as something has passed or waits that was not collected."""
+        self._resumed = resumed
 
     def figures(self) -> GateFigures:
         """The gate at this moment."""
@@ -397,8 +398,15 @@ class Gate:
         self._malformed_closes[error.fault.value] += 1
         _log.warning("malformed frame, connection closed", side=side, peer=peer, reason=str(error))
 
-    def plan_wake(self) -> None:
-        """Set the timer to when time alone lets somebody pass that waits."""
+    def handled(self) -> None:
+        """See `Host.handled`."""
+        self._plan_wake()
+        if self._resumed is not None and not self._groups.is_quiet():
+            resumed, self._resumed = self._resumed, None
+            resumed()
+
+    def _plan_wake(self) -> None:
+        # The timer is for when time alone lets somebody pass that waits.
         due_ns = self._queue.next_wake_ns()
         if due_ns == self._wake_ns:
             return
@@ -414,7 +422,7 @@ class Gate:
     def _wake_up(self) -> None:
         self._wake = self._wake_ns = None
         self._queue.serve(self.now_ns())
-        self.plan_wake()
+        self._plan_wake()
 
     def _not_ended(self) -> tuple[Connection, ...]:
         return (*self._connections, *self._leaving)

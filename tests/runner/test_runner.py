@@ -43,6 +43,7 @@ from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.ports import Recorder, RecorderHealth
 from coordinator.runner import Runner
+from coordinator.wire.intake import Intake
 from coordinator.wire.seal import Seal
 
 PUBLISH = MonitoringClass.PUBLISH
@@ -247,6 +248,20 @@ async def test_garbage_on_the_bus_is_counted_and_logged_once() -> None:
 
             assert sidecar.runner.views.health().ready
     assert len([log for log in logs if log["event"] == "not a usage report"]) == 1
+
+
+async def test_the_own_report_that_comes_back_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The core took it in when it was sent; every sidecar's bus brings it every round."""
+    world, came_back, read = World(), list[bytes](), list[bytes]()
+    MemoryBus(world.topic, name="witness").watch(came_back.append)
+
+    def reading(_: Intake, payload: bytes) -> None:
+        read.append(payload)
+
+    monkeypatch.setattr(Intake, "read", reading)
+    async with world.sidecar("b1"):
+        await eventually(lambda: len(came_back) > 5, "six reports")
+    assert read == []
 
 
 async def test_a_drain_stops_the_runner() -> None:
