@@ -7,7 +7,10 @@ do not part the two; processes do. Limits go in and counts come out, and nothing
     coordinator                                  gate
     GateProcess  -- told: limits, attachments -> Keeper -> Gate
     (handle.py)  -- asked: counts, figures ---->  (keeper.py)
-                 <- answers; participants ------
+                 <- answers; participants,
+                    traffic that resumes ------
+
+While nothing passes, the coordinator asks seldom, and the gate says when something does.
 
 Both ends keep these rules:
 
