@@ -87,13 +87,15 @@ def sidecar_container() -> None:
 
 
 def unit() -> None:
-    """Systemd understands every line of the unit."""
-    text = (DEPLOY / "systemd" / "pulsar-quota.service").read_text(encoding="utf-8")
+    """Systemd understands every line of the units."""
     with tempfile.TemporaryDirectory() as folder:
-        # The command need not be installed here.
-        path = Path(folder) / "pulsar-quota.service"
-        path.write_text(text.replace("/opt/pulsar-quota/bin/pulsar-quota", "/bin/true"))
-        _run("systemd-analyze", "verify", "--man=no", str(path))
+        paths = []
+        for source in sorted((DEPLOY / "systemd").iterdir()):
+            # The command need not be installed here.
+            text = source.read_text(encoding="utf-8")
+            paths.append(Path(folder) / source.name)
+            paths[-1].write_text(text.replace("/opt/pulsar-quota/bin/pulsar-quota", "/bin/true"))
+        _run("systemd-analyze", "verify", "--man=no", *map(str, paths))
 
 
 CHECKS: tuple[Callable[[], None], ...] = (rules, chart, sidecar_container, unit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
+from typing import Final
 from urllib.parse import urlsplit
 
 from coordinator.cli.findings import Finding, note, ok, wrong
@@ -137,9 +138,18 @@ def _listen(key: str, address: str, probes: Probes, *, is_ours: bool) -> Finding
     return wrong(key, text, f"Restart it with this configuration, or correct {key}.")
 
 
+_INIT: Final = 1
+"""The process that keeps sockets for the services that it starts, where it is systemd."""
+
+
 def _taken(key: str, address: str, fault: str, holder: Holder | None) -> Finding:
     _, port = split_address(key, address)
     text = f"{address}: {fault}" if holder is None else f"{address}: {fault}, by {holder}"
+    if holder is not None and holder.pid == _INIT:
+        fix = (
+            f"That is right if pulsar-quota.socket keeps it; else stop that unit, or change {key}."
+        )
+        return note(key, text, fix)
     if holder is None or holder.pid is None:
         fix = (
             f"Stop what listens there (sudo ss -ltnp 'sport = :{port}' names it), or change {key}."

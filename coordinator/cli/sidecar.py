@@ -11,7 +11,7 @@ from coordinator.cli.configuration import Settings, load_or_refuse
 from coordinator.cli.failures import WrongUse
 from coordinator.collector import not_collecting
 from coordinator.config import ConfigError, load
-from coordinator.gate_process.spawning import spawned
+from coordinator.gate_process.spawning import handed_over, spawned
 
 
 def sidecar(
@@ -20,7 +20,8 @@ def sidecar(
 ) -> None:
     """Run a sidecar beside its broker."""
     loaded = load_or_refuse(config, settings)
-    with spawned() as gate:  # the gate's process loads beside what is loaded here
+    # The gate's process loads beside what is loaded here.
+    with spawned(listening=handed_over()) as gate:
         # Only this command needs the adapters, and loading them takes longer than the others run.
         with not_collecting():
             from coordinator.sidecar import run  # noqa: PLC0415

@@ -1,10 +1,15 @@
-"""Where clients come in: a plain port and, if wanted, one with TLS whose certificate can change."""
+"""Where clients come in: a plain port and, if wanted, one with TLS whose certificate can change.
+
+A supervisor may keep the sockets and hand them over (systemd.socket(5)): then clients that connect while
+the sidecar is being restarted wait, and are not refused.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+import socket
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import structlog
 
@@ -23,9 +28,13 @@ class Entrance:
         host: address to listen on.
         port: port to listen on; 0 takes a free one.
         tls: listens with TLS as well, if given.
+        kept: sockets that listen already, and are used for their ports.
     """
 
-    def __init__(self, host: str, port: int, tls: TlsListener | None) -> None:
+    def __init__(
+        self, host: str, port: int, tls: TlsListener | None, kept: Sequence[socket.socket] = ()
+    ) -> None:
+        self._kept = {_port_of(each): each for each in kept}
         self._host = host
         self._port = port
         self._tls = tls
@@ -37,12 +46,12 @@ class Entrance:
     @property
     def port(self) -> int:
         """The plain port that is listened on, or is to be."""
-        return _port_of(self._server) or self._port
+        return _served_port(self._server) or self._port
 
     @property
     def tls_port(self) -> int | None:
         """The port with TLS; None while there is none."""
-        return _port_of(self._tls_server)
+        return _served_port(self._tls_server)
 
     async def open(self, new_connection: Callable[[], asyncio.Protocol]) -> None:
         """Accept clients.
@@ -53,9 +62,7 @@ class Entrance:
         """
         if self._tls is not None:
             await self._open_tls(self._tls, new_connection)
-        self._server = await asyncio.get_running_loop().create_server(
-            new_connection, self._host, self._port, backlog=_BACKLOG
-        )
+        self._server = await self._listen(new_connection, self._host, self._port)
         self._port = self.port
         _log.info("gate listens", host=self._host, port=self._port)
 
@@ -81,23 +88,35 @@ class Entrance:
         self, tls: TlsListener, new_connection: Callable[[], asyncio.Protocol]
     ) -> None:
         self._certificate = Certificate(tls.files)
-        self._tls_server = await asyncio.get_running_loop().create_server(
+        self._tls_server = await self._listen(
             new_connection,
             tls.host,
             tls.port,
             ssl=self._certificate.context,
             ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
-            backlog=_BACKLOG,
         )
         self._poll_certificate()
         _log.info("gate listens with TLS", host=tls.host, port=self.tls_port)
+
+    async def _listen(
+        self, new_connection: Callable[[], asyncio.Protocol], host: str, port: int, **tls: Any
+    ) -> asyncio.Server:
+        loop = asyncio.get_running_loop()
+        kept = self._kept.pop(port, None)
+        if kept is not None:
+            return await loop.create_server(new_connection, sock=kept, backlog=_BACKLOG, **tls)
+        return await loop.create_server(new_connection, host, port, backlog=_BACKLOG, **tls)
 
     def _poll_certificate(self) -> None:
         self.refresh_certificate()
         self._poll = asyncio.get_running_loop().call_later(POLL_S, self._poll_certificate)
 
 
-def _port_of(server: asyncio.Server | None) -> int | None:
+def _served_port(server: asyncio.Server | None) -> int | None:
     if server is None or not server.sockets:
         return None
-    return int(server.sockets[0].getsockname()[1])
+    return _port_of(server.sockets[0])
+
+
+def _port_of(listening: socket.socket) -> int:
+    return int(listening.getsockname()[1])

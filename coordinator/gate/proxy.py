@@ -7,8 +7,9 @@ has: sockets, the clock, the log. Everything runs on one event loop and nothing 
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -62,6 +63,7 @@ class Gate:
         tls: listens with TLS as well, if given; see ``TlsListener``.
         upstream_tls: how to speak TLS to the broker; None is plain.
         proxy_protocol: version of the PROXY header that tells the broker who the client is; 0 is none.
+        kept_sockets: listen already, on the ports to listen on; see ``Entrance``.
 
     Raises:
         TlsError: a file of ``upstream_tls`` cannot be used.
@@ -87,8 +89,9 @@ class Gate:
         tls: TlsListener | None = None,
         upstream_tls: UpstreamTls | None = None,
         proxy_protocol: int = 0,
+        kept_sockets: Sequence[socket.socket] = (),
     ) -> None:
-        self._entrance = Entrance(listen_host, listen_port, tls)
+        self._entrance = Entrance(listen_host, listen_port, tls, kept_sockets)
         self._bounds = Bounds(held_bytes_max, pending_requests_max)
         self._buffer = PublishBuffer(publish_buffer_bytes_max)
         self._replicator_prefix = replicator_prefix

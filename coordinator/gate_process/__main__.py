@@ -1,4 +1,4 @@
-"""``python -m coordinator.gate_process FD``: the gate of whoever holds the other end of that socket."""
+"""``python -m coordinator.gate_process FD [LISTENING...]``: the gate of whoever holds FD's other end."""
 
 from __future__ import annotations
 
@@ -14,5 +14,6 @@ if __name__ == "__main__":
     # The coordinator's, even if they are sent to both; what it does about them ends this.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    with socket.socket(fileno=int(sys.argv[1])) as end:
-        uvloop.run(serve(end))
+    end, *kept_sockets = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
+    with end:
+        uvloop.run(serve(end, kept_sockets))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 from coordinator.client_tls import ClientTls
@@ -16,12 +18,25 @@ from coordinator.gate.upstream import UpstreamTls
 from coordinator.ports import Clock
 
 
-def gate(config: Config, listener: GateListener, clock: Clock) -> Gate:
+def gate(
+    config: Config,
+    listener: GateListener,
+    clock: Clock,
+    kept_sockets: Sequence[socket.socket] = (),
+) -> Gate:
     """What stands before the broker. The files that it names are tried out.
 
+    Args:
+        config: says what.
+        listener: hears of participants.
+        clock: monotonic time.
+        kept_sockets: listen already, on the ports that the configuration names.
+
     Raises:
-        ConfigError: a file that the configuration names cannot be used.
+        ConfigError: a file that the configuration names cannot be used, or a socket is of no port that it
+            names.
     """
+    _check_ports(config, kept_sockets)
     listen_host, listen_port = split_address("gate_listen", config.gate_listen)
     upstream_host, upstream_port = split_address("gate_upstream", config.gate_upstream)
     try:
@@ -42,9 +57,22 @@ def gate(config: Config, listener: GateListener, clock: Clock) -> Gate:
             cluster_group=config.cluster_group,
             delayed_group=config.delayed_group,
             proxy_protocol=config.gate_upstream_proxy_protocol,
+            kept_sockets=kept_sockets,
         )
     except TlsError as error:
         raise ConfigError(f"gate_upstream_tls_*_file: cannot be used: {error}") from error
+
+
+def _check_ports(config: Config, kept_sockets: Sequence[socket.socket]) -> None:
+    keys = ("gate_listen", "gate_tls_listen") if config.gate_tls_listen else ("gate_listen",)
+    ports = {split_address(key, getattr(config, key))[1] for key in keys}
+    for kept in kept_sockets:
+        address = kept.getsockname()
+        if not isinstance(address, tuple) or address[1] not in ports:
+            raise ConfigError(
+                f"{' and '.join(keys)}: a socket was handed over that listens at {address}, which is on "
+                "no port that is named here; name it, or correct ListenStream of the socket unit"
+            )
 
 
 def _gate_tls(config: Config) -> TlsListener | None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import select
 import socket
+from collections.abc import Sequence
 from typing import Final
 
 import structlog
@@ -33,21 +34,28 @@ _WORTH_TELLING_S: Final = 0.2
 log = structlog.get_logger(__name__)
 
 
-async def serve(end: socket.socket) -> None:
-    """Be the gate of whoever holds the other socket, until he lets go of it."""
+async def serve(end: socket.socket, kept_sockets: Sequence[socket.socket] = ()) -> None:
+    """Be the gate of whoever holds the other socket, until he lets go of it.
+
+    Args:
+        end: leads to him.
+        kept_sockets: listen already, on the ports that his configuration names.
+    """
     with contextlib.suppress(EOFError):  # the coordinator has ended
         config: Config = receive_now(end)
         channel = await Channel.over(end)
         try:
-            await _serve(config, channel, end)
+            await _serve(config, channel, end, kept_sockets)
         finally:
             await channel.close()
 
 
-async def _serve(config: Config, channel: Channel, end: socket.socket) -> None:
+async def _serve(
+    config: Config, channel: Channel, end: socket.socket, kept_sockets: Sequence[socket.socket]
+) -> None:
     log_level = configure_logs(config.log_level)
     try:
-        gate = build.gate(config, _Listener(channel), MonotonicClock())
+        gate = build.gate(config, _Listener(channel), MonotonicClock(), kept_sockets)
     except ConfigError as error:
         channel.send(Answer(0, error=error))
         return

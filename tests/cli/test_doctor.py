@@ -321,6 +321,22 @@ def test_who_holds_a_port_unseen_is_found_by_root(
     assert "sudo ss -ltnp" in found["gate_listen"].fix
 
 
+def test_a_port_that_systemd_keeps_is_no_fault(taken_address: str, free_address: str) -> None:
+    """It is the sidecar's, if the socket unit is; nobody is told to kill process 1."""
+
+    class Kept(WellProbes):
+        def holder(self, host: str, port: int) -> Holder:  # noqa: ARG002 - as the real one
+            return Holder("root", 1, "/sbin/init")
+
+    config = replace(config_of(taken_address, free_address), gate_listen=taken_address)
+
+    found = {each.subject: each for each in examine_host(config, None, Kept())}
+
+    assert found["gate_listen"].level is Level.NOTE
+    assert "/sbin/init" in found["gate_listen"].text
+    assert "pulsar-quota.socket" in found["gate_listen"].fix
+
+
 def test_a_long_command_is_shown_by_its_beginning_and_its_end() -> None:
     """A Java program's name comes after its class path; what a terminal would obey is left out."""
     words = ["/usr/bin/java", "-cp", "/lib/a.jar:" * 500, "\x1b[2J", "Broker", "broker.conf"]

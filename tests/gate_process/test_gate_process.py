@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,9 +19,11 @@ from coordinator.cli.port_holders import holder_of
 from coordinator.config import ConfigError
 from coordinator.core.model import Rates
 from coordinator.gate_process.handle import GateProcess
-from coordinator.gate_process.spawning import spawned
+from coordinator.gate_process.spawning import handed_over, spawned
 from coordinator.ports import GateGone
 from tests.gate import peer
+from tests.gate.conftest import TOPIC
+from tests.gate.test_proxy import Client, FakeBroker
 from tests.gate_process.processes import config, site
 
 
@@ -46,6 +49,45 @@ async def test_a_port_that_is_taken_is_told() -> None:
                 with pytest.raises(OSError, match="in use"):
                     await other.start()
                 assert (await other.figures()).connections == 0
+
+
+async def test_who_connects_to_a_socket_that_is_kept_waits_for_the_next_gate() -> None:
+    """A supervisor keeps it while one sidecar after the other has it."""
+    async with FakeBroker() as broker:
+        with socket.create_server(("127.0.0.1", 0)) as kept:
+            port = kept.getsockname()[1]
+            settings = {"gate_listen": f"127.0.0.1:{port}"}
+            for _ in range(2):
+                early = Client(*await asyncio.open_connection("127.0.0.1", port))
+                with spawned(listening=[os.dup(kept.fileno())]) as child:
+                    async with GateProcess.over(child.end, config(broker.port, **settings)) as gate:
+                        assert await gate.start() == port
+                        assert await early.asks(peer.producer(TOPIC)) == peer.producer_success(1)
+                early.writer.close()
+
+
+async def test_a_socket_for_which_there_is_no_key_is_a_mistake_in_the_configuration() -> None:
+    """Or in the supervisor's; it would never be answered."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as kept,
+        spawned(listening=[os.dup(kept.fileno())]) as child,
+        pytest.raises(ConfigError, match=r"gate_listen: .* ListenStream"),
+    ):
+        async with GateProcess.over(child.end, config(1)):
+            pass
+
+
+def test_sockets_are_those_that_were_handed_to_this_very_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As sd_listen_fds(3) has it; what this process starts hears nothing of them."""
+    monkeypatch.setenv("LISTEN_FDS", "2")
+    monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
+    assert handed_over() == (3, 4)
+    assert handed_over() == ()
+    monkeypatch.setenv("LISTEN_FDS", "2")
+    monkeypatch.setenv("LISTEN_PID", str(os.getppid()))
+    assert handed_over() == ()
 
 
 async def test_a_gate_whose_coordinator_is_gone_ends_at_once() -> None:
