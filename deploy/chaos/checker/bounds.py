@@ -8,6 +8,7 @@
 - ``late``: a message is counted by its broker a little after the gate has let it through. 0.1 s, since
   client, gate, broker and the one who asks share a few cores; over ten seconds that is 1 %. While a
   broker recovers it is 0.5 s: a Java that has just come back compiles, and stands still meanwhile.
+  When the machine itself stood still before the window, it is so much more (standstills.py).
 - ``outside``: under ``balanced``, what a sidecar that may have lost its place in the membership goes on
   with: the highest limit that it had from just before the mishap until its recovery. The others cannot
   tell it from a dead one, and ``partitionPolicy`` says that traffic comes first. Under ``strict``: 0.
@@ -31,6 +32,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from deploy.chaos.checker.history import Finding, History, Mishap, Word
+from deploy.chaos.checker.standstills import Standstills
 from deploy.demo.curves import Curve, curves, total
 
 STRICT = "strict"
@@ -135,6 +137,7 @@ class Allowance:
             if history.policy != STRICT
             for sidecar, held in _held_outside(history, mishap).items()
         ]
+        self._standstills = Standstills(history.samples, history.misses)
 
     def most(self, from_s: float, until_s: float) -> float:
         """The most messages in this time."""
@@ -151,7 +154,8 @@ class Allowance:
             for mishap in self._history.mishaps
             if mishap.delays
         )
-        return RECOVERING_LATE_S if recovering else LATE_S
+        late_s = RECOVERING_LATE_S if recovering else LATE_S
+        return late_s + self._standstills.seconds(from_s - RECOVERING_LATE_S, from_s + LATE_S)
 
 
 def _held_outside(history: History, mishap: Mishap) -> dict[str, int]:
