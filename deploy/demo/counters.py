@@ -15,10 +15,8 @@ from functools import partial
 import httpx
 
 from deploy.background import Background
-from deploy.demo.recording import Miss, Sample
+from deploy.demo.recording import SAMPLED_EVERY_S, Miss, Sample
 
-PERIOD_S = 0.2
-"""From one question about a topic to the next."""
 #: A broker that is being killed or started may take a connection and never answer it.
 _TIMEOUT_S = 0.5
 #: One sample may be missed: that alone does not mean that nobody serves the topic.
@@ -38,7 +36,7 @@ class CounterSampler(Background):
         super().__init__(
             {
                 f"counters of {topic}": partial(
-                    self._follow, topic, PERIOD_S * number / len(topics)
+                    self._follow, topic, SAMPLED_EVERY_S * number / len(topics)
                 )
                 for number, topic in enumerate(topics)
             }
@@ -72,7 +70,7 @@ class CounterSampler(Background):
                 asked = [owner] if owner else self._web_urls
                 owner = next((name for name in asked if self._sample(client, topic, name)), None)
                 # A sample that came late is not caught up with: two in a row tell no more than one.
-                due_s = max(due_s + PERIOD_S, time.monotonic())
+                due_s = max(due_s + SAMPLED_EVERY_S, time.monotonic())
 
     def _sample(self, client: httpx.Client, topic: str, broker: str) -> bool:
         """Ask one broker; return whether it serves the topic."""

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+SAMPLED_EVERY_S = 0.2
+"""From one question about a topic to the next."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:

@@ -24,6 +24,7 @@ _POLL_S = 0.1
 #: With twelve bundles or more, so many names that miss a broker mean that it owns nothing.
 _MOST_CANDIDATES = 60
 _CONFLICT = 409
+_FAILED = 500
 #: A bundle that was unloaded has a new owner long before.
 _MOVED_S = 5.0
 
@@ -86,12 +87,23 @@ class Topics:
 
     def owner(self, topic: str) -> Broker:
         """Return the broker that serves the topic, giving it one if it has none."""
-        path = f"/lookup/v2/topic/{_path(topic)}?listenerName=internal"
-        url = json.loads(self._ask("GET", path))["brokerUrl"]
+        url = json.loads(self._look_up(topic))["brokerUrl"]
         for broker in self._brokers:
             if broker.broker_port == urlsplit(url).port:
                 return broker
         raise LocalClusterError(f"{topic} is served by {url}, which is none of our brokers.")
+
+    def _look_up(self, topic: str) -> str:
+        """Ask for the owner, and again when brokers have just got in each other's way to become it."""
+        path = f"/lookup/v2/topic/{_path(topic)}?listenerName=internal"
+        gives_up_s = time.monotonic() + _MOVED_S
+        while True:
+            try:
+                return self._ask("GET", path)
+            except AdminRestError as error:
+                if error.status != _FAILED or time.monotonic() > gives_up_s:
+                    raise
+            time.sleep(_POLL_S)
 
     def bundle(self, topic: str) -> str:
         """Return the bundle that the topic belongs to, such as 0x40000000_0x55555555."""

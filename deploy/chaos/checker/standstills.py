@@ -1,9 +1,9 @@
 """When the machine stood still, by what those have seen who ask the brokers.
 
-Each topic has somebody of its own who asks, `PERIOD_S` apart. Whoever is to ask, has the answer to his
-last question, and yet asks later, got no turn. When that holds for all of them at once, nobody got one:
-brokers did not count what they had, and count it afterwards. No broker, gate or sidecar alone can bring
-that about; a topic that nobody answered for tells nothing, and then there is no standstill.
+Each topic has somebody of its own who asks, `SAMPLED_EVERY_S` apart. Whoever is to ask, has the answer to
+his last question, and yet asks later, got no turn. When that holds for all of them at once, nobody got
+one: brokers did not count what they had, and count it afterwards. No broker, gate or sidecar alone can
+bring that about; a topic that nobody answered for tells nothing, and then there is no standstill.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 
-from deploy.demo.counters import PERIOD_S
-from deploy.demo.recording import Miss, Sample
+from deploy.demo.recording import SAMPLED_EVERY_S, Miss, Sample
 
 _Span = tuple[float, float]
 
@@ -55,7 +54,7 @@ class Standstills:
 def _overdue(samples: Sequence[Sample], missed_s: Sequence[float]) -> list[_Span]:
     spans = []
     for last, asked in pairwise(samples):
-        due_s = max(last.sent_s + PERIOD_S, last.answered_s)
+        due_s = max(last.sent_s + SAMPLED_EVERY_S, last.answered_s)
         missed = bisect_left(missed_s, asked.sent_s) - bisect_right(missed_s, last.sent_s)
         if due_s < asked.sent_s and not missed:
             spans.append((due_s, asked.sent_s))
