@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
+_EVERYWHERE = "0.0.0.0"
+_RESOLVED_WITHIN_S = 1.0
+
 Build = Callable[[], AbstractAsyncContextManager["FastAPI"]]
 """Makes the application on the loop that it is to run on, and takes it down there."""
 
@@ -140,6 +143,22 @@ class AdminApi:
                 self._server.stop()
             self._home.call_soon_threadsafe(self.loaded.set)
             await self._server.serve(sockets=[self._listening])
+
+
+async def advertised_address(config: Config) -> str:
+    """host:port where others reach the admin API.
+
+    As with Pulsar's advertisedAddress, a machine goes by its full name where nothing else is said; by
+    its short one if the resolver does not answer in time, since the start waits for it.
+    """
+    host, port = split_address("admin_listen", config.admin_listen)
+    if config.admin_advertised_address or host != _EVERYWHERE:
+        return config.admin_advertised_address or config.admin_listen
+    try:
+        name = await asyncio.wait_for(asyncio.to_thread(socket.getfqdn), _RESOLVED_WITHIN_S)
+    except TimeoutError:
+        name = socket.gethostname()
+    return f"{name}:{port}"
 
 
 @contextlib.asynccontextmanager

@@ -131,7 +131,7 @@ async def _start(
     clock = MonotonicClock()
     recorder = _start_recorder(config, stack)
     state = CoordinatorState(config.core_settings())
-    runner = _runner(config, state, clock, kept, bus, broker)
+    runner = await _runner(config, state, clock, kept, bus, broker)
     gate.listen(runner)
     stop = _stop_on_signals()
     _limit_broker(gate, config)
@@ -209,7 +209,7 @@ async def _push_metrics(otlp: OtlpPush, backend: AdminBackend) -> None:
     await otlp.run(partial(gather, backend))
 
 
-def _runner(
+async def _runner(
     config: Config,
     state: CoordinatorState,
     clock: MonotonicClock,
@@ -224,7 +224,7 @@ def _runner(
         membership=kept.membership,
         bus=bus,
         broker=broker,
-        api_address=config.admin_listen,
+        api_address=await serving.advertised_address(config),
         drain_timeout_s=config.drain_timeout_seconds,
     )
     runner.seal = parts.seal(config)

@@ -51,6 +51,8 @@ class Config:
         gate_upstream_proxy_protocol: version (1 or 2) of HAProxy's PROXY header that tells the broker the
             client's address, with haProxyProtocolEnabled=true there; 0 sends none.
         admin_listen: host:port of the admin API; anything but loopback needs keys for tokens.
+        admin_advertised_address: host:port where others reach the admin API, shown beside each member;
+            empty is admin_listen, with the machine's full name in place of 0.0.0.0.
         admin_tls_certificate_file: certificate chain of the admin API (PEM); empty is plain HTTP.
         admin_tls_key_file: its private key (PEM).
         admin_tls_client_ca_file: authorities that must have signed the certificate of whoever calls the
@@ -198,6 +200,7 @@ class Config:
     gate_upstream_tls_key_file: str = ""
     gate_upstream_proxy_protocol: int = 0
     admin_listen: str = "127.0.0.1:8087"
+    admin_advertised_address: str = ""
     admin_tls_certificate_file: str = ""
     admin_tls_key_file: str = ""
     admin_tls_client_ca_file: str = ""

@@ -77,6 +77,8 @@ def check(config: Config) -> None:
         _check_choice(key, getattr(config, key), choices)
     for key in ("gate_listen", "gate_upstream", "admin_listen"):
         split_address(key, getattr(config, key))
+    if config.admin_advertised_address:
+        split_address("admin_advertised_address", config.admin_advertised_address)
     _check_access(config)
     _check_gate_tls(config)
     _check_prefix("broker_web_url", config.broker_web_url, ("http://", "https://"))

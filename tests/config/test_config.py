@@ -128,6 +128,11 @@ def test_a_missing_key_is_named(key: str) -> None:
         ("record_bytes_max", 1, "record_bytes_max is 1: use 1048576"),
         ("admin_listen", "0.0.0.0:8087", "admin_listen '0.0.0.0:8087': others can reach it"),
         ("admin_listen", "pulsar-1:8087", "admin_listen 'pulsar-1:8087': others can reach it"),
+        (
+            "admin_advertised_address",
+            "broker-1",
+            "admin_advertised_address 'broker-1': write host:port",
+        ),
         ("admin_requests_per_second", 0, "admin_requests_per_second is 0: use 1 to 100000"),
         ("admin_pass_through", "no", "admin_pass_through: write a bool, got 'no'"),
         (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
+import socket
 import ssl
 import subprocess
 import sys
@@ -70,6 +71,38 @@ def app_of(world: World, *, broker_url: str = "", **changes: Any) -> serving.Bui
             yield create_app(replace(world.backend, **changed))
 
     return build
+
+
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"admin_listen": "127.0.0.1:8087"}, "127.0.0.1:8087"),
+        ({"admin_listen": "0.0.0.0:8087"}, f"{socket.getfqdn()}:8087"),
+        (
+            {"admin_listen": "0.0.0.0:8087", "admin_advertised_address": "broker-1.example:80"},
+            "broker-1.example:80",
+        ),
+    ],
+)
+async def test_others_are_told_an_address_that_they_can_reach(
+    keys: dict[str, str], told: str
+) -> None:
+    """Not where the port is bound, if that is everywhere."""
+    assert await serving.advertised_address(config(**keys)) == told
+
+
+async def test_a_resolver_that_does_not_answer_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The start goes on with the machine's short name."""
+    answers = threading.Event()
+    monkeypatch.setattr(socket, "getfqdn", answers.wait)
+    try:
+        address = await serving.advertised_address(config(admin_listen="0.0.0.0:8087"))
+    finally:
+        answers.set()
+
+    assert address == f"{socket.gethostname()}:8087"
 
 
 async def test_keys_come_from_files(tmp_path: Path) -> None:
