@@ -115,7 +115,7 @@ class UnexpectedErrors:
         try:
             await self._app(scope, receive, sending)
         except Exception:  # noqa: BLE001 - whatever it is, the client must get an answer
-            _log.exception("request_failed", method=scope.get("method"), path=scope.get("path"))
+            _log.exception("request failed", method=scope.get("method"), path=scope.get("path"))
             if not started:
                 answer = reason_response(500, "Unexpected error; the sidecar's log has the details")
                 await answer(scope, receive, send)

@@ -85,7 +85,7 @@ class Following:
         try:
             recorded = await self._store.open(operation)
         except PortError as error:
-            _log.warning("operation_not_recorded", group=operation.group, reason=str(error))
+            _log.warning("operation not recorded", group=operation.group, reason=str(error))
             return None
         self._supersede(recorded.operation)
         self._keep(Followed(recorded.operation, begun_ns), recorded.at_ms)
@@ -151,7 +151,7 @@ class Following:
             waited_ms = max(0, time.time_ns() // _NANOS_PER_MILLI - recorded.at_ms)
             begun_ns = self._clock.now_ns() - waited_ms * _NANOS_PER_MILLI
             self._keep(Followed(operation, begun_ns), recorded.at_ms)
-            _log.info("operation_adopted", id=operation.id, taker=operation.taker)
+            _log.info("operation adopted", id=operation.id, taker=operation.taker)
 
     def _supersede(self, later: Operation) -> None:
         now_ns = self._clock.now_ns()
@@ -174,7 +174,7 @@ class Following:
         try:
             await self._store.end(recorded)
         except NotFound:
-            _log.debug("operation_ended_by_another", id=number)
+            _log.debug("operation ended by another", id=number)
         except PortError:
             return  # the next look tries again
         self._followed.pop(number, None)

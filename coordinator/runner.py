@@ -217,7 +217,6 @@ class Runner:
     # From the world to events.
 
     def _connection_changed(self, state: ConnectionState) -> None:
-        log.info("zookeeper connection changed", state=state.value)
         self.views.connection_changed(state)
         self.post(ConnectionChanged(state))
 

@@ -48,7 +48,7 @@ class Relayed(StreamingResponse):
         try:
             await super().__call__(scope, receive, send)
         except StoreUnreachable as error:
-            _log.warning("relayed_answer_broke_off", path=scope["path"], reason=str(error))
+            _log.warning("relayed answer broke off", path=scope["path"], reason=str(error))
         finally:
             await self._close()
 

@@ -110,7 +110,7 @@ class PulsarBus:
             closing = asyncio.get_running_loop().run_in_executor(self._executor, self._close)
             done, _ = await asyncio.wait({closing}, timeout=_CLOSE_S)
             if not done:
-                _log.warning("bus_close_slow", timeout_s=_CLOSE_S)
+                _log.warning("bus is slow to close", timeout_s=_CLOSE_S)
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def watch(self, listener: Callable[[bytes], None]) -> None:

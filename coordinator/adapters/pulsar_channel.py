@@ -181,15 +181,15 @@ class BusChannel:
             try:
                 pair = await self._in_executor(self._open)
             except PulsarException as error:
-                _log.warning("bus_topic_unreachable", topic=self._topic, error=repr(error))
+                _log.warning("bus topic unreachable", topic=self._topic, reason=str(error))
                 await asyncio.sleep(delay_s)
                 delay_s = min(2 * delay_s, _LAST_RETRY_S)
                 continue
             delay_s = _FIRST_RETRY_S
             self._pair = pair
-            _log.info("bus_topic_connected", topic=self._topic)
+            _log.info("bus topic connected", topic=self._topic)
             await self._until_lost(pair)
-            _log.warning("bus_topic_lost", topic=self._topic)
+            _log.warning("bus topic lost", topic=self._topic)
             self._pair = None
             await self._in_executor(pair.close)
 

@@ -53,7 +53,7 @@ class ZooKeeperAudit:
         try:
             await self._nodes.trim(AUDIT_LENGTH)
         except PortError as error:
-            _log.warning("audit_trail_not_trimmed", reason=str(error))
+            _log.warning("audit trail not trimmed", reason=str(error))
 
     async def entries(self, limit: int, before: int | None) -> tuple[AuditEntry, ...]:
         """The newest entries, newest first; raises StoreUnreachable."""
@@ -77,5 +77,5 @@ class ZooKeeperAudit:
         except NoNodeError:
             return None
         except DocumentError as error:
-            _log.error("audit_entry_unreadable", path=path, reason=str(error))
+            _log.error("audit entry unreadable", path=path, reason=str(error))
             return None

@@ -127,7 +127,7 @@ class ZooKeeperLedgers:
         try:
             self._records[group] = decode_ledger(group, node.data, node.created_zxid, node.version)
         except DocumentError as error:
-            _log.error("ledger_unreadable", path=path, reason=node.refusal or str(error))
+            _log.error("ledger unreadable", path=path, reason=node.refusal or str(error))
 
     def _tell(self) -> None:
         self._told = tuple(record for _, record in sorted(self._records.items()))

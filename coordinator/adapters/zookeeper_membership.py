@@ -107,7 +107,7 @@ class ZooKeeperMembership:
             try:
                 await self._session.call(lambda client: client.delete_async(path))
             except NoNodeError:
-                _log.debug("registration_gone_already", path=path)
+                _log.debug("registration gone already", path=path)
         self._own_path = None
 
     async def confirm(self) -> Confirmation:
@@ -147,7 +147,7 @@ class ZooKeeperMembership:
         except NoNodeError:
             return
         if data != document:
-            _log.warning("other_registration_replaced", path=path, was=data, now=document)
+            _log.warning("other registration replaced", path=path, was=data, now=document)
 
     def _apply(self, path: str, node: Node | None) -> None:
         broker = path.rpartition("/")[2]
@@ -166,6 +166,6 @@ def _member(broker: str, node: Node) -> Member:
     try:
         address = decode_member(node.data)
     except DocumentError as error:
-        _log.warning("member_unreadable", broker=broker, reason=node.refusal or str(error))
+        _log.warning("member unreadable", broker=broker, reason=node.refusal or str(error))
         address = ""
     return Member(broker, node.created_zxid, address)

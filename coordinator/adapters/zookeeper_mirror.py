@@ -167,7 +167,7 @@ class ZooKeeperMirror:
             self._stale.add(path)
             return False
         except Refused as refusal:
-            _log.error("zookeeper_directory_refused", path=path, reason=str(refusal))
+            _log.error("zookeeper directory refused", path=path, reason=str(refusal))
             self._stale.add(path)
             return False
         return True

@@ -61,4 +61,4 @@ class NumberedNodes:
         try:
             await self._session.call(lambda client: client.delete_async(path))
         except NoNodeError:
-            _log.debug("numbered_node_gone_already", path=path)
+            _log.debug("numbered node gone already", path=path)

@@ -88,11 +88,11 @@ class ZooKeeperOperations:
         except NoNodeError:
             return None
         except DocumentError as error:
-            _log.error("operation_unreadable", path=path, reason=str(error))
+            _log.error("operation unreadable", path=path, reason=str(error))
             return None
 
     async def _trim(self) -> None:
         try:
             await self._ended_nodes.trim(OPERATIONS_LENGTH)
         except PortError as error:
-            _log.warning("operations_not_trimmed", reason=str(error))
+            _log.warning("operations not trimmed", reason=str(error))

@@ -178,7 +178,7 @@ class ZooKeeperSession:
         stopping = asyncio.create_task(asyncio.to_thread(_stop_client, self._client))
         done, _ = await asyncio.wait({stopping}, timeout=_STOP_TIMEOUT_S)
         if not done:
-            _log.warning("zookeeper_stop_slow", timeout_s=_STOP_TIMEOUT_S)
+            _log.warning("zookeeper session is slow to close", timeout_s=_STOP_TIMEOUT_S)
 
     async def wait_connected(self) -> None:
         """Return as soon as the session is connected; has no deadline."""
@@ -290,7 +290,7 @@ class ZooKeeperSession:
         if state is self._state:
             return
         self._state = state
-        _log.info("zookeeper_state", state=state.value)
+        _log.info("zookeeper connection changed", state=state.value)
         for listener in tuple(self._listeners):
             listener(state)
 
@@ -329,7 +329,7 @@ class ZooKeeperSession:
     def _note_refusal(self, found: str | None) -> None:
         """Say once what somebody has to mend."""
         if found is not None and found != self._refusal:
-            _log.error("zookeeper_refused", hosts=self._hosts, reason=found)
+            _log.error("zookeeper refuses", hosts=self._hosts, reason=found)
         self._refusal = found
 
     async def _supervise(self) -> None:
@@ -342,7 +342,7 @@ class ZooKeeperSession:
                 self._hang_up()
 
     async def _replace_dead_client(self) -> None:
-        _log.error("zookeeper_client_died", hosts=self._hosts)
+        _log.error("zookeeper client died", hosts=self._hosts)
         await asyncio.to_thread(_stop_client, self._client)
         if self._state is not None:  # its session was the only one that there ever was
             self._apply_kazoo_state(KazooState.LOST)
@@ -357,7 +357,7 @@ class ZooKeeperSession:
 
     def _hang_up(self) -> None:
         """Close the socket under kazoo's thread, which takes it for the server's doing."""
-        _log.warning("zookeeper_silent")
+        _log.warning("zookeeper is silent")
         with contextlib.suppress(OSError):  # closed meanwhile
             self._client._connection._socket.shutdown(socket.SHUT_RDWR)  # noqa: SLF001
 

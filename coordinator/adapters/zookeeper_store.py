@@ -223,7 +223,7 @@ class ZooKeeperStore:
         if self._faults.get(path) != reason:
             self._faults[path] = reason
             self._faults_seen += 1
-            _log.error("store_entry_unreadable", path=path, reason=reason)
+            _log.error("store entry unreadable", path=path, reason=reason)
 
     def _tell(self) -> None:
         self._catalogue = Catalogue(

@@ -200,7 +200,7 @@ class ZooKeeperTopicLimits:
     def _apply(self, path: str, node: Node | None) -> None:
         topic = self._topic_at(path)
         if topic is None:
-            _log.error("topic_limits_unreadable", path=path, reason="that is no topic's name")
+            _log.error("topic limits unreadable", path=path, reason="that is no topic's name")
         elif node is None:
             self._limits.pop(str(topic), None)
         else:
@@ -208,7 +208,7 @@ class ZooKeeperTopicLimits:
                 validate_limited_topic(topic)
                 limits = decode_topic_limit(node.data)
             except ValueError as error:
-                _log.error("topic_limits_unreadable", path=path, reason=node.refusal or str(error))
+                _log.error("topic limits unreadable", path=path, reason=node.refusal or str(error))
             else:
                 self._limits[str(topic)] = TopicLimit(topic, limits, node.modified_zxid)
 

@@ -132,7 +132,7 @@ async def test_unexpected_error_is_logged_once_and_told_nothing_of(
     assert response.status_code == 500
     assert response.json() == {"reason": "Unexpected error; the sidecar's log has the details"}
     assert [(entry["event"], entry["path"]) for entry in logs if entry["log_level"] != "debug"] == [
-        ("request_failed", "/quota/v1/health")
+        ("request failed", "/quota/v1/health")
     ]
 
 

@@ -60,6 +60,6 @@ async def test_what_is_logged_meanwhile_carries_the_id(
     with capture_logs([merge_contextvars]) as logs:
         answer = await client.get("/quota/v1/health")
 
-    (failed,) = [entry for entry in logs if entry["event"] == "request_failed"]
+    (failed,) = [entry for entry in logs if entry["event"] == "request failed"]
     assert answer.status_code == 500
     assert failed["request_id"] == answer.headers["x-request-id"]
