@@ -54,7 +54,7 @@ function memberRow() {
   const tag = h("span", { class: "tag" });
   const heard = h("td", { class: "number", "data-label": "Last report:" });
   const view = h("td", { "data-label": "View:" });
-  const address = h("td", { "data-label": "API:" });
+  const address = h("td", { class: "long", "data-label": "API:" });
   const incarnation = h("td", { class: "number", "data-label": "Incarnation:" });
   const row = h("tr", {}, title, h("td", {}, tag), heard, view, address, incarnation);
   let shown = null;

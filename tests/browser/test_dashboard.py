@@ -26,6 +26,20 @@ def _complaint(said: ConsoleMessage) -> list[str]:
     return [said.text] if said.type in ("error", "warning") and not refused else []
 
 
+_OVERLAPPING = """row => {
+  const texts = [...row.cells].map((cell) => {
+    const range = document.createRange();
+    range.selectNodeContents(cell);
+    return { what: cell.textContent, lines: [...range.getClientRects()] };
+  });
+  const cross = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+  return texts.flatMap((one, at) => texts.slice(at + 1)
+    .filter((other) => one.lines.some((a) => other.lines.some((b) => cross(a, b))))
+    .map((other) => `${one.what} | ${other.what}`));
+}"""
+"""The cells of a row whose text lies on that of another."""
+
+
 @asynccontextmanager
 async def opened(
     browser: Browser,
@@ -249,6 +263,17 @@ async def test_without_a_token_the_page_asks_for_one(browser: Browser) -> None:
         await page.get_by_role("button", name="Show what it would do").click()
         await page.get_by_role("button", name="Apply").click()
         await expect(page.get_by_role("alert").filter(has_text="no super-user")).to_be_visible()
+
+
+async def test_on_a_phone_a_long_address_covers_nothing(browser: Browser) -> None:
+    """As the full name of a pod is one; the cells of a member's row stand beside and below each other."""
+    async with orders() as world:
+        world.join("broker-4", {}, "broker-4.broker-headless.secured.svc.cluster.local:8087")
+        async with opened(browser, world, "#/members", width=375) as (page, mistakes):
+            row = page.get_by_role("row").filter(has_text="broker-4.broker-headless")
+            await expect(row).to_be_visible()
+            assert await row.evaluate(_OVERLAPPING) == []
+            assert mistakes == []
 
 
 async def test_when_the_sidecar_is_gone_the_page_says_how_old_it_is(browser: Browser) -> None:

@@ -108,9 +108,11 @@ class DashboardWorld:
         """Create a group."""
         await self.store.create_group(ResourceGroup(name, Rates(**limits)))
 
-    def join(self, broker: str, wants: Mapping[str, int | None]) -> None:
+    def join(
+        self, broker: str, wants: Mapping[str, int | None], api_address: str = "127.0.0.1:9000"
+    ) -> None:
         """A peer appears."""
-        self.peers[broker] = Peer(self.ensemble.register(broker, "127.0.0.1:9000"), dict(wants))
+        self.peers[broker] = Peer(self.ensemble.register(broker, api_address), dict(wants))
 
     def leave(self, broker: str) -> None:
         """A peer is gone."""
