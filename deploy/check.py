@@ -1,11 +1,13 @@
 """``make check-deploy``: what is shipped, held against the tools that read it.
 
-Rules and their tests by promtool, the chart by helm and the schemas of Kubernetes, the unit by systemd.
-No container runtime is needed. Ends with 1 at the first that is refused, with 2 when a tool is missing.
+Rules, their tests and the dashboard's queries by promtool, the chart by helm and the schemas of
+Kubernetes, the unit by systemd. No container runtime is needed. Ends with 1 at the first that is refused,
+with 2 when a tool is missing.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import tempfile
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import kubernetes_validate
@@ -52,6 +55,27 @@ def rules() -> None:
     """The alerts are valid, and each fires when it should."""
     _run("promtool", "check", "rules", "rules.yaml", folder="prometheus")
     _run("promtool", "test", "rules", "rules_test.yaml", folder="prometheus")
+
+
+def dashboard() -> None:
+    """Every query of the dashboard is one that Prometheus can answer."""
+    shown = json.loads((DEPLOY / "grafana" / "pulsar-quota.json").read_text(encoding="utf-8"))
+    chosen = {variable["name"]: "any" for variable in shown["templating"]["list"]}
+    queries = {
+        f"panel_{panel['id']}_{target['refId']}": target["expr"]
+        for panel in shown["panels"]
+        for target in panel.get("targets", ())
+    } | {
+        f"annotation_{number}": annotation["expr"]
+        for number, annotation in enumerate(shown["annotations"]["list"], start=1)
+    }
+    rules = [
+        {"record": where, "expr": _as_asked(query, chosen)} for where, query in queries.items()
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "queries.yaml"
+        path.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
+        _run("promtool", "check", "rules", str(path))
 
 
 def chart() -> None:
@@ -98,7 +122,7 @@ def unit() -> None:
         _run("systemd-analyze", "verify", "--man=no", *map(str, paths))
 
 
-CHECKS: tuple[Callable[[], None], ...] = (rules, chart, sidecar_container, unit)
+CHECKS: tuple[Callable[[], None], ...] = (rules, dashboard, chart, sidecar_container, unit)
 
 
 def main() -> int:
@@ -123,6 +147,14 @@ def _run(*command: str, folder: str = "") -> str:
     if done.returncode:
         raise Refused(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
     return done.stdout
+
+
+def _as_asked(query: str, chosen: Mapping[str, str]) -> str:
+    """A query with Grafana's variables filled in."""
+    try:
+        return Template(query).substitute(chosen, __rate_interval="1m")
+    except KeyError as error:
+        raise Refused(f"{query}: the dashboard has no variable {error}") from error
 
 
 def _configures(document: str) -> None:
