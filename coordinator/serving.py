@@ -151,9 +151,11 @@ async def advertised_address(config: Config) -> str:
     As with Pulsar's advertisedAddress, a machine goes by its full name where nothing else is said; by
     its short one if the resolver does not answer in time, since the start waits for it.
     """
+    if config.admin_advertised_address:
+        return config.admin_advertised_address
     host, port = split_address("admin_listen", config.admin_listen)
-    if config.admin_advertised_address or host != _EVERYWHERE:
-        return config.admin_advertised_address or config.admin_listen
+    if host != _EVERYWHERE:
+        return config.admin_listen
     try:
         name = await asyncio.wait_for(asyncio.to_thread(socket.getfqdn), _RESOLVED_WITHIN_S)
     except TimeoutError:

@@ -57,11 +57,14 @@ def rules() -> None:
     _run("promtool", "test", "rules", "rules_test.yaml", folder="prometheus")
 
 
-def dashboard() -> None:
-    """Every query of the dashboard is one that Prometheus can answer."""
-    shown = json.loads((DEPLOY / "grafana" / "pulsar-quota.json").read_text(encoding="utf-8"))
-    chosen = {variable["name"]: "any" for variable in shown["templating"]["list"]}
-    queries = {
+def read_dashboard() -> Any:
+    """Grafana's dashboard."""
+    return json.loads((DEPLOY / "grafana" / "pulsar-quota.json").read_text(encoding="utf-8"))
+
+
+def queries(shown: Any) -> dict[str, str]:
+    """What a dashboard asks Prometheus, by where it does."""
+    return {
         f"panel_{panel['id']}_{target['refId']}": target["expr"]
         for panel in shown["panels"]
         for target in panel.get("targets", ())
@@ -69,12 +72,19 @@ def dashboard() -> None:
         f"annotation_{number}": annotation["expr"]
         for number, annotation in enumerate(shown["annotations"]["list"], start=1)
     }
-    rules = [
-        {"record": where, "expr": _as_asked(query, chosen)} for where, query in queries.items()
+
+
+def dashboard() -> None:
+    """Every query of the dashboard is one that Prometheus can answer."""
+    shown = read_dashboard()
+    chosen = {variable["name"]: "any" for variable in shown["templating"]["list"]}
+    records = [
+        {"record": where, "expr": _as_asked(query, chosen)}
+        for where, query in queries(shown).items()
     ]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "queries.yaml"
-        path.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
+        path.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": records}]}))
         _run("promtool", "check", "rules", str(path))
 
 

@@ -17,6 +17,7 @@ from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from coordinator.config import from_mapping
 from coordinator.core.alarms import AlarmKind
+from deploy.check import queries, read_dashboard
 from tests.admin_api.backlog_world import BacklogWorld
 from tests.admin_api.world import World
 
@@ -30,19 +31,13 @@ def read_yaml(*path: str) -> Any:
     return yaml.safe_load(DEPLOY.joinpath(*path).read_text(encoding="utf-8"))
 
 
-def read_dashboard() -> Any:
-    """Grafana's dashboard."""
-    return json.loads((DEPLOY / "grafana" / "pulsar-quota.json").read_text(encoding="utf-8"))
-
-
 def unknown_to_grafana(dashboard: Any) -> Iterator[str]:
     """Where a dashboard says what Grafana's own types lose when they read it and write it again."""
     # Of the data source Prometheus alone, so not among the types of all annotations.
     for annotation in dashboard["annotations"]["list"]:
         annotation.pop("titleFormat")
     register_default_plugins()
-    text = json.dumps(dashboard)
-    written = JSONEncoder().encode(Dashboard.from_json(json.loads(text)))
+    written = JSONEncoder().encode(Dashboard.from_json(dashboard))
     return _lost(dashboard, json.loads(written), "")
 
 
@@ -108,11 +103,9 @@ def test_every_alarm_of_a_sidecar_is_an_alert_of_the_same_name() -> None:
 async def test_every_panel_shows_metrics_that_exist() -> None:
     """A panel on a name that nobody exports stays empty."""
     dashboard = read_dashboard()
-    expressions = [
-        target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())
-    ]
+    asked = queries(dashboard).values()
 
-    assert {name for text in expressions for name in _METRIC.findall(text)} <= await known_metrics()
+    assert {name for query in asked for name in _METRIC.findall(query)} <= await known_metrics()
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
 
 
@@ -121,16 +114,16 @@ def test_grafana_knows_every_word_of_the_dashboard() -> None:
     assert list(unknown_to_grafana(read_dashboard())) == []
 
 
-@pytest.mark.parametrize("where", ["", "options", "fieldConfig"])
+@pytest.mark.parametrize("where", ["/panels/1", "/panels/1/options", "/panels/1/fieldConfig"])
 def test_a_misspelt_word_of_the_dashboard_is_found(where: str) -> None:
     """In a panel, in what is special to its kind, and in what all kinds have."""
     dashboard = read_dashboard()
-    panel = dashboard["panels"][1]
-    (panel[where] if where else panel)["misspelt"] = 1
+    part = dashboard
+    for step in where.split("/")[1:]:
+        part = part[int(step) if step.isdigit() else step]
+    part["misspelt"] = 1
 
-    assert list(unknown_to_grafana(dashboard)) == [
-        "/".join(["/panels/1", *filter(None, [where]), "misspelt"])
-    ]
+    assert list(unknown_to_grafana(dashboard)) == [f"{where}/misspelt"]
 
 
 def test_the_configuration_of_compose_is_accepted() -> None:
