@@ -16,19 +16,25 @@ was admitted, or, held all the time, PROBE times the limit in force, until STRON
 while somebody waited. Of a newcomer nothing is known: it is unbounded at once, and has its fair share
 within a round. It is one until a whole round has shown what it wants; the one in which it began does not.
 
-===================================  ============================================================
-limit used up, held all the time     unbounded, if STRONG messages passed or nothing is known of it;
-                                     else PROBE times the limit
-limit used up, held now and then     at the most twice what it admitted, by the time it was held
-limit not used up, rate rose         what it admitted and headroom: up at once
-limit not used up, rate collapsed    the same: down at once, so that others get what is free
-limit not used up, rate fell less    that is noise: see below
-===================================  ============================================================
+=====================================  ============================================================
+limit used up, held all the time       unbounded, if STRONG messages passed or nothing is known of it;
+                                       else PROBE times the limit
+limit used up, held now and then       at the most twice what it admitted, by the time it was held
+limit not used up, held all the time   what it was: see below
+limit not used up, rate rose           what it admitted and headroom: up at once
+limit not used up, rate collapsed      the same: down at once, so that others get what is free
+limit not used up, rate fell less      that is noise: see below
+=====================================  ============================================================
 
 *The law takes the high end.* To be given the most that one may want is the only way to find out: who
 wanted less leaves room unused, and the next round knows its demand exactly; who wanted more uses it up,
 and is probed on. The low end would keep a broker where it is for ever, since that is what its limit
 makes it. Others lose no more by it than the probe, for a round.
+
+*Held all the time, and yet the limit not used up* says nothing of demand. While somebody waits, tokens
+pass at the limit, unless the gate stands still for longer than its bucket saves up, or pays for one batch
+with the tokens of several rounds. Whoever took that for less demand would lower the limit, of a lower
+limit the same gate passes the same part, and producers who wait all the time would end up with nothing.
 
 *Hysteresis.* Each move of one estimate moves the limits of all others, so it must not follow noise. It
 goes up at once; it goes down only at the end of a window of rounds, to the highest of them, and only if
@@ -95,10 +101,13 @@ class DemandEstimate:
             messages: how many messages were admitted.
         """
         used_up = limit is not None and rate * 1000 >= limit * _USED_UP_PERMILLE
-        if limit is not None and used_up and held_permille >= self._settings.saturated_permille:
-            self.saturate(limit, messages)
-            return
         with_headroom = _up(rate, 1000 + self._headroom_permille)
+        if limit is not None and held_permille >= self._settings.saturated_permille:
+            if used_up or self._new:
+                self.saturate(limit, messages)
+            elif self.demand is not None:
+                self._start_window(max(self.demand, with_headroom))
+            return
         if used_up and held_permille >= self._settings.throttled_permille:
             self._mistaken()
             self._follow(-(-with_headroom * 1000 // max(500, 1000 - held_permille)))

@@ -71,6 +71,8 @@ class Cluster:
     #: The group's second limit, and how many bytes a broker's messages have; 1 unless said otherwise.
     bytes_limit: int | None = None
     sizes: dict[str, int] = field(default_factory=dict)
+    #: What a broker's gate loses of its tokens by standing still, in thousandths.
+    stalled_permille: dict[str, int] = field(default_factory=dict)
     #: On how many topics a broker's producers are; one unless said otherwise.
     topics: dict[str, int] = field(default_factory=dict)
     states: dict[str, CoordinatorState] = field(default_factory=dict)
@@ -220,9 +222,10 @@ class Cluster:
             limit, by_bytes = self.limit_of(broker), self._messages_of_bytes(broker, size)
             if self.enforcement == "observe":
                 limit = by_bytes = demand
-            admitted[broker] = min(demand, limit, by_bytes)
-            throttled = demand > admitted[broker]
-            carried = self._carried_ns.get(broker, 0) + min(demand, limit, by_bytes) * STEP_NS
+            throttled = demand > min(limit, by_bytes)
+            working = 1000 - self.stalled_permille.get(broker, 0) if throttled else 1000
+            admitted[broker] = min(demand, limit, by_bytes) * working / 1000
+            carried = self._carried_ns.get(broker, 0) + round(admitted[broker] * STEP_NS)
             messages, self._carried_ns[broker] = divmod(carried, SECOND_NS)
             traffic = Traffic(
                 GROUP,

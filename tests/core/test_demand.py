@@ -80,11 +80,42 @@ def test_what_whole_rounds_say_is_not_overturned_by_a_few_messages() -> None:
 
 
 def test_waiting_below_the_limit_is_no_demand() -> None:
-    """Bursts wait now and then, or all the time, although 800 of 1,000 are enough for them."""
+    """Bursts wait for most of the time although 800 of 1,000 are enough for them."""
     demand = estimate()
-    observe(demand, 800, held=950, limit=1_000)
+    observe(demand, 800, held=800, limit=1_000)
 
     assert demand.demand == 816
+
+
+def test_a_gate_that_stands_still_does_not_want_less() -> None:
+    """Producers waited all the time, and half of the tokens were lost: unbounded before and after."""
+    demand = estimate()
+    observe(demand, 200, held=1_000, limit=200)
+    assert demand.demand is None
+    observe(demand, 94, held=1_000, limit=200)
+    assert demand.demand is None
+    observe(demand, 0, held=1_000, limit=200)
+
+    assert demand.demand is None
+
+
+def test_a_known_demand_stays_known_while_the_gate_stands_still() -> None:
+    """It is what it was, or what passed if that is more."""
+    demand = estimate()
+    observe(demand, 100, limit=200)
+    observe(demand, 40, held=1_000, limit=200)
+    assert demand.demand == 102
+    observe(demand, 150, held=1_000, limit=200)
+
+    assert demand.demand == 153
+
+
+def test_a_newcomer_whose_gate_stands_still_is_unbounded() -> None:
+    """Of it nothing is known, and producers wait all the time."""
+    demand = estimate()
+    observe(demand, 20, held=1_000, limit=40)
+
+    assert demand.demand is None
 
 
 def test_a_broker_that_was_held_now_and_then_wants_what_the_time_allows() -> None:

@@ -71,6 +71,20 @@ def test_what_one_broker_does_not_use_the_others_get(cluster: Cluster) -> None:
     assert sum(cluster.limit_of(broker) for broker in cluster.states) == 3000
 
 
+def test_a_gate_that_stands_still_keeps_its_share(cluster: Cluster) -> None:
+    """It passes half of its limit for five rounds while producers wait; then all of it again at once."""
+    for broker in ("b1", "b2", "b3"):
+        cluster.start(broker, demand=9000)
+    cluster.run(2)
+    cluster.stalled_permille["b3"] = 500
+    cluster.run(5)
+    assert cluster.admitted[-1] == {"b1": 1000, "b2": 1000, "b3": 500}
+    cluster.stalled_permille.clear()
+    cluster.run(0.05)
+
+    assert cluster.admitted[-1] == {"b1": 1000, "b2": 1000, "b3": 1000}
+
+
 def test_a_constant_demand_moves_no_limit(cluster: Cluster) -> None:
     """After settling, limits do not change for a minute (oscillation 0)."""
     for broker, demand in (("b1", 5000), ("b2", 700), ("b3", 0)):
