@@ -81,3 +81,12 @@ def test_who_waits_again_has_not_worked_it_off(meter: Meter) -> None:
     play(meter, [(LIMIT, True)] * 4 + [(600, False)] * 12 + [(LIMIT, True)] + [(600, False)] * 3)
 
     assert meter.messages.demand == 700
+
+
+def test_a_batch_that_is_paid_for_in_several_rounds_is_no_lack_of_demand(meter: Meter) -> None:
+    """A batch of three seconds' messages passed, and in the next two seconds nothing does."""
+    play(meter, [(COUNTS * 3 * LIMIT, True)] + [(0, True)] * (COUNTS - 1))
+    for _ in range(2):
+        play(meter, [(0, True)] * COUNTS)
+        assert meter.messages.sample == 0
+        assert meter.messages.demand is None
