@@ -1,9 +1,9 @@
 """Who is calling, and what that role may do.
 
 Three kinds of callers. A *super-user* may do everything. A *tenant admin* may attach and detach his own
-tenant and its namespaces. Everybody else with a valid token may read, apart from the audit trail. With
-access control off (only possible on loopback, see coordinator.config) everybody is ``anonymous`` and
-may do everything.
+tenant and its namespaces, and limit its topics. Everybody else with a valid token may read, apart from
+the audit trail. With access control off (only possible on loopback, see coordinator.config) everybody
+is ``anonymous`` and may do everything.
 
 Pulsar answers 401 to callers it does not allow; here 401 means "say who you are" and 403 "you may not",
 as HTTP has it and PIP-82 promises. Both carry a reason.

@@ -36,6 +36,7 @@ TOOLS: Mapping[str, str] = {
 
 _EVERYTHING = (
     "networkPolicy.enabled=true",
+    "networkPolicy.brokerFrom[0].podSelector.matchLabels.component=toolset",
     "monitoring.podMonitor=true",
     "monitoring.rules=true",
     "monitoring.dashboard=true",

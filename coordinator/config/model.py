@@ -67,7 +67,8 @@ class Config:
             Pulsar's tokenPublicKey; several, so that keys can be changed.
         auth_role_claim: the claim that holds the role, Pulsar's tokenAuthClaim.
         super_user_roles: roles that may do everything, as Pulsar's superUserRoles.
-        tenant_admins: tenant to the roles that may attach and detach it and its namespaces.
+        tenant_admins: tenant to the roles that may attach and detach it and its namespaces, and limit
+            its topics.
         broker_web_url: the broker's admin REST, to see that it lives and which namespaces exist; for
             https the machine must trust its certificate.
         bus_service_url: pulsar:// URL for the report bus; the broker's internal listener, so that
@@ -119,12 +120,12 @@ class Config:
             0 leaves that to the broker's own maxPendingPublishRequestsPerConnection.
         broker_publish_rate_in_msgs: limit of everything that is published through this gate, beside the
             limits of groups and topics, in messages per second; -1 is no limit, 0 lets nothing pass.
-            This and the next five are read again at SIGHUP.
+            This and the next nine are read again at SIGHUP.
         broker_publish_rate_in_bytes: the same in bytes per second.
         broker_dispatch_rate_in_msgs: of everything that is sent to consumers, in messages per second.
         broker_dispatch_rate_in_bytes: the same in bytes per second.
         partition_publish_rate_in_msgs: limit of every partition of every topic, each for itself, in
-            messages per second; -1 is no limit. This and the next three are read again at SIGHUP.
+            messages per second; -1 is no limit.
         partition_publish_rate_in_bytes: the same in bytes per second.
         partition_dispatch_rate_in_msgs: of what is sent to a partition's consumers.
         partition_dispatch_rate_in_bytes: the same in bytes per second.

@@ -61,7 +61,8 @@ class Kind:
             what=what,
             began_s=began_s,
             ended_s=ended_s,
-            # Under strict a dead broker's share is free one session timeout later.
+            # Under strict the share of a broker that was restarted within its session is free
+            # one session timeout later.
             recovery_s=self.recovery_s + (SESSION_TIMEOUT_S if strict else 0.0),
             cuts=self.cuts,
             delays=self.delays,
