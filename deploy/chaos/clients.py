@@ -4,7 +4,8 @@
 ``... consume`` reads along and acknowledges, both through the gates, until SIGTERM. What they write is
 one line a message, in the order in which it became known, times in seconds of CLOCK_MONOTONIC::
 
-    TOPIC NUMBER SENT_S RECEIPT_S      a publisher's; "-" for a receipt that never came
+    TOPIC NUMBER SENT_S RECEIPT_S      a publisher's; "-" for a receipt that never came, or the name of
+                                       the error that came in its place
     TOPIC NUMBER MESSAGE_ID AT_S       a consumer's
 
 TOPIC is the topic's place on the command line. At SIGTERM a publisher waits for the receipts that are
@@ -27,8 +28,9 @@ from typing import Any, TextIO
 import pulsar
 
 _SLICE_S = 0.02
-#: More than a topic may take in a second: the limit is felt at any time.
-_PENDING_MESSAGES = 300
+PENDING_MESSAGES = 300
+"""That a topic's producer sends ahead of its receipts: more than it may in a second, so that the limit is
+felt at any time."""
 #: Messages of one key must stay in order, too.
 _KEYS = 8
 #: After SIGTERM; longer than any recovery.
@@ -100,7 +102,7 @@ class Publisher:
 
     def _outcome(self, number: int) -> Callable[[Any, Any], None]:
         def done(result: Any, _: Any) -> None:
-            receipt = time.monotonic() if result == pulsar.Result.Ok else "-"
+            receipt = time.monotonic() if result == pulsar.Result.Ok else result.name
             self._diary.note(self._place, number, self._open.pop(number), receipt)
 
         return done
@@ -117,7 +119,7 @@ def publish(client: Any, topics: Sequence[str], rate: int, diary: Diary) -> None
                 send_timeout_millis=0,
                 batching_enabled=False,
                 block_if_queue_full=True,
-                max_pending_messages=_PENDING_MESSAGES,
+                max_pending_messages=PENDING_MESSAGES,
             ),
             rate,
             diary,

@@ -6,7 +6,7 @@ Each is a row of `MISHAPS`, so a new one is a row and a function (actions.py). W
 - *A sidecar's share* is free when its session has ended, and in use a round later: 4 s and 1 s.
 - *A starting sidecar* serves within a second; clients come back when their back-off is over, which is
   at most as long as they have waited already (3 s here).
-- *A broker, the bookie, ZooKeeper* come back in their own time: the mishap is over when they are ready.
+- *A broker, the bookie, ZooKeeper* come back in their own time: the mishap is undone when they are ready.
   Their own sessions last 5 s, and Pulsar's clients back off for up to 13 s meanwhile.
 - *Allowance*: 10 s on top, for machines where three brokers, ZooKeeper and their clients share two
   cores with whatever else runs.
@@ -14,12 +14,14 @@ Each is a row of `MISHAPS`, so a new one is a row and a function (actions.py). W
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import inf
 
 from deploy.chaos import actions
 from deploy.chaos.checker.bounds import STRICT
 from deploy.chaos.checker.history import Mishap
+from deploy.chaos.clients import PENDING_MESSAGES
 from deploy.chaos.links import Condition
 from deploy.chaos.stage import SESSION_TIMEOUT_S
 
@@ -32,6 +34,23 @@ _THEIRS_S = 5.0 + 13.0 + _ROUND_S + ALLOWANCE_S
 
 
 @dataclass(frozen=True, slots=True)
+class Occasion:
+    """Where and when a mishap happened.
+
+    Attributes:
+        target: the broker that it happened to, or whose sidecar.
+        seconds: how long it was to last.
+        began_s: when it was done, in seconds of CLOCK_MONOTONIC.
+        ended_s: when it was undone.
+    """
+
+    target: str
+    seconds: float
+    began_s: float
+    ended_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Kind:
     """One kind of mishap; what it excuses is explained at `checker.history.Mishap`.
 
@@ -39,35 +58,43 @@ class Kind:
         what: for people, with {target} for where and {seconds} for how long.
         do: does it and undoes it.
         seconds: how long it lasts, from and to.
+        undone_s: how much longer it may take until it is undone, the start of a process included.
+        delays: a broker may count later what its gate has let through.
         unconfirmed: ZooKeeper may confirm no session meanwhile, so that nothing of a strict group passes.
+        everywhere: it happens to something that all brokers share, or to one after the other.
     """
 
     what: str
     do: actions.Do
     seconds: tuple[float, float]
     recovery_s: float = _OURS_S
+    undone_s: float = ALLOWANCE_S
     cuts: bool = False
     delays: bool = False
     stops: bool = False
     outside: bool = False
     unconfirmed: bool = False
+    everywhere: bool = False
 
     def happened(
-        self, what: str, target: str, began_s: float, ended_s: float, policy: str
+        self, what: str, occasion: Occasion, policy: str, brokers: Iterable[str]
     ) -> Mishap:
-        """Say what it excuses under this policy, now that it is over."""
+        """Say what it excuses in a group of this policy, now that it is over."""
         strict = policy == STRICT
+        struck = frozenset(brokers if self.everywhere else [occasion.target])
+        stops = self.stops or (strict and self.unconfirmed)
         return Mishap(
             what=what,
-            began_s=began_s,
-            ended_s=ended_s,
+            began_s=occasion.began_s,
+            ended_s=occasion.ended_s,
             # Under strict the share of a broker that was restarted within its session is free
             # one session timeout later.
             recovery_s=self.recovery_s + (SESSION_TIMEOUT_S if strict else 0.0),
-            cuts=self.cuts,
-            delays=self.delays,
-            stops=self.stops or (strict and self.unconfirmed),
-            outside=frozenset([target]) if self.outside else frozenset(),
+            undone_within_s=occasion.seconds + self.undone_s,
+            cuts=struck if self.cuts else frozenset(),
+            waiting=PENDING_MESSAGES * len(struck) if self.delays else 0,
+            stops=struck if stops else frozenset(),
+            outside=struck if self.outside else frozenset(),
         )
 
 
@@ -87,14 +114,12 @@ MISHAPS: Mapping[str, Kind] = {
         "the sidecar of {target} stands still for {seconds:.0f} s",
         actions.freeze_sidecar,
         (1, 3),
-        delays=True,
         stops=True,
     ),
     "sidecar-long-freeze": Kind(
         "the sidecar of {target} stands still for {seconds:.0f} s, longer than its session",
         actions.freeze_sidecar,
         (SESSION_TIMEOUT_S + 2, SESSION_TIMEOUT_S + 5),
-        delays=True,
         stops=True,
         outside=True,
     ),
@@ -104,6 +129,8 @@ MISHAPS: Mapping[str, Kind] = {
         (2, 3),
         cuts=True,
         stops=True,
+        everywhere=True,
+        undone_s=30.0 + ALLOWANCE_S,
     ),
     "gate-kill": Kind(
         "the gate of {target} is killed, and its sidecar started again {seconds:.0f} s later",
@@ -116,7 +143,6 @@ MISHAPS: Mapping[str, Kind] = {
         "the gate of {target} stands still for {seconds:.0f} s, and its sidecar does not",
         actions.freeze_gate,
         (1, 3),
-        delays=True,
         stops=True,
     ),
     "broker-kill": Kind(
@@ -127,6 +153,8 @@ MISHAPS: Mapping[str, Kind] = {
         cuts=True,
         delays=True,
         stops=True,
+        everywhere=True,
+        undone_s=inf,
     ),
     "broker-restart": Kind(
         "{target} is restarted",
@@ -136,6 +164,8 @@ MISHAPS: Mapping[str, Kind] = {
         cuts=True,
         delays=True,
         stops=True,
+        everywhere=True,
+        undone_s=inf,
     ),
     "broker-freeze": Kind(
         "{target} stands still for {seconds:.0f} s",
@@ -145,6 +175,8 @@ MISHAPS: Mapping[str, Kind] = {
         cuts=True,
         delays=True,
         stops=True,
+        everywhere=True,
+        undone_s=inf,
     ),
     "bookie-kill": Kind(
         "the bookie is killed and started again {seconds:.0f} s later",
@@ -154,6 +186,8 @@ MISHAPS: Mapping[str, Kind] = {
         cuts=True,
         delays=True,
         stops=True,
+        everywhere=True,
+        undone_s=inf,
     ),
     "bookie-freeze": Kind(
         "the bookie stands still for {seconds:.0f} s",
@@ -163,6 +197,8 @@ MISHAPS: Mapping[str, Kind] = {
         cuts=True,
         delays=True,
         stops=True,
+        everywhere=True,
+        undone_s=inf,
     ),
     "zookeeper-kill": Kind(
         "the ZooKeeper that leads is killed and started again {seconds:.0f} s later",
@@ -171,6 +207,8 @@ MISHAPS: Mapping[str, Kind] = {
         _THEIRS_S,
         delays=True,
         unconfirmed=True,
+        everywhere=True,
+        undone_s=inf,
     ),
     "zookeeper-freeze": Kind(
         "the ZooKeeper that leads stands still for {seconds:.0f} s",
@@ -179,6 +217,8 @@ MISHAPS: Mapping[str, Kind] = {
         _THEIRS_S,
         delays=True,
         unconfirmed=True,
+        everywhere=True,
+        undone_s=inf,
     ),
     "zookeeper-cut": Kind(
         "the sidecar of {target} is cut off from ZooKeeper for {seconds:.0f} s",
@@ -255,7 +295,6 @@ MISHAPS: Mapping[str, Kind] = {
         f"{actions.FLOOD:,} connections are opened at the gate of {{target}} for {{seconds:.0f}} s",
         actions.flood,
         (2, 5),
-        delays=True,
     ),
     "descriptors": Kind(
         "the gate of {target} has no file descriptors left for {seconds:.0f} s",

@@ -10,8 +10,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from deploy.chaos.checker import bounds, recovery
+from deploy.chaos.checker.aftermath import recovered_after
+from deploy.chaos.checker.counted import Counted
 from deploy.chaos.checker.history import History, Mishap
+from deploy.chaos.checker.recovery import LAST_S
+from deploy.chaos.mishaps import Occasion
 from deploy.chaos.schedule import Planned
 from deploy.chaos.stage import BURST_S, LIMIT, Stage
 from deploy.chaos.watching import Watcher
@@ -23,7 +26,7 @@ _POLL_S = 0.5
 #: Between a recovery and the next mishap, so that one does not hide what is left of the other.
 _PAUSE_S = 2.0
 #: After the last mishap: what the end is judged by, and the last samples.
-_CALM_S = recovery.LAST_S + 3.0
+_CALM_S = LAST_S + 3.0
 #: Of what was counted earlier, so that no window begins before the first sample.
 _BEFORE_S = 1.0
 
@@ -82,8 +85,10 @@ class Run:
         kind = planned.kind
         began_s = time.monotonic()
         kind.do(self._stage, planned.target, planned.seconds)
-        what, policy = f"{number}. {planned}", self._stage.policy
-        mishap = kind.happened(what, planned.target, began_s, time.monotonic(), policy)
+        occasion = Occasion(planned.target, planned.seconds, began_s, time.monotonic())
+        mishap = kind.happened(
+            f"{number}. {planned}", occasion, self._stage.policy, self._stage.brokers
+        )
         self._mishaps.append(mishap)
         after_s = self._recovered(mishap)
         outcome = "NOT RECOVERED" if after_s is None else f"as before after {after_s:4.1f} s"
@@ -101,7 +106,7 @@ class Run:
         while True:
             now_s = time.monotonic()
             recent = self._seen(mishap.began_s, now_s)
-            after_s = recovery.recovered_after(recent, bounds.Counted(recent), mishap)
+            after_s = recovered_after(recent, Counted(recent), mishap)
             if after_s is not None or now_s > deadline_s + _POLL_S:
                 return after_s
             self._stage.check()

@@ -170,9 +170,8 @@ class Stage:
         sent: list[list[Sent]] = [[] for _ in names]
         delivered: list[list[Received]] = [[] for _ in names]
         for line in self._diary("publish").read_text().splitlines():
-            place, number, sent_s, receipt_s = line.split()
-            receipt = None if receipt_s == "-" else float(receipt_s)
-            sent[int(place)].append(Sent(int(number), float(sent_s), receipt))
+            place, number, sent_s, outcome = line.split()
+            sent[int(place)].append(_sent(int(number), float(sent_s), outcome))
         for line in self._diary("consume").read_text().splitlines():
             place, number, message_id, at_s = line.split()
             delivered[int(place)].append(Received(int(number), message_id, float(at_s)))
@@ -261,3 +260,13 @@ class Stage:
                 if time.monotonic() > deadline_s:
                     raise
                 time.sleep(_POLL_S)
+
+
+def _sent(number: int, sent_s: float, outcome: str) -> Sent:
+    """Read how a message ended: with a receipt, with nothing, or with an error."""
+    if outcome == "-":
+        return Sent(number, sent_s, None)
+    try:
+        return Sent(number, sent_s, float(outcome))
+    except ValueError:
+        return Sent(number, sent_s, None, outcome)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 
 from deploy.chaos.checker.history import Footprint, History, Mishap, Received, Sent, Topic, Word
 from tests.demo.scenes import PERIOD_S, Rates, samples
@@ -32,12 +33,12 @@ def topic(
     delivered: Sequence[Received] | None = None,
     messages: Sequence[Sent] | None = None,
 ) -> Topic:
-    """A topic with these numbers stored, delivered as they are stored unless said otherwise."""
+    """A topic of the first broker with these numbers stored, delivered likewise unless said otherwise."""
     messages = sent() if messages is None else messages
     kept = stored([message.number for message in messages] if numbers is None else numbers)
     if delivered is None:
         delivered = [Received(got.number, got.message_id, got.number / 10 + 0.6) for got in kept]
-    return Topic("persistent://t/n/x", messages, kept, delivered)
+    return Topic(f"persistent://t/n/{BROKERS[0]}", messages, kept, delivered)
 
 
 def sweep(
@@ -102,10 +103,21 @@ def mishap(
     ended_s: float = 24.0,
     recovery_s: float = 10.0,
     *,
-    cuts: bool = False,
-    delays: bool = False,
-    stops: bool = False,
+    undone_within_s: float = inf,
+    cuts: Sequence[str] = (),
+    waiting: int = 0,
+    stops: Sequence[str] = (),
     outside: Sequence[str] = (),
 ) -> Mishap:
     """Something that happened, which excuses nothing unless said otherwise."""
-    return Mishap("a mishap", began_s, ended_s, recovery_s, cuts, delays, stops, frozenset(outside))
+    return Mishap(
+        what="a mishap",
+        began_s=began_s,
+        ended_s=ended_s,
+        recovery_s=recovery_s,
+        undone_within_s=undone_within_s,
+        cuts=frozenset(cuts),
+        waiting=waiting,
+        stops=frozenset(stops),
+        outside=frozenset(outside),
+    )

@@ -65,3 +65,20 @@ def test_a_process_of_a_minute_is_not_judged() -> None:
     """It has hardly begun."""
     samples = footprints([100 * MIB + at_s * MIB for at_s in range(60)])
     assert footprint.judged(history(taken=samples)) == {}
+
+
+def test_a_process_that_lived_for_long_is_held_closer() -> None:
+    """22 kB a second for an hour, once its caches are full."""
+    filled = [100 * MIB + min(at_s, 600) * 50_000 for at_s in range(3_600)]
+    growing = [size + at_s * 22_000 for at_s, size in enumerate(filled)]
+    (text,) = found(growing)
+
+    assert "bytes of memory" in text
+    assert found(filled) == []
+
+
+def test_a_long_run_in_which_nobody_could_be_judged_shows_nothing() -> None:
+    """Nobody lived for two minutes of it."""
+    (finding,) = footprint.check(replace(history(), ended_s=3_600.0))
+
+    assert "nothing is shown" in finding.text

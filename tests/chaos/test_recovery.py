@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from deploy.chaos.checker import recovery
-from deploy.chaos.checker.bounds import Counted
+from deploy.chaos.checker.aftermath import aftermaths, recovered_after
+from deploy.chaos.checker.counted import Counted
 from deploy.chaos.checker.history import History
 from deploy.chaos.checker.verdict import judge
 from tests.chaos.scenes import BROKERS, FAIR, SHARE, UNTIL_S, history, mishap, sweep, sweeps
@@ -17,7 +18,8 @@ from tests.demo.scenes import Rates
 
 def rules(found: History) -> set[str]:
     """The rules that do not hold."""
-    return {finding.rule for finding in recovery.check(found, Counted(found))}
+    counted = Counted(found)
+    return {each.rule for each in recovery.check(found, counted, aftermaths(found, counted))}
 
 
 def all_at(*steps: tuple[float, float]) -> Mapping[str, Rates]:
@@ -32,12 +34,12 @@ def test_nothing_is_found_in_a_minute_without_mishap() -> None:
 
 def test_traffic_must_be_back_in_time() -> None:
     """A mishap of 4 s with 10 s to recover: back after 5 s, or after 15 s."""
-    stopped = mishap(20.0, 24.0, recovery_s=10.0, stops=True)
+    stopped = mishap(20.0, 24.0, recovery_s=10.0, stops=BROKERS)
     soon = history(all_at((0, SHARE), (20, 0), (29, SHARE)), mishaps=[stopped])
     late = history(all_at((0, SHARE), (20, 0), (39, SHARE)), mishaps=[stopped])
 
     assert rules(soon) == set()
-    assert recovery.recovered_after(soon, Counted(soon), stopped) == pytest.approx(7.0, abs=0.5)
+    assert recovered_after(soon, Counted(soon), stopped) == pytest.approx(7.0, abs=0.5)
     assert rules(late) == {"recovery"}
 
 
@@ -72,7 +74,42 @@ def test_a_mishap_that_does_not_stop_traffic_must_leave_it_going_on() -> None:
     halved = all_at((0, SHARE), (20, SHARE / 2), (26, SHARE))
 
     assert rules(history(halved, mishaps=[mishap(20.0, 26.0)])) == {"going on"}
-    assert rules(history(halved, mishaps=[mishap(20.0, 26.0, stops=True)])) == set()
+    assert rules(history(halved, mishaps=[mishap(20.0, 26.0, stops=BROKERS)])) == set()
+
+
+def test_what_happens_to_one_broker_leaves_the_traffic_of_the_others_going_on() -> None:
+    """All three stop while one sidecar is down; or the struck one's share is taken by the others."""
+    stopped = all_at((0, SHARE), (20, 0), (28, SHARE))
+    taken: Rates = [(0.0, SHARE), (20.0, SHARE * 1.45), (26.0, SHARE)]
+    starved: dict[str, Rates] = {
+        "broker-1": [(0.0, SHARE), (20.0, 0), (26.0, SHARE)],
+        "broker-2": taken,
+        "broker-3": taken,
+    }
+    alone = mishap(20.0, 26.0, stops=["broker-1"])
+
+    assert rules(history(stopped, mishaps=[mishap(20.0, 28.0, stops=["broker-1"])])) == {"going on"}
+    assert rules(history(starved, mishaps=[alone])) == set()
+    assert rules(history(starved, mishaps=[mishap(20.0, 26.0)])) == {"going on"}
+
+
+def test_traffic_and_sidecars_must_stay_as_they_were_once_it_is_calm() -> None:
+    """Nothing from 30 to 45 s, long after a mishap; or a sidecar that is DEGRADED then."""
+    paused = all_at((0, SHARE), (30, 0), (45, SHARE))
+    words = sweeps()
+    for index in range(60, 90):
+        words[index]["broker-2"] = replace(words[index]["broker-2"], state="DEGRADED")
+
+    assert rules(history(paused)) == {"calm"}
+    assert rules(history(paused, mishaps=[mishap()])) == {"calm"}
+    assert rules(history(mishaps=[mishap()], words=words)) == {"calm"}
+
+
+def test_who_takes_too_long_to_undo_a_mishap_is_found() -> None:
+    """A killed sidecar that serves again only after 42 s."""
+    slow = mishap(5.0, 47.0, undone_within_s=13.0, stops=BROKERS)
+
+    assert rules(history(mishaps=[slow])) == {"undone"}
 
 
 def test_a_dead_sidecar_at_the_end_is_found() -> None:
@@ -90,7 +127,7 @@ def test_the_end_is_at_the_limit_and_fair() -> None:
     wasted = all_at((0, SHARE), (45, 0.75 * SHARE))
     starved = {**FAIR, "broker-1": [(0.0, SHARE), (45.0, 1)], "broker-2": [(0.0, SHARE), (45, 399)]}
 
-    assert rules(history(wasted)) == {"end"}
+    assert rules(history(wasted)) == {"end", "calm"}
     assert rules(history(starved)) == {"end"}
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from deploy.chaos.mishaps import MISHAPS
+from deploy.chaos.clients import PENDING_MESSAGES
+from deploy.chaos.mishaps import ALLOWANCE_S, MISHAPS, Occasion
 from deploy.chaos.schedule import of_names, schedule
 from tests.chaos.scenes import BROKERS
+
+ONCE = Occasion("broker-2", 7.0, 1.0, 9.0)
 
 
 def test_the_same_seed_is_the_same_schedule() -> None:
@@ -32,12 +35,25 @@ def test_mishaps_can_be_chosen_by_name() -> None:
 def test_a_strict_group_may_stand_still_while_no_session_can_be_confirmed() -> None:
     """And a dead broker's share is free a session timeout later; nothing else is excused."""
     kind = MISHAPS["session-expiry"]
-    balanced, strict = (kind.happened("x", "b", 1.0, 9.0, p) for p in ("balanced", "strict"))
+    balanced, strict = (kind.happened("x", ONCE, p, BROKERS) for p in ("balanced", "strict"))
 
-    assert (balanced.stops, strict.stops) == (False, True)
+    assert not balanced.stops
+    assert strict.stops == {"broker-2"}
     assert strict.recovery_s == balanced.recovery_s + 4.0
-    assert strict.outside == balanced.outside == {"b"}
-    assert not MISHAPS["bus-cut"].happened("x", "b", 1.0, 9.0, "strict").stops
+    assert strict.outside == balanced.outside == {"broker-2"}
+    assert not MISHAPS["bus-cut"].happened("x", ONCE, "strict", BROKERS).stops
+
+
+def test_what_happens_to_one_broker_excuses_nothing_at_the_others() -> None:
+    """A gate that is killed; ZooKeeper and the bookie are everybody's."""
+    gate = MISHAPS["gate-kill"].happened("x", ONCE, "balanced", BROKERS)
+    bookie = MISHAPS["bookie-kill"].happened("x", ONCE, "balanced", BROKERS)
+
+    assert gate.cuts == gate.stops == {"broker-2"}
+    assert gate.waiting == 0
+    assert bookie.cuts == bookie.stops == set(BROKERS)
+    assert bookie.waiting == PENDING_MESSAGES * len(BROKERS)
+    assert gate.undone_within_s == ONCE.seconds + ALLOWANCE_S
 
 
 def test_every_mishap_says_what_happens_where_and_for_how_long_it_may() -> None:

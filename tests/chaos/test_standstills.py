@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from deploy.chaos.checker import bounds
+from deploy.chaos.checker.counted import Counted
 from deploy.chaos.checker.standstills import Standstills
 from deploy.demo.recording import Miss, Sample
 from tests.chaos.scenes import BROKERS, SHARE, UNTIL_S, history
@@ -77,4 +78,4 @@ def test_what_a_standstill_delayed_may_be_counted_after_it() -> None:
     rates = [(0.0, SHARE), (STOOD_S[0], 0), burst, (caught_up_s, SHARE)]
     for late, found in ((BROKERS, set()), ((), {"exceeded"})):
         seen = replace(history(), samples=asked(late, rates))
-        assert {each.rule for each in bounds.check(seen, bounds.Counted(seen))} == found
+        assert {each.rule for each in bounds.check(seen, Counted(seen), ())} == found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from deploy.demo.recording import Miss, Sample
 
@@ -28,11 +29,13 @@ class Sent:
         number: counted from 0 for each producer.
         sent_s: when it was given to the client library.
         receipt_s: when its receipt came; None if none ever did.
+        refusal: why there will be none, in the client library's words; "" if nobody said.
     """
 
     number: int
     sent_s: float
     receipt_s: float | None
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +79,11 @@ class Mishap:
         began_s: when it was done.
         ended_s: when it was undone.
         recovery_s: after that, how soon all must be as before.
-        cuts: connections of clients may break, and clients send again what they have no receipt for.
-        delays: what a gate has let through may be counted by its broker later.
-        stops: traffic may stand still meanwhile.
+        undone_within_s: how long it may take until it is undone, from its beginning.
+        cuts: brokers whose clients' connections may break, so that they send again what they have no
+            receipt for.
+        waiting: how many messages that gates have let through may be counted by brokers later.
+        stops: brokers whose traffic may stand still meanwhile; that of every other one goes on.
         outside: sidecars that may lose their place in the membership and go on with what they hold,
             as the group's ``partitionPolicy`` wants it.
     """
@@ -87,9 +92,10 @@ class Mishap:
     began_s: float
     ended_s: float
     recovery_s: float
-    cuts: bool = False
-    delays: bool = False
-    stops: bool = False
+    undone_within_s: float = inf
+    cuts: frozenset[str] = frozenset()
+    waiting: int = 0
+    stops: frozenset[str] = frozenset()
     outside: frozenset[str] = frozenset()
 
 

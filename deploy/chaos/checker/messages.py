@@ -10,30 +10,42 @@ would be the gate's doing
 - if a message were stored twice although no connection broke between its being sent and its receipt,
   or delivered twice although none broke while it happened;
 - if the *first* copies were not in the order of sending, since resending starts at the oldest message
-  without a receipt and never leaves one out.
+  without a receipt and never leaves one out;
+- if a message were refused, or still had no answer long after the load: clients never give up;
+- if in calm (aftermath.py) a message with a receipt were delivered only seconds later, since consumers
+  read along.
+
+Only a connection to a broker to which a mishap happened may have broken.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from math import inf
 
-from deploy.chaos.checker.history import Finding, History, Mishap, Topic
+from deploy.chaos.checker.aftermath import Aftermath, Span, calm
+from deploy.chaos.checker.history import Finding, History, Topic
 
 _EXAMPLES = 5
+_DELIVERED_WITHIN_S = 2.0
 
 
-def check(history: History) -> Iterator[Finding]:
+def check(history: History, aftermaths: Sequence[Aftermath]) -> Iterator[Finding]:
     """Look at every topic."""
-    breaks = [mishap for mishap in history.mishaps if mishap.cuts]
+    quiet = calm(history, aftermaths)
     for topic in history.topics:
+        homes = {sample.broker for sample in history.samples if sample.topic == topic.name}
+        breaks = [each for each in aftermaths if each.mishap.cuts & homes]
         if not any(sent.receipt_s is not None for sent in topic.sent):
             yield Finding("messages", f"{topic.name}: nothing was acknowledged, nothing is shown")
         yield from _lost(topic)
+        yield from _unanswered(topic)
         yield from _strange(topic)
         yield from _doubled(topic, breaks)
         yield from _reordered(topic.name, "stored", [got.number for got in topic.stored])
         yield from _undelivered(topic)
+        yield from _late(topic, quiet)
         yield from _redelivered(topic, breaks)
         yield from _reordered(topic.name, "delivered", [got.number for got in topic.delivered])
 
@@ -45,6 +57,17 @@ def _lost(topic: Topic) -> Iterator[Finding]:
         yield Finding("lost", f"{topic.name}: acknowledged and not stored: {_some(lost)}")
 
 
+def _unanswered(topic: Topic) -> Iterator[Finding]:
+    refused = [sent for sent in topic.sent if sent.refusal]
+    if refused:
+        why = ", ".join(sorted({sent.refusal for sent in refused}))
+        numbers = _some([sent.number for sent in refused])
+        yield Finding("refused", f"{topic.name}: refused with {why}: {numbers}")
+    unanswered = [s.number for s in topic.sent if s.receipt_s is None and not s.refusal]
+    if unanswered:
+        yield Finding("unanswered", f"{topic.name}: never answered: {_some(unanswered)}")
+
+
 def _strange(topic: Topic) -> Iterator[Finding]:
     sent = {message.number for message in topic.sent}
     strange = sorted({got.number for got in topic.stored} - sent)
@@ -52,7 +75,7 @@ def _strange(topic: Topic) -> Iterator[Finding]:
         yield Finding("strange", f"{topic.name}: stored and never sent: {_some(strange)}")
 
 
-def _doubled(topic: Topic, breaks: Sequence[Mishap]) -> Iterator[Finding]:
+def _doubled(topic: Topic, breaks: Sequence[Aftermath]) -> Iterator[Finding]:
     copies = Counter(got.number for got in topic.stored)
     doubled = [
         sent.number
@@ -82,13 +105,33 @@ def _reordered(topic: str, where: str, numbers: Sequence[int]) -> Iterator[Findi
 
 
 def _undelivered(topic: Topic) -> Iterator[Finding]:
-    delivered = {got.message_id for got in topic.delivered}
-    missing = [got.number for got in topic.stored if got.message_id not in delivered]
+    delivered = {(got.message_id, got.number) for got in topic.delivered}
+    missing = [got.number for got in topic.stored if (got.message_id, got.number) not in delivered]
     if missing:
         yield Finding("undelivered", f"{topic.name}: stored, never delivered: {_some(missing)}")
 
 
-def _redelivered(topic: Topic, breaks: Sequence[Mishap]) -> Iterator[Finding]:
+def _late(topic: Topic, quiet: Sequence[Span]) -> Iterator[Finding]:
+    first_s: dict[int, float] = {}
+    for got in topic.delivered:
+        first_s.setdefault(got.number, got.at_s)
+    late = [
+        sent.number
+        for sent in topic.sent
+        if sent.receipt_s is not None
+        and first_s.get(sent.number, inf) > sent.receipt_s + _DELIVERED_WITHIN_S
+        and _within(quiet, sent.receipt_s, sent.receipt_s + _DELIVERED_WITHIN_S)
+    ]
+    if late:
+        within = f"not delivered within {_DELIVERED_WITHIN_S:g} s, and nothing was wrong"
+        yield Finding("late", f"{topic.name}: {within}: {_some(late)}")
+
+
+def _within(spans: Sequence[Span], from_s: float, until_s: float) -> bool:
+    return any(start_s <= from_s and until_s <= end_s for start_s, end_s in spans)
+
+
+def _redelivered(topic: Topic, breaks: Sequence[Aftermath]) -> Iterator[Finding]:
     first_s: dict[str, float] = {}
     again = []
     for got in topic.delivered:
@@ -104,12 +147,9 @@ def _redelivered(topic: Topic, breaks: Sequence[Mishap]) -> Iterator[Finding]:
         )
 
 
-def _broke(breaks: Sequence[Mishap], from_s: float, until_s: float) -> bool:
+def _broke(breaks: Sequence[Aftermath], from_s: float, until_s: float) -> bool:
     """Say whether a client may have found its connection broken in this time."""
-    return any(
-        mishap.began_s <= until_s and from_s <= mishap.ended_s + mishap.recovery_s
-        for mishap in breaks
-    )
+    return any(aftermath.excuses(from_s, until_s) for aftermath in breaks)
 
 
 def _some(numbers: Sequence[int]) -> str:

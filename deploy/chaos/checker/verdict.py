@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deploy.chaos.checker import bounds, footprint, messages, recovery
+from deploy.chaos.checker.aftermath import aftermaths
+from deploy.chaos.checker.counted import Counted
 from deploy.chaos.checker.history import Finding, History
 
 
@@ -25,20 +27,18 @@ class Verdict:
 
 def judge(history: History) -> Verdict:
     """Hold a history against every rule."""
-    counted = bounds.Counted(history)
+    counted = Counted(history)
+    found = aftermaths(history, counted)
     findings = (
-        *messages.check(history),
-        *bounds.check(history, counted),
-        *recovery.check(history, counted),
+        *messages.check(history, found),
+        *bounds.check(history, counted, found),
+        *recovery.check(history, counted, found),
         *footprint.check(history),
     )
     acknowledged = sum(
         sent.receipt_s is not None for topic in history.topics for sent in topic.sent
     )
-    recovered = tuple(
-        (mishap.what, recovery.recovered_after(history, counted, mishap))
-        for mishap in history.mishaps
-    )
+    recovered = tuple((each.mishap.what, each.recovered_s) for each in found)
     looked_at = (
         f"{acknowledged:,} acknowledged messages, "
         f"{sum(len(topic.delivered) for topic in history.topics):,} deliveries, "
