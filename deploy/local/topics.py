@@ -155,6 +155,11 @@ class Topics:
             bytes_out=stats["bytesOutCounter"],
         )
 
+    def publishers(self, topic: str) -> list[tuple[str, str]]:
+        """From where producers are connected, and since when, as the broker says it."""
+        stats = json.loads(self._ask("GET", f"/admin/v2/{_path(topic)}/stats"))
+        return [(found["address"], found["connectedSince"]) for found in stats["publishers"]]
+
     def move(self, topic: str, destination: Broker, timeout_s: float = 60.0) -> None:
         """Move the topic's whole bundle to this broker and wait until the broker serves it.
 

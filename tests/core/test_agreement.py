@@ -123,7 +123,7 @@ def test_a_difference_counts_when_it_has_lasted_and_only_while_it_lasts() -> Non
 
 
 def test_a_busy_healthy_cluster_agrees() -> None:
-    """Demands change in every round and reports are under way at any moment: nobody differs."""
+    """Demands change in every round, and nobody differs."""
     cluster = Cluster(limit=3_000)
     for broker in ("b1", "b2", "b3"):
         cluster.start(broker, demand=500)

@@ -46,16 +46,21 @@ def test_a_corrupt_definition_disturbs_no_other(world: World) -> None:
     try:
         zookeeper.create(path, b"{not json")
         eventually(lambda: any(path in fault for fault in faults(world)), "the fault is named")
-        world.put(f"/admin/v2/resourcegroups/{world.group}", {"publishRateInMsgs": 600}, "broker-2")
-        eventually(
-            lambda: {row["publishRateInMsgs"] for row in world.local_limits().values()} == {1},
-            "the other group follows",
+        eventually(lambda: reserves(world) == {1}, "every broker has its reserve of 900")
+        world.put(
+            f"/admin/v2/resourcegroups/{world.group}", {"publishRateInMsgs": 6000}, "broker-2"
         )
+        eventually(lambda: reserves(world) == {10}, "the other group follows")
     finally:
         zookeeper.delete(path)
         zookeeper.stop()
         zookeeper.close()
     eventually(lambda: faults(world) == {}, "the fault is gone")
+
+
+def reserves(world: World) -> set[int]:
+    """The local limits of brokers through which nothing passes: half a per cent for all together."""
+    return {row["publishRateInMsgs"] for row in world.local_limits().values()}
 
 
 def faults(world: World) -> dict[str, str]:
@@ -66,8 +71,10 @@ def faults(world: World) -> dict[str, str]:
 
 def test_a_malformed_frame_closes_that_connection_only(world: World, connect: Connect) -> None:
     """A frame with an impossible length ends its own connection; another producer goes on."""
-    producer = connect(world.sidecars.service_url).create_producer(world.topic_of["broker-1"])
+    topic = world.topic_of["broker-1"]
+    producer = connect(world.sidecars.service_url).create_producer(topic)
     producer.send(b"before")
+    before = world.topics.publishers(topic)
     gate = world.cluster.brokers[0].gate_port
     with socket.create_connection(("127.0.0.1", gate), timeout=30) as stranger:
         stranger.sendall(b"\xff\xff\xff\xff\x00\x00\x00\x05\x08\x02")
@@ -75,6 +82,8 @@ def test_a_malformed_frame_closes_that_connection_only(world: World, connect: Co
         assert stranger.recv(100) == b""
 
     producer.send(b"after")
+    assert world.topics.publishers(topic) == before  # the same connection, since the same moment
+    assert len(before) == 1
     assert "malformed" in world.sidecars.log_file("broker-1").read_text()
 
 

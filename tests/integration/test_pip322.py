@@ -25,7 +25,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
 import pulsar
 import pytest
@@ -57,9 +56,10 @@ def send_all(client: pulsar.Client, topic: str, count: int, done: list[float]) -
 
 
 def test_five_producers_keep_to_500_messages_per_second(world: World, connect: Connect) -> None:
-    """PublishRateLimiterOverconsumingTest: 3,000 messages, bins of a second, and bounds from both sides.
+    """PublishRateLimiterOverconsumingTest: 3,000 messages, and bounds from both sides.
 
     Pulsar accepts 40 % too much on average and 55 % in two neighbouring seconds, and asks for no least.
+    Ours is 5 % and 100 messages from the start to any moment.
     """
     topic = world.topic_of["broker-1"]
     limit_topic(world, topic, 500)
@@ -78,9 +78,9 @@ def test_five_producers_keep_to_500_messages_per_second(world: World, connect: C
         thread.join(60)
 
     assert len(done) == 3000
-    bins = by_second(done, started)
     assert (3000 - 500) / (max(done) - started) <= 1.4 * 500
-    assert all(a + b <= 500 * 2 * 1.15 for a, b in pairwise(bins[1:-1]))
+    # Counted from the start: whoever stands still for a moment has two seconds' messages in one.
+    assert all(n <= 100 + 500 * 1.05 * (at - started) for n, at in enumerate(sorted(done)))
     assert least_per_second(done) >= 500 * 0.7
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.cluster
 
 LIMIT = 600
 OFFERED = 700
+HELD_S = 5.0
 NAMESPACE = f"{TENANT}/roll-out"
 
 
@@ -76,12 +78,16 @@ def test_the_limit_holds_for_the_brokers_that_have_a_sidecar_at_every_step(
             if gated == 1:
                 _limit(world, newest)
             _until_passes(world, names[:gated], LIMIT, f"{gated} share the limit")
-            for name in names[gated:]:
-                _until_passes(world, [name], OFFERED, f"{name} is free")
+            with world.held_to(LIMIT, names[:gated]):
+                for name in names[gated:]:
+                    _until_passes(world, [name], OFFERED, f"{name} is free")
+                time.sleep(HELD_S)
         world.sidecars.end(names[-1], signal.SIGTERM)
         ungated.lead(names[-1])
         _until_passes(world, names[-1:], OFFERED, "without its sidecar it is free again")
         _until_passes(world, names[:-1], LIMIT, "the others share the limit again")
+        with world.held_to(LIMIT, names[:-1]):
+            time.sleep(HELD_S)
 
 
 def _limit(world: World, name: str) -> None:

@@ -1,9 +1,6 @@
 """A strict group on the real cluster: settled, held, and inherited after a sidecar's death."""
 
 import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -32,29 +29,10 @@ def all_of_the_limit(rates: dict[str, float]) -> bool:
     return sum(rates.values()) == pytest.approx(LIMIT, rel=0.1)
 
 
-@contextmanager
-def watched(world: World) -> Iterator[list[float]]:
-    """Collect what the brokers took in at the least, second by second."""
-    seconds: list[float] = []
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.is_set():
-            seconds.append(sum(world.measure_at_least(1).values()))
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        yield seconds
-    finally:
-        done.set()
-        watcher.join()
-
-
 def test_a_strict_group_settles_and_survives_the_death_of_a_sidecar(world: World) -> None:
     """Halves, then thirds; a killed sidecar's share comes back; never more than the limit."""
     strict(world)
-    with watched(world) as seconds, world.load({"broker-1": 3000, "broker-2": 2000}):
+    with world.held_to(LIMIT, world.topic_of), world.load({"broker-1": 3000, "broker-2": 2000}):
         eventually(lambda: sum(shares(world)[:2]) >= LIMIT - 3, "all of it with the two")
         eventually(lambda: abs(shares(world)[0] - shares(world)[1]) <= 2, "half for each")
         world.comes_to(all_of_the_limit, "all of the limit")
@@ -65,4 +43,3 @@ def test_a_strict_group_settles_and_survives_the_death_of_a_sidecar(world: World
             world.sidecars.start("broker-3")
             eventually(lambda: min(shares(world)) >= LIMIT // 3 - 2, "a third for each again")
             world.comes_to(lambda rates: rates["broker-3"] > LIMIT // 4, "traffic again")
-    assert max(seconds) <= LIMIT * 1.1, seconds  # bursts

@@ -5,11 +5,13 @@ from __future__ import annotations
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import httpx
@@ -100,13 +102,6 @@ class World:
             for name, (before, after) in self._window(seconds).items()
         }
 
-    def measure_at_least(self, seconds: float) -> dict[str, float]:
-        """The same, over the longest time that the answers leave open: not above the truth."""
-        return {
-            name: (after.messages - before.messages) / (after.answered_s - before.asked_s)
-            for name, (before, after) in self._window(seconds).items()
-        }
-
     def comes_to(
         self, holds: Callable[[dict[str, float]], bool], what: str, seconds: float = 2.0
     ) -> None:
@@ -118,6 +113,36 @@ class World:
         deadline = time.monotonic() + 60.0
         while not holds(measured := self.measure(seconds)):
             assert time.monotonic() < deadline, f"never {what}; at last {measured}"
+
+    @contextmanager
+    def held_to(self, limit: int, names: Collection[str]) -> Iterator[None]:
+        """See that these brokers together never take in more than a limit meanwhile.
+
+        In every run of seconds, by their own counters: at most what the limit allows, and so much more
+        as passes in 0.65 s, which are a bucket's burst (0.05 s), what is counted late (0.1 s), and a
+        broker that stood still for half a second.
+        """
+        seen: list[dict[str, _Counted]] = []
+        done = threading.Event()
+
+        def watch() -> None:
+            while not done.is_set():
+                seen.append(self._counters())
+                done.wait(1.0)
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            yield
+        finally:
+            done.set()
+            watcher.join()
+        assert len(seen) > 1, "nothing was seen"
+        for before, after in combinations(seen, 2):
+            passed = sum(after[name].messages - before[name].messages for name in names)
+            began_s = min(before[name].asked_s for name in names)
+            took_s = max(after[name].answered_s for name in names) - began_s
+            assert passed <= limit * (took_s + 0.65), f"{passed} in {took_s:.2f} s, limit {limit}"
 
     def _window(self, seconds: float) -> dict[str, tuple[_Counted, _Counted]]:
         before = self._counters()
