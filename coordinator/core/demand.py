@@ -35,6 +35,12 @@ makes it. Others lose no more by it than the probe, for a round.
 pass at the limit, unless the gate stands still for longer than its bucket saves up, or pays for one batch
 with the tokens of several rounds. Whoever took that for less demand would lower the limit, of a lower
 limit the same gate passes the same part, and producers who wait all the time would end up with nothing.
+Where the demand was known, three such rounds are a probe: a gate that always loses some of its tokens
+never uses its limit up, and would keep the little that it once wanted.
+
+*Messages and bytes split in one* (laws/joint.py): who waits for bytes sends no messages either, so while
+somebody waits for the one, what passes of the other is no demand. Such a unit learns from the waiting for
+both. Only its own waiting makes a probe: what is plentiful is not asked for.
 
 *Hysteresis.* Each move of one estimate moves the limits of all others, so it must not follow noise. It
 goes up at once; it goes down only at the end of a window of rounds, to the highest of them, and only if
@@ -58,6 +64,7 @@ PROBE: Final = 8
 STRONG: Final = 100
 """Messages that passed while somebody waited; by chance one in ten waits that long at its own rate."""
 
+_STALLED_ROUNDS = 3
 _USED_UP_PERMILLE = 950
 _COLLAPSE_PERMILLE = 750
 _NOISE_PERMILLE = 980
@@ -72,7 +79,7 @@ class DemandEstimate:
 
     __slots__ = (
         "_calm_needed", "_calm_rounds", "_headroom_permille", "_known", "_new", "_peak", "_settings",
-        "_window_rounds", "demand",
+        "_stalled_rounds", "_window_rounds", "demand",
     )  # fmt: skip
 
     def __init__(self, settings: CoreSettings) -> None:
@@ -85,35 +92,53 @@ class DemandEstimate:
         self._known = False
         #: Whether no round has shown yet what it wants: it has begun to send in the midst of one.
         self._new = True
+        #: Rounds in a row in which somebody waited all the time and the limit was not used up.
+        self._stalled_rounds = 0
         #: The highest estimate of the present window, and how many rounds it has.
         self._peak = 0
         self._window_rounds = 0
         #: The high end, per second; None is unbounded.
         self.demand: int | None = 0
 
-    def observe(self, rate: int, held_permille: int, limit: int | None, messages: int) -> None:
+    def observe(
+        self,
+        rate: int,
+        held_permille: int,
+        limit: int | None,
+        messages: int,
+        *,
+        waited_permille: int | None = None,
+    ) -> None:
         """Learn from a round.
 
         Args:
             rate: what was admitted, per second.
-            held_permille: for how much of the round somebody waited, in thousandths.
+            held_permille: for how much of the round somebody waited for this unit, in thousandths.
             limit: the local limit in force, per second; None is unlimited.
             messages: how many messages were admitted.
+            waited_permille: for how much somebody waited for either unit, of two that are split in one;
+                None is as long as for this one.
         """
-        used_up = limit is not None and rate * 1000 >= limit * _USED_UP_PERMILLE
+        waited = held_permille if waited_permille is None else waited_permille
+        used_up = limit is not None and _used_up(rate, limit)
         with_headroom = _up(rate, 1000 + self._headroom_permille)
-        if limit is not None and held_permille >= self._settings.saturated_permille:
-            if used_up or self._new:
+        if limit is not None and waited >= self._settings.saturated_permille:
+            self._stalled_rounds += held_permille >= self._settings.saturated_permille
+            # Whoever waits for its next message may be all that is missing of a small limit.
+            one = rate // max(1, messages)
+            stalled = self._stalled_rounds >= _STALLED_ROUNDS
+            if _used_up(rate + one, limit) or self._new or stalled:
                 self.saturate(limit, messages)
             elif self.demand is not None:
                 self._start_window(max(self.demand, with_headroom))
             return
-        if used_up and held_permille >= self._settings.throttled_permille:
+        self._stalled_rounds = 0
+        if used_up and waited >= self._settings.throttled_permille:
             self._mistaken()
-            self._follow(-(-with_headroom * 1000 // max(500, 1000 - held_permille)))
+            self._follow(-(-with_headroom * 1000 // max(500, 1000 - waited)))
             return
         self._known = True
-        if not used_up or not held_permille:
+        if not used_up or not waited:
             self._new = rate == 0
         self._calm_down()
         self._follow(with_headroom)
@@ -179,6 +204,10 @@ class DemandEstimate:
         self._headroom_permille = max(least, self._headroom_permille // 2)
         if self._headroom_permille == least:
             self._calm_needed = _CALM_ROUNDS
+
+
+def _used_up(rate: int, limit: int) -> bool:
+    return rate * 1000 >= limit * _USED_UP_PERMILLE
 
 
 def _up(value: int, permille: int) -> int:

@@ -79,8 +79,8 @@ class UnitMeter:
     """Messages or bytes of one group and class at this broker."""
 
     __slots__ = (
-        "_estimate", "_held_ns", "_recent", "_saturated_permille", "admitted",
-        "sample", "sample_held_permille",
+        "_estimate", "_held_ns", "_recent", "_saturated_permille", "_waited_ns",
+        "admitted", "sample", "sample_held_permille",
     )  # fmt: skip
 
     def __init__(self, settings: CoreSettings) -> None:
@@ -88,8 +88,9 @@ class UnitMeter:
         self._estimate = DemandEstimate(settings)
         #: Counted in the present round.
         self.admitted = 0
-        self._held_ns = 0
-        #: The last counts: (admitted, held, elapsed, messages).
+        #: For how long somebody waited for this unit, and for either of two that are split in one.
+        self._held_ns = self._waited_ns = 0
+        #: The last counts: (admitted, waited, elapsed, messages).
         self._recent: deque[tuple[int, int, int, int]] = deque(maxlen=_RECENT_COUNTS)
         #: The last closed round.
         self.sample = 0
@@ -101,12 +102,19 @@ class UnitMeter:
         return self._estimate.demand
 
     def count(
-        self, admitted: int, held_ns: int, elapsed_ns: int, limit: int | None, messages: int
+        self,
+        admitted: int,
+        held_ns: int,
+        waited_ns: int,
+        elapsed_ns: int,
+        limit: int | None,
+        messages: int,
     ) -> bool:
         """Add what the gate counted; tell whether the broker has become saturated just now."""
         self.admitted += admitted
         self._held_ns += held_ns
-        self._recent.append((admitted, held_ns, elapsed_ns, messages))
+        self._waited_ns += waited_ns
+        self._recent.append((admitted, waited_ns, elapsed_ns, messages))
         if self.demand is None or limit is None or not self._is_saturated(limit):
             return False
         return self._estimate.saturate(limit, self._recent_messages())
@@ -124,7 +132,8 @@ class UnitMeter:
         """
         self.sample = self.admitted
         self.sample_held_permille = _permille(self._held_ns, elapsed_ns)
-        self.admitted = self._held_ns = 0
+        waited_permille = _permille(self._waited_ns, elapsed_ns)
+        self.admitted = self._held_ns = self._waited_ns = 0
         if limit is not None and self._is_saturated(limit):
             # Perhaps it began late in the round, and the sample does not show it.
             self._estimate.saturate(limit, self._recent_messages())
@@ -132,7 +141,13 @@ class UnitMeter:
             self._estimate.observe(afterwards, 0, limit, messages)
         else:
             rate = self.sample * NANOS_PER_SECOND // elapsed_ns
-            self._estimate.observe(rate, self.sample_held_permille, limit, messages)
+            self._estimate.observe(
+                rate,
+                self.sample_held_permille,
+                limit,
+                messages,
+                waited_permille=waited_permille,
+            )
 
     def is_idle(self) -> bool:
         """Whether the last round had nothing to tell."""
@@ -144,8 +159,8 @@ class UnitMeter:
             self._recent_messages()
         ):
             return False
-        admitted, held_ns, elapsed_ns, _ = map(sum, zip(*self._recent, strict=True))
-        if _permille(held_ns, elapsed_ns) < self._saturated_permille:
+        admitted, waited_ns, elapsed_ns, _ = map(sum, zip(*self._recent, strict=True))
+        if _permille(waited_ns, elapsed_ns) < self._saturated_permille:
             return False
         # One more, since a limit of a few per second admits nothing in most counts.
         return (admitted + 1) * NANOS_PER_SECOND * 1000 >= limit * elapsed_ns * _USED_UP_PERMILLE
@@ -179,18 +194,24 @@ class Meter:
         elapsed_ns: int,
         messages_limit: int | None,
         bytes_limit: int | None,
+        *,
+        jointly: bool,
     ) -> bool:
         """Add what the gate counted; tell whether either unit has become saturated just now."""
         self._afterwards.count(traffic, elapsed_ns)
+        held_ns = waited_ns = traffic.messages_held_ns, traffic.bytes_held_ns
+        if jointly and messages_limit is not None and bytes_limit is not None:
+            waited_ns = (min(elapsed_ns, sum(held_ns)),) * 2
         messages = self.messages.count(
             traffic.messages,
-            traffic.messages_held_ns,
+            held_ns[0],
+            waited_ns[0],
             elapsed_ns,
             messages_limit,
             traffic.messages,
         )
         bytes_ = self.bytes.count(
-            traffic.bytes, traffic.bytes_held_ns, elapsed_ns, bytes_limit, traffic.messages
+            traffic.bytes, held_ns[1], waited_ns[1], elapsed_ns, bytes_limit, traffic.messages
         )
         return messages or bytes_
 
@@ -238,12 +259,20 @@ class Meters:
         """The meter of a group and class, None when this broker has nothing to do with it."""
         return self._meters.get(key)
 
-    def count(self, traffic: Traffic, elapsed_ns: int, limits: Rates) -> bool:
-        """Add what the gate counted for one group and class; tell whether it is saturated just now."""
+    def count(self, traffic: Traffic, elapsed_ns: int, limits: Rates, *, jointly: bool) -> bool:
+        """Add what the gate counted for one group and class; tell whether it is saturated just now.
+
+        Args:
+            traffic: since the last count.
+            elapsed_ns: for how long that was.
+            limits: in force.
+            jointly: whether the group's law splits messages and bytes in one.
+        """
         meter = self._meter((traffic.group, traffic.monitoring_class))
         self._take_part(meter, traffic.participants)
         meter.topics = traffic.topics
-        return meter.count(traffic, elapsed_ns, *_limits_of(limits, traffic.monitoring_class))
+        both = _limits_of(limits, traffic.monitoring_class)
+        return meter.count(traffic, elapsed_ns, *both, jointly=jointly)
 
     def set_participants(self, key: Key, participants: int) -> None:
         """The first participant appeared or the last one left."""

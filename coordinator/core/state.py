@@ -60,6 +60,7 @@ from coordinator.core.instructions import (
     SetLocalLimits,
     WriteLedger,
 )
+from coordinator.core.laws import JOINT_LAW
 from coordinator.core.lease import Lease
 from coordinator.core.ledgers import Ledgers
 from coordinator.core.lifecycle import Lifecycle, Trigger, Trouble, next_state
@@ -260,7 +261,9 @@ class CoordinatorState:
         for traffic in self.observer.mirror(event.traffic):
             limits = self.limits().get(traffic.group, Rates())
             self.observer.count(traffic, limits, elapsed_ns)
-            if self.meters.count(traffic, elapsed_ns, limits):
+            group = None if self.groups is None else self.groups.get(traffic.group)
+            jointly = group is not None and group.law == JOINT_LAW
+            if self.meters.count(traffic, elapsed_ns, limits, jointly=jointly):
                 self._reporter.require((traffic.group, traffic.monitoring_class))
 
     def _handle_usage_report_received(self, report: UsageReport, now_ns: int) -> None:

@@ -322,6 +322,26 @@ def test_cores_settle_on_the_same_share_and_move_no_limit_afterwards(policy: str
     assert sum(rates.publish_bytes or 0 for rates in in_force) <= 5_000_000
 
 
+@pytest.mark.parametrize("policy", ["balanced", "strict"])
+def test_who_wants_everything_after_little_gets_its_share_when_both_units_run_out_together(
+    policy: str,
+) -> None:
+    """1,000 messages and 1 MB a second, all messages of 1 kB: neither unit is the only one short."""
+    brokers = ["b1", "b2", "b3"]
+    cluster = Cluster(limit=1000, bytes_limit=1_000_000, policy=policy)
+    cluster.sizes = dict.fromkeys(brokers, 1000)
+    for broker, demand in zip(brokers, (9000, 9000, 5), strict=True):
+        cluster.start(broker, demand)
+    cluster.run(20)
+    cluster.want("b3", 9000)
+    cluster.run(4)
+    limits = [cluster.limit_of(broker) for broker in brokers]
+    cluster.run(20)
+
+    assert [cluster.limit_of(broker) for broker in brokers] == limits
+    assert min(limits) >= 330
+
+
 def test_another_message_size_is_followed_without_being_cut_first() -> None:
     """Headroom in the unit that does not bind carries messages twice as large at once."""
     cluster = Cluster(limit=1000, bytes_limit=5_000_000)

@@ -30,7 +30,12 @@ def play(meter: Meter, counts: list[tuple[int, bool]]) -> None:
 
 
 def count(
-    meter: Meter, messages: int, *, messages_held_ns: int = 0, bytes_held_ns: int = 0
+    meter: Meter,
+    messages: int,
+    *,
+    messages_held_ns: int = 0,
+    bytes_held_ns: int = 0,
+    bytes_limit: int | None = None,
 ) -> None:
     """One count of the gate."""
     traffic = Traffic(
@@ -40,7 +45,7 @@ def count(
         messages_held_ns=messages_held_ns,
         bytes_held_ns=bytes_held_ns,
     )
-    meter.count(traffic, COUNT_NS, LIMIT, None)
+    meter.count(traffic, COUNT_NS, LIMIT, bytes_limit, jointly=bytes_limit is not None)
 
 
 def test_what_had_waited_is_no_demand(meter: Meter) -> None:
@@ -90,3 +95,23 @@ def test_a_batch_that_is_paid_for_in_several_rounds_is_no_lack_of_demand(meter: 
         play(meter, [(0, True)] * COUNTS)
         assert meter.messages.sample == 0
         assert meter.messages.demand is None
+
+
+def test_what_passes_while_the_other_unit_is_waited_for_is_no_demand() -> None:
+    """Half of the time somebody waits for messages, half of it for bytes, and half of either passes."""
+    found = Meter(CoreSettings("b1", headroom_permille=0))
+    for number in range(3 * COUNTS):
+        on_bytes = number % 2
+        count(
+            found,
+            LIMIT // COUNTS if number < COUNTS else LIMIT // COUNTS // 2,
+            messages_held_ns=0 if on_bytes else COUNT_NS,
+            bytes_held_ns=COUNT_NS if on_bytes else 0,
+            bytes_limit=LIMIT,
+        )
+        if number % COUNTS == COUNTS - 1:
+            found.close_round(NANOS_PER_SECOND, LIMIT, LIMIT)
+
+    assert found.messages.sample == LIMIT // 2
+    assert found.messages.sample_held_permille == 500
+    assert found.messages.demand is None

@@ -85,6 +85,21 @@ def test_a_gate_that_stands_still_keeps_its_share(cluster: Cluster) -> None:
     assert cluster.admitted[-1] == {"b1": 1000, "b2": 1000, "b3": 1000}
 
 
+@pytest.mark.parametrize("lost_permille", [40, 100, 500])
+def test_a_gate_that_always_loses_some_of_its_tokens_is_not_kept_at_what_it_once_wanted(
+    cluster: Cluster, lost_permille: int
+) -> None:
+    """Its 20 a second were known when it began to want everything."""
+    for broker, demand in (("b1", 9000), ("b2", 9000), ("b3", 20)):
+        cluster.start(broker, demand)
+    cluster.run(15)
+    cluster.stalled_permille["b3"] = lost_permille
+    cluster.want("b3", 9000)
+    cluster.run(10)
+
+    assert [cluster.limit_of(broker) for broker in ("b1", "b2", "b3")] == [1000, 1000, 1000]
+
+
 def test_a_constant_demand_moves_no_limit(cluster: Cluster) -> None:
     """After settling, limits do not change for a minute (oscillation 0)."""
     for broker, demand in (("b1", 5000), ("b2", 700), ("b3", 0)):
