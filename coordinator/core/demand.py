@@ -101,28 +101,21 @@ class DemandEstimate:
         self.demand: int | None = 0
 
     def observe(
-        self,
-        rate: int,
-        held_permille: int,
-        limit: int | None,
-        messages: int,
-        *,
-        waited_permille: int | None = None,
+        self, rate: int, held_permille: int, waited_permille: int, limit: int | None, messages: int
     ) -> None:
         """Learn from a round.
 
         Args:
             rate: what was admitted, per second.
             held_permille: for how much of the round somebody waited for this unit, in thousandths.
+            waited_permille: for how much somebody waited for either unit, of two that are split in one;
+                otherwise the same.
             limit: the local limit in force, per second; None is unlimited.
             messages: how many messages were admitted.
-            waited_permille: for how much somebody waited for either unit, of two that are split in one;
-                None is as long as for this one.
         """
-        waited = held_permille if waited_permille is None else waited_permille
         used_up = limit is not None and _used_up(rate, limit)
         with_headroom = _up(rate, 1000 + self._headroom_permille)
-        if limit is not None and waited >= self._settings.saturated_permille:
+        if limit is not None and waited_permille >= self._settings.saturated_permille:
             self._stalled_rounds += held_permille >= self._settings.saturated_permille
             # Whoever waits for its next message may be all that is missing of a small limit.
             one = rate // max(1, messages)
@@ -133,12 +126,12 @@ class DemandEstimate:
                 self._start_window(max(self.demand, with_headroom))
             return
         self._stalled_rounds = 0
-        if used_up and waited >= self._settings.throttled_permille:
+        if used_up and waited_permille >= self._settings.throttled_permille:
             self._mistaken()
-            self._follow(-(-with_headroom * 1000 // max(500, 1000 - waited)))
+            self._follow(-(-with_headroom * 1000 // max(500, 1000 - waited_permille)))
             return
         self._known = True
-        if not used_up or not waited:
+        if not used_up or not waited_permille:
             self._new = rate == 0
         self._calm_down()
         self._follow(with_headroom)

@@ -138,16 +138,11 @@ class UnitMeter:
             # Perhaps it began late in the round, and the sample does not show it.
             self._estimate.saturate(limit, self._recent_messages())
         elif afterwards is not None:
-            self._estimate.observe(afterwards, 0, limit, messages)
+            self._estimate.observe(afterwards, 0, 0, limit, messages)
         else:
             rate = self.sample * NANOS_PER_SECOND // elapsed_ns
-            self._estimate.observe(
-                rate,
-                self.sample_held_permille,
-                limit,
-                messages,
-                waited_permille=waited_permille,
-            )
+            held_permille = self.sample_held_permille
+            self._estimate.observe(rate, held_permille, waited_permille, limit, messages)
 
     def is_idle(self) -> bool:
         """Whether the last round had nothing to tell."""

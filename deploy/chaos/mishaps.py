@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 
 from deploy.chaos import actions
@@ -98,6 +99,9 @@ class Kind:
         )
 
 
+#: What happens to a server of the cluster, which comes back in its own time.
+_of_server = partial(Kind, recovery_s=_THEIRS_S, undone_s=inf, delays=True, everywhere=True)
+
 _STALLED = Condition(stalled_out=True, stalled_back=True)
 _LATE = Condition(delay_s=0.3, bytes_per_s=50_000, loss=0.1)
 _FAST_ENOUGH = Condition(delay_s=0.02, bytes_per_s=400_000, loss=0.02)
@@ -145,80 +149,52 @@ MISHAPS: Mapping[str, Kind] = {
         (1, 3),
         stops=True,
     ),
-    "broker-kill": Kind(
+    "broker-kill": _of_server(
         "{target} is killed and started again {seconds:.0f} s later",
         actions.kill_broker,
         (1, 3),
-        _THEIRS_S,
         cuts=True,
-        delays=True,
         stops=True,
-        everywhere=True,
-        undone_s=inf,
     ),
-    "broker-restart": Kind(
+    "broker-restart": _of_server(
         "{target} is restarted",
         actions.restart_broker,
         (0, 1),
-        _THEIRS_S,
         cuts=True,
-        delays=True,
         stops=True,
-        everywhere=True,
-        undone_s=inf,
     ),
-    "broker-freeze": Kind(
+    "broker-freeze": _of_server(
         "{target} stands still for {seconds:.0f} s",
         actions.freeze_server,
         (1, 3),
-        _THEIRS_S,
         cuts=True,
-        delays=True,
         stops=True,
-        everywhere=True,
-        undone_s=inf,
     ),
-    "bookie-kill": Kind(
+    "bookie-kill": _of_server(
         "the bookie is killed and started again {seconds:.0f} s later",
         actions.kill_bookie,
         (1, 2),
-        _THEIRS_S,
         cuts=True,
-        delays=True,
         stops=True,
-        everywhere=True,
-        undone_s=inf,
     ),
-    "bookie-freeze": Kind(
+    "bookie-freeze": _of_server(
         "the bookie stands still for {seconds:.0f} s",
         actions.freeze_bookie,
         (1, 3),
-        _THEIRS_S,
         cuts=True,
-        delays=True,
         stops=True,
-        everywhere=True,
-        undone_s=inf,
     ),
-    "zookeeper-kill": Kind(
+    "zookeeper-kill": _of_server(
         "the ZooKeeper that leads is killed and started again {seconds:.0f} s later",
         actions.kill_zookeeper,
         (2, 5),
-        _THEIRS_S,
-        delays=True,
         unconfirmed=True,
-        everywhere=True,
-        undone_s=inf,
     ),
-    "zookeeper-freeze": Kind(
+    "zookeeper-freeze": _of_server(
         "the ZooKeeper that leads stands still for {seconds:.0f} s",
         actions.freeze_zookeeper,
         (1, 3),
-        _THEIRS_S,
-        delays=True,
         unconfirmed=True,
-        everywhere=True,
-        undone_s=inf,
     ),
     "zookeeper-cut": Kind(
         "the sidecar of {target} is cut off from ZooKeeper for {seconds:.0f} s",

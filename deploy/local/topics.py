@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from deploy.local import rest
@@ -147,7 +148,7 @@ class Topics:
 
     def counters(self, topic: str) -> TopicCounters:
         """Return what the topic's owner has counted; any broker passes the question on to it."""
-        stats = json.loads(self._ask("GET", f"/admin/v2/{_path(topic)}/stats"))
+        stats = self._stats(topic)
         return TopicCounters(
             messages_in=stats["msgInCounter"],
             bytes_in=stats["bytesInCounter"],
@@ -157,8 +158,8 @@ class Topics:
 
     def publishers(self, topic: str) -> list[tuple[str, str]]:
         """From where producers are connected, and since when, as the broker says it."""
-        stats = json.loads(self._ask("GET", f"/admin/v2/{_path(topic)}/stats"))
-        return [(found["address"], found["connectedSince"]) for found in stats["publishers"]]
+        found = self._stats(topic)["publishers"]
+        return [(each["address"], each["connectedSince"]) for each in found]
 
     def move(self, topic: str, destination: Broker, timeout_s: float = 60.0) -> None:
         """Move the topic's whole bundle to this broker and wait until the broker serves it.
@@ -182,6 +183,9 @@ class Topics:
             if now_s >= ask_at_s and self._accepted(ask):
                 ask_at_s = now_s + _MOVED_S
             time.sleep(_POLL_S)
+
+    def _stats(self, topic: str) -> Any:
+        return json.loads(self._ask("GET", f"/admin/v2/{_path(topic)}/stats"))
 
     def _create(self, path: str, body: object) -> None:
         self._accepted(path, body)

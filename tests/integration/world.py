@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 
 import httpx
 
+from deploy.background import Background
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
 from deploy.local.topics import Topics
@@ -122,21 +122,10 @@ class World:
         as passes in 0.65 s, which are a bucket's burst (0.05 s), what is counted late (0.1 s), and a
         broker that stood still for half a second.
         """
-        seen: list[dict[str, _Counted]] = []
-        done = threading.Event()
-
-        def watch() -> None:
-            while not done.is_set():
-                seen.append(self._counters())
-                done.wait(1.0)
-
-        watcher = threading.Thread(target=watch)
-        watcher.start()
-        try:
+        with _Counting(self._counters) as counting:
             yield
-        finally:
-            done.set()
-            watcher.join()
+            assert counting.alive, "nobody counts any more"
+        seen = counting.seen
         assert len(seen) > 1, "nothing was seen"
         for before, after in combinations(seen, 2):
             passed = sum(after[name].messages - before[name].messages for name in names)
@@ -179,6 +168,20 @@ class _Counted:
     @property
     def middle_s(self) -> float:
         return (self.asked_s + self.answered_s) / 2
+
+
+class _Counting(Background):
+    """Reads counters once a second."""
+
+    def __init__(self, read: Callable[[], dict[str, _Counted]]) -> None:
+        super().__init__({"counting": self._count})
+        self._read = read
+        self.seen: list[dict[str, _Counted]] = []
+
+    def _count(self) -> None:
+        while not self._stop.is_set():
+            self.seen.append(self._read())
+            self._stop.wait(1.0)
 
 
 def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 60.0) -> None:

@@ -21,17 +21,23 @@ _GROWN_UP_S = 20.0
 SHORTEST_LIFE_S = 120.0
 _LONG_S = 600.0
 _AFTER_S = 1.0
-#: Python's allocator and the C libraries keep what they once needed, such as for a thousand connections
-#: at up to 64 KiB: so much is no leak.
-_MORE_BYTES = 64 * 1024 * 1024
-#: Less than that of a thousand connections at once is kept; in an hour 3 MiB and 14 MiB were seen.
-_MORE_BYTES_OF_LONG = 24 * 1024 * 1024
-#: Clients that come back open a few connections more than they had.
-_MORE_DESCRIPTORS = 10
-_MORE_DESCRIPTORS_OF_LONG = 5
-_MORE_THREADS = 4
-#: Whatever is asked of the admin API at the moment.
-_MORE_TASKS = 10
+#: So much more is no leak. Python's allocator and the C libraries keep what they once needed, such as for
+#: a thousand connections at up to 64 KiB; clients that come back open a few connections more than they
+#: had; tasks are whatever is asked of the admin API at the moment.
+_MORE: Mapping[str, int] = {
+    "memory_bytes": 64 * 1024 * 1024,
+    "descriptors": 10,
+    "threads": 4,
+    "tasks": 10,
+}
+#: Once caches are full: in an hour 3 MiB were seen, and 14 MiB that a thousand connections left.
+_MORE_OF_LONG: Mapping[str, int] = {**_MORE, "memory_bytes": 24 * 1024 * 1024, "descriptors": 5}
+_WORDS: Mapping[str, str] = {
+    "memory_bytes": "bytes of memory",
+    "descriptors": "file descriptors",
+    "threads": "threads",
+    "tasks": "tasks",
+}
 
 
 def check(history: History) -> Iterator[Finding]:
@@ -43,9 +49,13 @@ def check(history: History) -> Iterator[Finding]:
         quarter = max(1, len(samples) // 4)
         long = samples[-1].at_s - samples[0].at_s >= _LONG_S
         first = samples[quarter : 2 * quarter] if long else samples[:quarter]
-        for what, before, after, more in _figures(first, samples[-quarter:], long=long):
+        for attribute, more in (_MORE_OF_LONG if long else _MORE).items():
+            before, after = (
+                median(getattr(sample, attribute) for sample in part)
+                for part in (first, samples[-quarter:])
+            )
             if after > before + more:
-                grew = f"from {before:,.0f} to {after:,.0f} {what}"
+                grew = f"from {before:,.0f} to {after:,.0f} {_WORDS[attribute]}"
                 yield Finding("footprint", f"The sidecar of {sidecar} (process {pid}) went {grew}")
 
 
@@ -68,20 +78,3 @@ def judged(history: History) -> Mapping[tuple[str, int], Sequence[Footprint]]:
 
 def _is_quiet(history: History, at_s: float) -> bool:
     return not any(m.began_s <= at_s <= m.ended_s + _AFTER_S for m in history.mishaps)
-
-
-def _figures(
-    first: Sequence[Footprint], last: Sequence[Footprint], *, long: bool
-) -> Iterator[tuple[str, float, float, float]]:
-    for what, attribute, more in (
-        ("bytes of memory", "memory_bytes", _MORE_BYTES_OF_LONG if long else _MORE_BYTES),
-        (
-            "file descriptors",
-            "descriptors",
-            _MORE_DESCRIPTORS_OF_LONG if long else _MORE_DESCRIPTORS,
-        ),
-        ("threads", "threads", _MORE_THREADS),
-        ("tasks", "tasks", _MORE_TASKS),
-    ):
-        before, after = (median(getattr(s, attribute) for s in part) for part in (first, last))
-        yield what, before, after, more
