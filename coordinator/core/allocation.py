@@ -80,6 +80,11 @@ class Split:
     water_level: int | None
     binds: Unit | None = None
 
+    @property
+    def shared(self) -> int:
+        """What those that take part have together, per second."""
+        return self.limit - self.idle * self.reserve
+
     def target_of(self, broker: str) -> int:
         """What a member should hold."""
         return self.targets.get(broker, self.reserve)

@@ -214,7 +214,7 @@ class Decider:
             self._raises.drop(group.name, dimension)
             return self._hold_in_escrow(group, dimension, limit, own, facts)
         reserve = reserve_of(limit, len(facts.members), self._settings)
-        held = min(limit, reserve if own is None else own)
+        held = reserve if own is None else own
         if facts.reborn:  # nobody knows what an earlier incarnation held
             held = min(held, reserve)
         if facts.lifecycle in (Lifecycle.STARTING, Lifecycle.LEARNING):
@@ -229,10 +229,10 @@ class Decider:
             return Decision(reserve, Binding.RESERVE, facts.round, facts.now_ns)
         answer = facts.splits.of(group, dimension)
         if active:
-            return self._transfer(group, dimension, held, answer, facts)
+            return self._transfer(group, dimension, min(limit, held), answer, facts)
         self._raises.drop(group.name, dimension)
         in_trouble = limit_in_trouble(
-            min(held, answer.targets.get(self._settings.broker, held)),
+            min(limit, _kept(held, self.split_of((group.name, dimension)), answer)),
             limit,
             len(facts.members),
             facts.troubles,
@@ -268,7 +268,7 @@ class Decider:
         broker, now_ns = self._settings.broker, facts.now_ns
         doubted = self._doubted.get((group, dimension), frozenset())
         answer = answer.with_doubts(doubted)
-        limit = answer.limit - answer.idle * answer.reserve
+        limit = answer.shared
         wanted = ceiling(limit, broker, answer.targets, {**answer.in_force, broker: held})
         if wanted <= held:
             self._raises.drop(group, dimension)
@@ -325,3 +325,14 @@ class Decider:
         degraded = facts.lifecycle is Lifecycle.DEGRADED
         binding = Binding.DEGRADED if degraded else answer.binding_of(broker, local)
         return Decision(local, binding, facts.round, facts.now_ns, answer)
+
+
+def _kept(held: int, before: Split | None, now: Split) -> int:
+    """What is kept of a limit in trouble: the same part of what there is to share, if that is less now.
+
+    Not what the own demand makes of it: it may have fallen for a moment only, and nothing could be raised
+    again.
+    """
+    if before is None or now.shared >= before.shared:
+        return held
+    return held * now.shared // before.shared

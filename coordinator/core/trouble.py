@@ -128,7 +128,7 @@ def limit_in_trouble(
     """The local limit while in trouble, per second.
 
     Args:
-        held: what is in force, or less where the law's target is already lower.
+        held: what is in force, or less where there is less to share by now.
         limit: the group's limit for the cluster.
         members: N, as last known.
         troubles: what is wrong.

@@ -191,3 +191,52 @@ def test_a_silent_bus_holds_the_limits_and_then_goes_to_equal_parts(cluster: Clu
 
     assert cluster.states["b1"].lifecycle is Lifecycle.ACTIVE
     assert cluster.limit_of("b1") > 2500
+
+
+def test_a_pause_of_a_producer_costs_it_nothing_while_the_bus_is_silent(cluster: Cluster) -> None:
+    """What was given up could not be had again before the bus is back."""
+    for broker in ("b1", "b2"):
+        cluster.start(broker, demand=5000)
+    cluster.run(5)
+    cluster.deaf = {"b1", "b2"}
+    cluster.run(10)
+    assert cluster.states["b1"].troubles.all() == (Trouble.BUS_SILENT,)
+    cluster.want("b1", 1)
+    cluster.run(5)
+    cluster.want("b1", 5000)
+    cluster.run(5)
+
+    assert [cluster.limit_of(broker) for broker in ("b1", "b2")] == [1500, 1500]
+
+
+def test_a_lower_limit_lowers_all_parts_alike_while_the_bus_is_silent(cluster: Cluster) -> None:
+    """Nobody knows what the others want by now; what is in force adds up to no more than there is."""
+    cluster.start("b1", demand=5000)
+    cluster.start("b2", demand=500)
+    cluster.run(130)
+    before = [cluster.limit_of(broker) for broker in ("b1", "b2")]
+    cluster.deaf = {"b1", "b2"}
+    cluster.run(10)
+    cluster.set_limit(300)
+    cluster.run(2)
+    after = [cluster.limit_of(broker) for broker in ("b1", "b2")]
+
+    assert after == [limit * 300 // 3000 for limit in before]
+    cluster.set_limit(3000)
+    cluster.run(2)
+    assert [cluster.limit_of(broker) for broker in ("b1", "b2")] == after
+
+
+def test_a_newcomers_reserve_is_made_room_for_while_the_bus_is_silent(cluster: Cluster) -> None:
+    """ZooKeeper says that it is there: everybody else keeps a little less."""
+    for broker in ("b1", "b2"):
+        cluster.start(broker, demand=5000)
+    cluster.run(5)
+    cluster.deaf = {"b1", "b2", "b3"}
+    cluster.run(10)
+    cluster.start("b3", demand=5000)
+    cluster.run(2)
+
+    held = [cluster.limit_of(broker) for broker in ("b1", "b2", "b3")]
+    assert held[0] == held[1] < 1500
+    assert sum(held) <= 3000
