@@ -13,8 +13,10 @@ h = 1 it has no end, and a second of waiting proves little: a broker with four m
 room for five waits for most of it now and then. Taken for unbounded it would get half of the cluster's
 limit for nothing. So where the demand was known, the high end is a *bounded probe*: at most twice what
 was admitted, or, held all the time, PROBE times the limit in force, until STRONG messages have passed
-while somebody waited. Of a newcomer nothing is known: it is unbounded at once, and has its fair share
-within a round. It is one until a whole round has shown what it wants; the one in which it began does not.
+while somebody waited. After a probe that was enough the demand is what it was before, or what passed if
+that is more. Of a newcomer nothing is known: it is unbounded at once, and has its fair share within a
+round. It is one until a whole round has shown what it wants; the one in which it began does not. Who has
+wanted nothing for a while is a newcomer again.
 
 =====================================  ============================================================
 limit used up, held all the time       unbounded, if STRONG messages passed or nothing is known of it;
@@ -44,7 +46,12 @@ both. Only its own waiting makes a probe: what is plentiful is not asked for.
 
 *Hysteresis.* Each move of one estimate moves the limits of all others, so it must not follow noise. It
 goes up at once; it goes down only at the end of a window of rounds, to the highest of them, and only if
-that is lower by more than a little. At constant demand it does not move, also if messages come at random.
+that is lower by more than a little. At constant demand it does not move, also if messages come at random:
+of messages that come independently of each other, n in a round on the average, a round has n and a few
+times sqrt(n). So it is no collapse while four times that would explain what is missing, and a window is
+as long as it takes for some tens of messages to come, at most half a minute of rounds. Otherwise who
+sends one message a second would be idle in every third round and a newcomer afterwards, and nine such
+brokers would hold half of the limit.
 *Headroom* learns how bursty the traffic is within a round: it doubles when a demand that was thought to
 be known turns out to be throttled, and is halved when the estimate has held for a minute of rounds, or
 for twice as long after every such mistake.
@@ -64,11 +71,21 @@ PROBE: Final = 8
 STRONG: Final = 100
 """Messages that passed while somebody waited; by chance one in ten waits that long at its own rate."""
 
+_WEAK = 10
+"""The same, of one that was held now and then in the last round."""
+
 _STALLED_ROUNDS = 3
 _USED_UP_PERMILLE = 950
 _COLLAPSE_PERMILLE = 750
 _NOISE_PERMILLE = 980
 _WINDOW_ROUNDS = 5
+_MOST_WINDOW_ROUNDS = 30
+_WINDOW_MESSAGES = 64
+"""A window is as long as so many messages take, but never shorter or longer than that."""
+
+_CHANCE = 4
+"""So many standard deviations of a Poisson count are chance."""
+
 _MOST_HEADROOM_PERMILLE = 250
 _CALM_ROUNDS = 60
 _MOST_CALM_ROUNDS = 960
@@ -78,8 +95,8 @@ class DemandEstimate:
     """The demand for one unit of one group and class at this broker."""
 
     __slots__ = (
-        "_calm_needed", "_calm_rounds", "_headroom_permille", "_known", "_new", "_peak", "_settings",
-        "_stalled_rounds", "_window_rounds", "demand",
+        "_basis", "_calm_needed", "_calm_rounds", "_headroom_permille", "_known", "_new", "_peak",
+        "_probed", "_settings", "_stalled_rounds", "_window_rounds", "demand",
     )  # fmt: skip
 
     def __init__(self, settings: CoreSettings) -> None:
@@ -94,9 +111,13 @@ class DemandEstimate:
         self._new = True
         #: Rounds in a row in which somebody waited all the time and the limit was not used up.
         self._stalled_rounds = 0
-        #: The highest estimate of the present window, and how many rounds it has.
-        self._peak = 0
+        #: The highest estimate of the present window and its messages, and how many rounds it has.
+        self._peak = (0, 0)
         self._window_rounds = 0
+        #: How many messages a round has at this demand.
+        self._basis = 0
+        #: What was known before a probe, if it is one.
+        self._probed: tuple[int, int] | None = None
         #: The high end, per second; None is unbounded.
         self.demand: int | None = 0
 
@@ -123,25 +144,30 @@ class DemandEstimate:
             if _used_up(rate + one, limit) or self._new or stalled:
                 self.saturate(limit, messages)
             elif self.demand is not None:
-                self._start_window(max(self.demand, with_headroom))
+                self._start_window(max(self.demand, with_headroom), max(self._basis, messages))
             return
         self._stalled_rounds = 0
         if used_up and waited_permille >= self._settings.throttled_permille:
             self._mistaken()
-            self._follow(-(-with_headroom * 1000 // max(500, 1000 - waited_permille)))
+            sent_permille = max(500, 1000 - waited_permille)
+            most = -(-with_headroom * 1000 // sent_permille)
+            self._follow(most, messages * 1000 // sent_permille)
             return
         self._known = True
-        if not used_up or not waited_permille:
-            self._new = rate == 0
         self._calm_down()
-        self._follow(with_headroom)
+        self._follow(with_headroom, messages)
+        if not used_up or not waited_permille:
+            self._new = self.demand == 0
 
     def believes(self, messages: int) -> bool:
         """Whether a few counts of waiting, in which so many messages passed, are to be believed.
 
-        What is known from whole rounds is not overturned by a few messages.
+        What is known from whole rounds is not overturned by a few messages; of a newcomer nothing is, and
+        a probe is there to find out.
         """
-        return self._new or not (self._known and self.demand) or messages >= STRONG
+        if self._new or not self.demand or self._probed is not None:
+            return True
+        return messages >= (STRONG if self._known else _WEAK)
 
     def saturate(self, limit: int, messages: int) -> bool:
         """Somebody waited all the time; tell whether that is news.
@@ -159,25 +185,45 @@ class DemandEstimate:
         probe = PROBE * max(1, limit) if known and messages < STRONG else None
         if probe is not None and probe <= before:
             return False
-        self._start_window(probe)
+        probed = self._probed or (before, self._basis)
+        self._start_window(probe, self._basis)
+        self._probed = None if probe is None else probed
         return True
 
-    def _follow(self, estimate: int) -> None:
+    def _follow(self, estimate: int, messages: int) -> None:
         """Up at once, a collapse at once, and otherwise down once a window."""
+        if self._probed is not None:
+            self._start_window(*max(self._probed, (estimate, messages)))
+            return
         before = self.demand
-        if before is None or estimate > before or estimate * 1000 < before * _COLLAPSE_PERMILLE:
-            self._start_window(estimate)
+        if before is None or estimate > before or self._collapses(estimate, messages):
+            self._start_window(estimate, messages)
             return
-        self._peak = max(self._peak, estimate)
+        self._peak = max(self._peak, (estimate, messages))
         self._window_rounds += 1
-        if self._window_rounds < _WINDOW_ROUNDS:
+        if self._window_rounds < self._rounds_needed():
             return
-        lower = self._peak * 1000 < before * _NOISE_PERMILLE
-        self._start_window(self._peak if lower else before)
+        lower = self._peak[0] * 1000 < before * _NOISE_PERMILLE
+        self._start_window(*(self._peak if lower else (before, self._basis)))
 
-    def _start_window(self, demand: int | None) -> None:
+    def _collapses(self, estimate: int, messages: int) -> bool:
+        """Whether it fell by more than messages that come at random do now and then."""
+        assert self.demand is not None
+        missing = max(0, self._basis - messages)
+        by_chance = missing**2 <= _CHANCE**2 * self._basis
+        return estimate * 1000 < self.demand * _COLLAPSE_PERMILLE and not by_chance
+
+    def _rounds_needed(self) -> int:
+        """How many rounds a window has: the fewer messages, the longer."""
+        return min(
+            _MOST_WINDOW_ROUNDS, max(_WINDOW_ROUNDS, _WINDOW_MESSAGES // max(1, self._basis))
+        )
+
+    def _start_window(self, demand: int | None, basis: int) -> None:
         self.demand = demand
-        self._peak = 0
+        self._basis = basis
+        self._probed = None
+        self._peak = (0, 0)
         self._window_rounds = 0
 
     def _mistaken(self) -> None:

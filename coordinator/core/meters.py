@@ -1,12 +1,8 @@
 """This broker's own traffic, made from the gate's counts into one sample per round.
 
 A sample is what the next report says: how much was admitted in the round, for how much of it producers
-waited for tokens, and the demand estimated from both (demand.py). A broker whose producers waited, and
-whose limit was used up, for all of the latest counts is saturated at once, without waiting for the end
-of the round.
-
-Of a round in which clients only worked off what had waited since before, what passed afterwards is what
-they want, if that was at least half of it: the whole of it would be too high by what had waited.
+waited for tokens, and the demand estimated from both (demand.py) and from what the single counts show
+besides (sampling.py).
 
 Invariant: a meter exists only for a group and class with participants, with traffic in the last round,
 or with farewell reports still to be sent.
@@ -14,10 +10,9 @@ or with farewell reports still to be sent.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping
 
-from coordinator.core.demand import DemandEstimate
+from coordinator.core.demand import STRONG, DemandEstimate
 from coordinator.core.model import (
     DIMENSIONS_OF,
     NANOS_PER_SECOND,
@@ -27,71 +22,35 @@ from coordinator.core.model import (
     Traffic,
     Usage,
 )
+from coordinator.core.sampling import Afterwards, Alarm, Count, Debt
 from coordinator.core.settings import CoreSettings
 
-_RECENT_COUNTS = 2
-"""So many counts in a row must show saturation before it is believed."""
-
-_USED_UP_PERMILLE = 800
-"""Of a limit, over a few counts: less exact than over a round, since wakes fall between counts."""
+_UNJUDGED = -1
+"""The limit of an alarm that is never found to be false."""
 
 _SIZE_MOVED_PERMILLE = 50
 """By more than this the mean size of messages must differ before it is another one: a split by it would
 follow every bit of noise."""
 
 
-class _Afterwards:
-    """What passed after the waiting that a round began with, if there was none again.
-
-    Of both units together: who waits for tokens of the one sends nothing of the other either.
-    """
-
-    __slots__ = ("_began_waiting", "_bytes", "_elapsed_ns", "_messages", "_waited_last")
-
-    def __init__(self) -> None:
-        self._waited_last = self._began_waiting = False
-        self._messages = self._bytes = self._elapsed_ns = 0
-
-    def count(self, traffic: Traffic, elapsed_ns: int) -> None:
-        """Add one count."""
-        self._waited_last = bool(traffic.messages_held_ns or traffic.bytes_held_ns)
-        if not self._waited_last:
-            self._messages += traffic.messages
-            self._bytes += traffic.bytes
-            self._elapsed_ns += elapsed_ns
-        elif self._elapsed_ns:
-            self._began_waiting = False  # what waits now did not wait since before the round
-
-    def close_round(self, round_ns: int) -> tuple[int | None, int | None]:
-        """Messages and bytes per second, None when they say less than the whole round; then a new one."""
-        rates: tuple[int | None, int | None] = None, None
-        if self._began_waiting and 2 * self._elapsed_ns >= round_ns:
-            rates = (
-                self._messages * NANOS_PER_SECOND // self._elapsed_ns,
-                self._bytes * NANOS_PER_SECOND // self._elapsed_ns,
-            )
-        self._began_waiting = self._waited_last
-        self._messages = self._bytes = self._elapsed_ns = 0
-        return rates
-
-
 class UnitMeter:
     """Messages or bytes of one group and class at this broker."""
 
     __slots__ = (
-        "_estimate", "_held_ns", "_recent", "_saturated_permille", "_waited_ns",
+        "_alarm", "_debt", "_estimate", "_held_ns", "_size", "_waited_ns",
         "admitted", "sample", "sample_held_permille",
     )  # fmt: skip
 
     def __init__(self, settings: CoreSettings) -> None:
-        self._saturated_permille = settings.saturated_permille
         self._estimate = DemandEstimate(settings)
+        self._alarm = Alarm(settings.saturated_permille)
+        self._debt = Debt(settings.burst_ns)
         #: Counted in the present round.
         self.admitted = 0
         #: For how long somebody waited for this unit, and for either of two that are split in one.
         self._held_ns = self._waited_ns = 0
-        #: The last counts: (admitted, waited, elapsed, messages).
-        self._recent: deque[tuple[int, int, int, int]] = deque(maxlen=_RECENT_COUNTS)
+        #: How much of the unit a message has.
+        self._size = 1
         #: The last closed round.
         self.sample = 0
         self.sample_held_permille = 0
@@ -101,23 +60,21 @@ class UnitMeter:
         """What would be admitted without a limit at the most, per second; None is unbounded."""
         return self._estimate.demand
 
-    def count(
-        self,
-        admitted: int,
-        held_ns: int,
-        waited_ns: int,
-        elapsed_ns: int,
-        limit: int | None,
-        messages: int,
-    ) -> bool:
+    def count(self, count: Count, limit: int | None, *, enforced: bool) -> bool:
         """Add what the gate counted; tell whether the broker has become saturated just now."""
-        self.admitted += admitted
-        self._held_ns += held_ns
-        self._waited_ns += waited_ns
-        self._recent.append((admitted, waited_ns, elapsed_ns, messages))
+        self.admitted += count.admitted
+        self._held_ns += count.held_ns
+        self._waited_ns += count.waited_ns
+        self._alarm.add(count)
+        self._debt.count(count, limit if enforced else None)
         if self.demand is None or limit is None or not self._is_saturated(limit):
             return False
-        return self._estimate.saturate(limit, self._recent_messages())
+        messages = self._alarm.messages
+        if not self._estimate.saturate(limit, messages):
+            return False
+        # Whether it was right can be told if there were enough of them to be sure.
+        self._alarm.ring(limit if messages >= STRONG else _UNJUDGED)
+        return True
 
     def close_round(
         self, elapsed_ns: int, limit: int | None, messages: int, afterwards: int | None
@@ -131,37 +88,27 @@ class UnitMeter:
             afterwards: what passed per second once nobody waited any more, if that says more of it.
         """
         self.sample = self.admitted
-        self.sample_held_permille = _permille(self._held_ns, elapsed_ns)
+        self.sample_held_permille = held_permille = _permille(self._held_ns, elapsed_ns)
         waited_permille = _permille(self._waited_ns, elapsed_ns)
         self.admitted = self._held_ns = self._waited_ns = 0
-        if limit is not None and self._is_saturated(limit):
-            # Perhaps it began late in the round, and the sample does not show it.
-            self._estimate.saturate(limit, self._recent_messages())
-        elif afterwards is not None:
-            self._estimate.observe(afterwards, 0, 0, limit, messages)
-        else:
-            rate = self.sample * NANOS_PER_SECOND // elapsed_ns
-            held_permille = self.sample_held_permille
-            self._estimate.observe(rate, held_permille, waited_permille, limit, messages)
+        if messages:
+            self._size = max(1, self.sample // messages)
+        used = self._debt.close_round(self.sample)
+        rate = used * NANOS_PER_SECOND // elapsed_ns
+        alarmed = self._alarm.close_round(rate, waited_permille)
+        if alarmed and limit is not None and self._is_saturated(limit):
+            return  # it began in the midst of the round, and the sample does not show it
+        if afterwards is not None:
+            rate, held_permille, waited_permille = afterwards, 0, 0
+        messages = used // self._size
+        self._estimate.observe(rate, held_permille, waited_permille, limit, messages)
 
     def is_idle(self) -> bool:
         """Whether the last round had nothing to tell."""
         return self.sample == 0 and self.sample_held_permille == 0
 
     def _is_saturated(self, limit: int) -> bool:
-        """Whether somebody waited, and the limit was used up, for all of the last counts."""
-        if len(self._recent) < _RECENT_COUNTS or not self._estimate.believes(
-            self._recent_messages()
-        ):
-            return False
-        admitted, waited_ns, elapsed_ns, _ = map(sum, zip(*self._recent, strict=True))
-        if _permille(waited_ns, elapsed_ns) < self._saturated_permille:
-            return False
-        # One more, since a limit of a few per second admits nothing in most counts.
-        return (admitted + 1) * NANOS_PER_SECOND * 1000 >= limit * elapsed_ns * _USED_UP_PERMILLE
-
-    def _recent_messages(self) -> int:
-        return sum(messages for *_, messages in self._recent)
+        return self._estimate.believes(self._alarm.messages) and self._alarm.shows(limit)
 
 
 class Meter:
@@ -174,7 +121,7 @@ class Meter:
     def __init__(self, settings: CoreSettings) -> None:
         self.messages = UnitMeter(settings)
         self.bytes = UnitMeter(settings)
-        self._afterwards = _Afterwards()
+        self._afterwards = Afterwards()
         #: As they are now.
         self.participants = 0
         self.topics = 0
@@ -191,24 +138,18 @@ class Meter:
         bytes_limit: int | None,
         *,
         jointly: bool,
+        enforced: bool,
     ) -> bool:
         """Add what the gate counted; tell whether either unit has become saturated just now."""
         self._afterwards.count(traffic, elapsed_ns)
         held_ns = waited_ns = traffic.messages_held_ns, traffic.bytes_held_ns
         if jointly and messages_limit is not None and bytes_limit is not None:
             waited_ns = (min(elapsed_ns, sum(held_ns)),) * 2
-        messages = self.messages.count(
-            traffic.messages,
-            held_ns[0],
-            waited_ns[0],
-            elapsed_ns,
-            messages_limit,
-            traffic.messages,
-        )
-        bytes_ = self.bytes.count(
-            traffic.bytes, held_ns[1], waited_ns[1], elapsed_ns, bytes_limit, traffic.messages
-        )
-        return messages or bytes_
+        passed = traffic.messages
+        messages = Count(passed, held_ns[0], waited_ns[0], elapsed_ns, passed)
+        bytes_ = Count(traffic.bytes, held_ns[1], waited_ns[1], elapsed_ns, passed)
+        saturated = self.messages.count(messages, messages_limit, enforced=enforced)
+        return self.bytes.count(bytes_, bytes_limit, enforced=enforced) or saturated
 
     def close_round(
         self, elapsed_ns: int, messages_limit: int | None, bytes_limit: int | None
@@ -254,7 +195,9 @@ class Meters:
         """The meter of a group and class, None when this broker has nothing to do with it."""
         return self._meters.get(key)
 
-    def count(self, traffic: Traffic, elapsed_ns: int, limits: Rates, *, jointly: bool) -> bool:
+    def count(
+        self, traffic: Traffic, elapsed_ns: int, limits: Rates, *, jointly: bool, enforced: bool
+    ) -> bool:
         """Add what the gate counted for one group and class; tell whether it is saturated just now.
 
         Args:
@@ -262,12 +205,13 @@ class Meters:
             elapsed_ns: for how long that was.
             limits: in force.
             jointly: whether the group's law splits messages and bytes in one.
+            enforced: whether the limits hold anything back.
         """
         meter = self._meter((traffic.group, traffic.monitoring_class))
         self._take_part(meter, traffic.participants)
         meter.topics = traffic.topics
         both = _limits_of(limits, traffic.monitoring_class)
-        return meter.count(traffic, elapsed_ns, *both, jointly=jointly)
+        return meter.count(traffic, elapsed_ns, *both, jointly=jointly, enforced=enforced)
 
     def set_participants(self, key: Key, participants: int) -> None:
         """The first participant appeared or the last one left."""

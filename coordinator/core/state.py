@@ -262,8 +262,13 @@ class CoordinatorState:
             limits = self.limits().get(traffic.group, Rates())
             self.observer.count(traffic, limits, elapsed_ns)
             group = None if self.groups is None else self.groups.get(traffic.group)
-            jointly = group is not None and group.law == JOINT_LAW
-            if self.meters.count(traffic, elapsed_ns, limits, jointly=jointly):
+            if self.meters.count(
+                traffic,
+                elapsed_ns,
+                limits,
+                jointly=group is not None and group.law == JOINT_LAW,
+                enforced=group is not None and not is_observed(group),
+            ):
                 self._reporter.require((traffic.group, traffic.monitoring_class))
 
     def _handle_usage_report_received(self, report: UsageReport, now_ns: int) -> None:

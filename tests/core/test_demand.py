@@ -162,6 +162,82 @@ def test_a_collapse_is_followed_at_once() -> None:
     assert demand.demand == 510
 
 
+def test_what_chance_explains_is_no_collapse() -> None:
+    """Of 64 messages 40 may come in another round, at random; 31 are fewer wanted."""
+    demand = estimate()
+    observe(demand, 64)
+    observe(demand, 40)
+    assert demand.demand == 66
+    observe(demand, 31)
+
+    assert demand.demand == 32
+
+
+def test_what_was_too_high_by_a_probe_is_no_chance() -> None:
+    """Held half of the time it was taken for twice as much; a calm round shows what it is."""
+    demand = estimate()
+    observe(demand, 1_000, held=500, limit=1_000)
+    assert demand.demand == 2_040
+    observe(demand, 1_000, limit=2_040)
+
+    assert demand.demand == 1_020
+
+
+def test_a_message_now_and_then_is_never_idle() -> None:
+    """One a second at random moments: in every third round there is none, and it stays known; seed 3."""
+    dice = random.Random(3)
+    demand = estimate()
+    moves = 0
+    for number in range(1_000):
+        before = demand.demand
+        moments = [dice.expovariate(1) for _ in range(20)]
+        observe(demand, sum(sum(moments[: n + 1]) < 1 for n in range(20)), limit=10)
+        moves += number > 30 and demand.demand != before
+        assert demand.demand is not None, "seed 3"
+        assert 0 < demand.demand < 10 or number < 10, "seed 3"
+
+    assert moves < 60, "seed 3"
+
+
+def test_who_sent_little_is_idle_after_half_a_minute_without() -> None:
+    """Then nobody need keep anything for it, and it is a newcomer."""
+    demand = estimate()
+    observe(demand, 2)
+    for _ in range(29):
+        observe(demand, 0)
+    assert demand.demand == 3
+    assert not demand.believes(STRONG - 1)
+    observe(demand, 0)
+
+    assert demand.demand == 0
+    assert demand.saturate(1, messages=0)
+    assert demand.demand is None
+
+
+def test_after_a_probe_that_was_enough_the_demand_is_what_it_was() -> None:
+    """Not what happened to pass while there was room; more, if that did."""
+    demand = estimate()
+    observe(demand, 20)
+    for passed, expected in ((15, 21), (30, 31)):
+        observe(demand, 21, held=1_000, limit=21)
+        assert demand.demand == PROBE * 21
+        observe(demand, passed, limit=168)
+        assert demand.demand is not None
+        assert expected <= demand.demand <= expected * 1.25
+        demand = estimate()
+        observe(demand, 20)
+
+
+def test_of_one_that_was_held_now_and_then_fewer_messages_prove_more() -> None:
+    """Its demand is not known, and still a handful of messages is chance."""
+    demand = estimate()
+    observe(demand, 100)
+    observe(demand, 102, held=300, limit=102)
+
+    assert not demand.believes(9)
+    assert demand.believes(10)
+
+
 def test_less_is_followed_once_a_window_and_to_its_highest() -> None:
     """Five rounds later the estimate is the peak of those five."""
     demand = estimate()

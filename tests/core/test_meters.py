@@ -45,7 +45,9 @@ def count(
         messages_held_ns=messages_held_ns,
         bytes_held_ns=bytes_held_ns,
     )
-    meter.count(traffic, COUNT_NS, LIMIT, bytes_limit, jointly=bytes_limit is not None)
+    meter.count(
+        traffic, COUNT_NS, LIMIT, bytes_limit, jointly=bytes_limit is not None, enforced=True
+    )
 
 
 def test_what_had_waited_is_no_demand(meter: Meter) -> None:

@@ -1,0 +1,1 @@
+"""Real cores over real gates, in virtual time."""

@@ -1,0 +1,101 @@
+"""Who sends: producers as the gate's fair queue sees them, and when their messages come."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterator
+from itertools import count
+
+from coordinator.gate.admission import AdmissionQueue, Limiter
+from coordinator.gate.limiter import PublishLimiter
+
+SECOND_NS = 1_000_000_000
+
+Arrivals = Iterator[tuple[int, int]]
+"""When frames come, in nanoseconds, and how many messages each has; without end."""
+
+
+def steady(rate: int) -> Arrivals:
+    """So many single messages a second, at equal distances."""
+    return ((number * SECOND_NS // rate, 1) for number in count())
+
+
+def poisson(rate: float, dice: random.Random) -> Arrivals:
+    """So many single messages a second on the average, at random moments."""
+    time_s = 0.0
+    while True:
+        time_s += dice.expovariate(rate)
+        yield int(time_s * SECOND_NS), 1
+
+
+def flushing(messages: int, *, every_s: int, at_s: float, batch: int = 1) -> Arrivals:
+    """So many messages at once, in batches, once in so many seconds."""
+    for number in count():
+        for _ in range(messages // batch):
+            yield int((number * every_s + at_s) * SECOND_NS), batch
+
+
+class Sender:
+    """One producer: it holds back what the gate does not admit, and no more than its window.
+
+    Args:
+        arrivals: what it has to send.
+        window: how many frames it sends ahead.
+    """
+
+    def __init__(self, arrivals: Arrivals, window: int = 1000) -> None:
+        self._arrivals = arrivals
+        self._next = next(arrivals)
+        self._window = window
+        self._held: deque[tuple[int, int]] = deque()
+        self._now_ns = 0
+        #: Messages that passed, and the longest that one has waited, in seconds.
+        self.passed = 0
+        self.waited_s = 0.0
+        # What the queue asks of a waiter.
+        self.turn = (0, 0)
+        self.served_until_ns: dict[Limiter, int] = {}
+        self.waits_for: Limiter | None = None
+        self.needed: tuple[PublishLimiter, ...] = ()
+
+    def send(self, queue: AdmissionQueue, now_ns: int) -> None:
+        """Send what has come by now."""
+        while self._next[0] <= now_ns and len(self._held) < self._window:
+            came_ns, messages = self._next
+            self._next = next(self._arrivals)
+            if self._held:
+                self._held.append((came_ns, messages))
+            elif queue.admit(self.needed, messages, messages, now_ns):
+                self._pass(came_ns, messages, now_ns)
+            else:
+                self._held.append((came_ns, messages))
+                queue.wait(self, now_ns)
+
+    def tell_time(self, now_ns: int) -> None:
+        """It is so late now."""
+        self._now_ns = now_ns
+
+    def wait_for(self, limiter: Limiter | None, now_ns: int) -> None:
+        """Wait for this limiter from now on, or for none."""
+        self._now_ns = now_ns
+        self.waits_for = limiter
+
+    def next_cost(self) -> tuple[int, int]:
+        """Messages and bytes of the first frame held."""
+        _, messages = self._held[0]
+        return messages, messages
+
+    @property
+    def held_since_ns(self) -> int:
+        """When the first frame held came."""
+        return self._held[0][0]
+
+    def release(self) -> bool:
+        """Send the first frame held on its way; tell whether there is more."""
+        self._pass(*self._held.popleft(), self._now_ns)
+        return bool(self._held)
+
+    def _pass(self, came_ns: int, messages: int, now_ns: int) -> None:
+        self.passed += messages
+        self.waited_s = max(self.waited_s, (now_ns - came_ns) / SECOND_NS)

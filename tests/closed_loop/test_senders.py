@@ -1,0 +1,77 @@
+"""Senders of every kind get what they need at once, and take little more than that from the others.
+
+One broker's producer always wants more than there is; what the others leave is to be its own. The bounds
+are next to what was measured; in brackets what it was when demand was judged by sums of rounds alone.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.closed_loop.loop import Loop
+from tests.closed_loop.senders import Arrivals, Sender, flushing, poisson, steady
+
+LIMIT = 1000
+GREEDY = "b0"
+
+
+def share(*others: Arrivals) -> tuple[Loop, dict[str, float]]:
+    """Who is greedy beside these, each at a broker of its own: rates over a minute, once settled."""
+    senders = {GREEDY: Sender(steady(5 * LIMIT))}
+    senders |= {f"b{number}": Sender(each) for number, each in enumerate(others, 1)}
+    loop = Loop(limit=LIMIT)
+    loop.start_senders(senders)
+    loop.run(20)
+    for sender in senders.values():
+        sender.waited_s = 0.0
+    return loop, loop.rates(60)
+
+
+def longest_wait_s(loop: Loop) -> float:
+    """The longest that anybody waited but the greedy one."""
+    return max(gate.sender.waited_s for name, gate in loop.gates.items() if name != GREEDY)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(
+    ("rate", "least"),
+    [(0.3, 0.95), (1, 0.95), (3, 0.92)],  # 0.60, 0.53 and 0.68
+)
+def test_slow_senders_at_random_moments_keep_little_from_who_can_use_it(
+    rate: float, least: float, seed: int
+) -> None:
+    """Nine brokers with a message now and then leave nearly everything to the tenth."""
+    dice = random.Random(seed)
+    loop, rates = share(*(poisson(rate, dice) for _ in range(9)))
+
+    assert sum(rates.values()) >= least * LIMIT
+    assert longest_wait_s(loop) < 1
+
+
+def test_a_sender_that_flushes_late_in_every_round_keeps_little_unused() -> None:
+    """200 messages at once, 850 ms into every second: not half of the limit for that."""
+    loop, rates = share(flushing(200, every_s=1, at_s=0.85))
+
+    assert sum(rates.values()) >= 0.92 * LIMIT  # 0.70
+    assert longest_wait_s(loop) <= 1
+
+
+def test_many_senders_that_flush_late_keep_little_unused() -> None:
+    """Nine brokers with 20 messages at once, in the last tenth of every second."""
+    loop, rates = share(*(flushing(20, every_s=1, at_s=0.9) for _ in range(9)))
+
+    assert sum(rates.values()) >= 0.93 * LIMIT  # 0.28
+    assert longest_wait_s(loop) <= 1
+
+
+@pytest.mark.parametrize("every_s", [5, 10])
+def test_a_batch_that_takes_several_rounds_does_not_wait(every_s: int) -> None:
+    """One frame with 200 messages for every second since the last: it is paid for when the next comes."""
+    messages = 200 * every_s
+    loop, rates = share(flushing(messages, every_s=every_s, at_s=0.3, batch=messages))
+
+    assert longest_wait_s(loop) < 0.1  # 1.8 and 3.8
+    assert rates["b1"] == 200
+    assert sum(rates.values()) >= 0.85 * LIMIT
