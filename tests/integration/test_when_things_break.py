@@ -9,6 +9,7 @@ import itertools
 import os
 import resource
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -28,7 +29,7 @@ from deploy.chaos.links import Links
 from deploy.local import processes
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
-from tests.integration.cut_off import SEVERED, STALLED, CutOff
+from tests.integration.cut_off import ROUND_S, SEVERED, STALLED, CutOff
 from tests.integration.told import (
     dropped_at,
     firing,
@@ -160,6 +161,37 @@ def test_a_silent_bus_holds_the_limits_then_lowers_and_then_raises_them_to_equal
         eventually(lambda: all_ready(balanced), "all is well")
         for world in (balanced, strict):
             wait_for_limit(world, "broker-1", MOST)
+
+
+def test_a_pause_costs_a_producer_nothing_while_the_bus_is_silent(
+    worlds: MakeWorld, cut_off: CutOff
+) -> None:
+    """What it gave up could not be had again before the bus is back."""
+    world = limited(worlds())
+    links = [link for ways in cut_off.ways.values() for link in ways.to_bus]
+    # The first wants a little less than it may have, so that nothing of it waits anywhere.
+    with world.load({"broker-1": EQUAL_PART, "broker-2": MUCH}) as producers:
+        world.comes_to(lambda rates: rates["broker-1"] > 0.9 * EQUAL_PART, "all it wants")
+        cut_off.links.become(STALLED, *links)
+        try:
+            eventually(
+                lambda: all("BUS_SILENT" in troubles(world, name) for name in BROKERS),
+                "all of them miss the others",
+            )
+            held = world.local_limit("broker-1")
+            assert held > 0.9 * EQUAL_PART
+            producers["broker-1"].send_signal(signal.SIGSTOP)
+            try:
+                time.sleep(ROUND_S)  # what is under way arrives
+                paused = world.measure(3 * ROUND_S)["broker-1"]
+                kept = world.local_limit("broker-1")
+            finally:
+                producers["broker-1"].send_signal(signal.SIGCONT)
+            assert (paused, kept) == (0.0, held)
+            world.comes_to(lambda rates: rates["broker-1"] > 0.8 * EQUAL_PART, "what it had")
+        finally:
+            cut_off.links.mend(*links)
+        eventually(lambda: all_ready(world), "all is well")
 
 
 def test_without_zookeeper_limits_are_held_and_then_follow_each_groups_partition_policy(

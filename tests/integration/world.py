@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
@@ -74,10 +74,10 @@ class World:
         return found
 
     @contextmanager
-    def load(self, rates: dict[str, int]) -> Iterator[None]:
+    def load(self, rates: dict[str, int]) -> Iterator[Mapping[str, subprocess.Popen[bytes]]]:
         """Producers in processes of their own, one for each broker's topic, messages per second."""
-        processes = [
-            subprocess.Popen(
+        processes = {
+            name: subprocess.Popen(
                 [
                     sys.executable,
                     *("-m", "deploy.demo.load", "--url", self.sidecars.service_url),
@@ -86,13 +86,13 @@ class World:
                 stdout=subprocess.DEVNULL,
             )
             for name, rate in rates.items()
-        ]
+        }
         try:
-            yield
+            yield processes
         finally:
-            for process in processes:
+            for process in processes.values():
                 process.terminate()
-            for process in processes:
+            for process in processes.values():
                 process.wait(timeout=60)
 
     def measure(self, seconds: float) -> dict[str, float]:
