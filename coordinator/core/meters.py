@@ -25,9 +25,6 @@ from coordinator.core.model import (
 from coordinator.core.sampling import Afterwards, Alarm, Count, Debt
 from coordinator.core.settings import CoreSettings
 
-_UNJUDGED = -1
-"""The limit of an alarm that is never found to be false."""
-
 _SIZE_MOVED_PERMILLE = 50
 """By more than this the mean size of messages must differ before it is another one: a split by it would
 follow every bit of noise."""
@@ -72,8 +69,8 @@ class UnitMeter:
         messages = self._alarm.messages
         if not self._estimate.saturate(limit, messages):
             return False
-        # Whether it was right can be told if there were enough of them to be sure.
-        self._alarm.ring(limit if messages >= STRONG else _UNJUDGED)
+        # A newcomer's and a probe's are right, whatever comes of them.
+        self._alarm.ring(limit if messages >= STRONG else None)
         return True
 
     def close_round(

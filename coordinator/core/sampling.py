@@ -56,12 +56,14 @@ class Alarm:
         saturated_permille: of the time somebody has to wait, in thousandths.
     """
 
-    __slots__ = ("_before", "_calm_rounds", "_limit", "_recent", "_saturated_permille")
+    __slots__ = ("_before", "_calm_rounds", "_limit", "_rang", "_recent", "_saturated_permille")
 
     def __init__(self, saturated_permille: int) -> None:
         self._saturated_permille = saturated_permille
         self._recent: deque[Count] = deque(maxlen=_FEWEST_COUNTS)
-        #: The limit of which this round's counts, and those of the one before, said that it does not do.
+        #: Whether this round's counts were believed.
+        self._rang = False
+        #: The limit of which they said, and those of the round before, that it does not do.
         self._limit: int | None = None
         self._before: int | None = None
         self._calm_rounds = 0
@@ -85,20 +87,22 @@ class Alarm:
         # One more, since a limit of a few per second admits nothing in most counts.
         return (admitted + 1) * NANOS_PER_SECOND * 1000 >= limit * elapsed_ns * _USED_UP_PERMILLE
 
-    def ring(self, limit: int) -> None:
-        """This round's counts are believed: the limit does not do."""
+    def ring(self, limit: int | None) -> None:
+        """This round's counts are believed: the limit does not do; None is that it cannot be judged."""
+        self._rang = True
         self._limit = limit
 
     def close_round(self, rate: int, waited_permille: int) -> bool:
         """Learn from a whole round whether the alarm before it was false; tell whether this had one."""
         limit, self._before, self._limit = self._before, self._limit, None
+        rang, self._rang = self._rang, False
         needed = self._recent.maxlen or _FEWEST_COUNTS
         self._calm_rounds += 1
         if limit is not None and rate <= limit and waited_permille < self._saturated_permille:
             self._need(min(_MOST_COUNTS, 2 * needed))
         elif self._calm_rounds >= _CALM_ROUNDS:
             self._need(max(_FEWEST_COUNTS, needed // 2))
-        return self._before is not None
+        return rang
 
     def _need(self, counts: int) -> None:
         self._calm_rounds = 0
