@@ -71,9 +71,6 @@ PROBE: Final = 8
 STRONG: Final = 100
 """Messages that passed while somebody waited; by chance one in ten waits that long at its own rate."""
 
-_WEAK = 10
-"""The same, of one that was held now and then in the last round."""
-
 _STALLED_ROUNDS = 3
 _USED_UP_PERMILLE = 950
 _COLLAPSE_PERMILLE = 750
@@ -95,8 +92,8 @@ class DemandEstimate:
     """The demand for one unit of one group and class at this broker."""
 
     __slots__ = (
-        "_basis", "_calm_needed", "_calm_rounds", "_headroom_permille", "_known", "_new", "_peak",
-        "_probed", "_settings", "_stalled_rounds", "_window_rounds", "demand",
+        "_basis", "_calm_needed", "_calm_rounds", "_headroom_permille", "_known",  "_peak",
+        "_probed", "_settings", "_stalled_rounds", "_window_rounds", "demand", "is_new",
     )  # fmt: skip
 
     def __init__(self, settings: CoreSettings) -> None:
@@ -107,8 +104,8 @@ class DemandEstimate:
         self._calm_needed = _CALM_ROUNDS
         #: Whether the latest estimate was of traffic that was not throttled.
         self._known = False
-        #: Whether no round has shown yet what it wants: it has begun to send in the midst of one.
-        self._new = True
+        #: Whether no round has shown yet what it wants: it has begun to send in the midst of one, or not.
+        self.is_new = True
         #: Rounds in a row in which somebody waited all the time and the limit was not used up.
         self._stalled_rounds = 0
         #: The highest estimate of the present window and its messages, and how many rounds it has.
@@ -141,7 +138,7 @@ class DemandEstimate:
             # Whoever waits for its next message may be all that is missing of a small limit.
             one = rate // max(1, messages)
             stalled = self._stalled_rounds >= _STALLED_ROUNDS
-            if _used_up(rate + one, limit) or self._new or stalled:
+            if _used_up(rate + one, limit) or self.is_new or stalled:
                 self.saturate(limit, messages)
             elif self.demand is not None:
                 self._start_window(max(self.demand, with_headroom), max(self._basis, messages))
@@ -157,17 +154,14 @@ class DemandEstimate:
         self._calm_down()
         self._follow(with_headroom, messages)
         if not used_up or not waited_permille:
-            self._new = self.demand == 0
+            self.is_new = self.demand == 0
 
     def believes(self, messages: int) -> bool:
         """Whether a few counts of waiting, in which so many messages passed, are to be believed.
 
-        What is known from whole rounds is not overturned by a few messages; of a newcomer nothing is, and
-        a probe is there to find out.
+        What is known from whole rounds is not overturned by a few messages.
         """
-        if self._new or not self.demand or self._probed is not None:
-            return True
-        return messages >= (STRONG if self._known else _WEAK)
+        return self.is_new or not (self._known and self.demand) or messages >= STRONG
 
     def saturate(self, limit: int, messages: int) -> bool:
         """Somebody waited all the time; tell whether that is news.
@@ -179,7 +173,7 @@ class DemandEstimate:
         before = self.demand
         if before is None:
             return False
-        known = before > 0 and not self._new
+        known = before > 0 and not self.is_new
         if known:
             self._mistaken()
         probe = PROBE * max(1, limit) if known and messages < STRONG else None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from coordinator.core.demand import STRONG, DemandEstimate
+from coordinator.core.demand import DemandEstimate
 from coordinator.core.model import (
     DIMENSIONS_OF,
     NANOS_PER_SECOND,
@@ -66,11 +66,11 @@ class UnitMeter:
         self._debt.count(count, limit if enforced else None)
         if self.demand is None or limit is None or not self._is_saturated(limit):
             return False
-        messages = self._alarm.messages
-        if not self._estimate.saturate(limit, messages):
+        is_new = self._estimate.is_new
+        if not self._estimate.saturate(limit, self._alarm.messages):
             return False
-        # A newcomer's and a probe's are right, whatever comes of them.
-        self._alarm.ring(limit if messages >= STRONG else None)
+        # A newcomer's is right, whatever comes of it.
+        self._alarm.ring(None if is_new else limit)
         return True
 
     def close_round(

@@ -62,7 +62,7 @@ def test_many_senders_that_flush_late_keep_little_unused() -> None:
     """Nine brokers with 20 messages at once, in the last tenth of every second."""
     loop, rates = share(*(flushing(20, every_s=1, at_s=0.9) for _ in range(9)))
 
-    assert sum(rates.values()) >= 0.93 * LIMIT  # 0.28
+    assert sum(rates.values()) >= 0.9 * LIMIT  # 0.28
     assert longest_wait_s(loop) <= 1
 
 

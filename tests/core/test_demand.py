@@ -228,16 +228,6 @@ def test_after_a_probe_that_was_enough_the_demand_is_what_it_was() -> None:
         observe(demand, 20)
 
 
-def test_of_one_that_was_held_now_and_then_fewer_messages_prove_more() -> None:
-    """Its demand is not known, and still a handful of messages is chance."""
-    demand = estimate()
-    observe(demand, 100)
-    observe(demand, 102, held=300, limit=102)
-
-    assert not demand.believes(9)
-    assert demand.believes(10)
-
-
 def test_less_is_followed_once_a_window_and_to_its_highest() -> None:
     """Five rounds later the estimate is the peak of those five."""
     demand = estimate()
