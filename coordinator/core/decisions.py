@@ -36,6 +36,7 @@ class Decision:
         round: in which it was decided.
         decided_ns: when.
         split: what the law said; None where it was not asked.
+        part_of: in trouble, the least that there has been to share since the limit was its part of it.
     """
 
     local_limit: int | None
@@ -43,6 +44,12 @@ class Decision:
     round: int
     decided_ns: int
     split: Split | None = None
+    part_of: int | None = None
+
+    @property
+    def shared(self) -> int | None:
+        """Of how much the limit is a part, per second."""
+        return self.split.shared if self.part_of is None and self.split else self.part_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +238,15 @@ class Decider:
         if active:
             return self._transfer(group, dimension, min(limit, held), answer, facts)
         self._raises.drop(group.name, dimension)
+        # The same part of what there is to share, if that is less by now. Not what the own demand makes
+        # of it: it may have fallen for a moment only, and nothing could be raised again.
+        before = self.decisions.get((group.name, dimension))
+        known = None if before is None else before.shared
+        part_of = answer.shared if known is None else min(known, answer.shared)
+        if known:
+            held = held * part_of // known
         in_trouble = limit_in_trouble(
-            min(limit, _kept(held, self.split_of((group.name, dimension)), answer)),
+            min(limit, held),
             limit,
             len(facts.members),
             facts.troubles,
@@ -242,7 +256,7 @@ class Decider:
         )
         # Without a part it holds no more than its reserve in trouble either.
         local = in_trouble if takes_part else min(in_trouble, reserve)
-        return Decision(local, Binding.DEGRADED, facts.round, facts.now_ns, answer)
+        return Decision(local, Binding.DEGRADED, facts.round, facts.now_ns, answer, part_of)
 
     def _transfer(
         self,
@@ -325,14 +339,3 @@ class Decider:
         degraded = facts.lifecycle is Lifecycle.DEGRADED
         binding = Binding.DEGRADED if degraded else answer.binding_of(broker, local)
         return Decision(local, binding, facts.round, facts.now_ns, answer)
-
-
-def _kept(held: int, before: Split | None, now: Split) -> int:
-    """What is kept of a limit in trouble: the same part of what there is to share, if that is less now.
-
-    Not what the own demand makes of it: it may have fallen for a moment only, and nothing could be raised
-    again.
-    """
-    if before is None or now.shared >= before.shared:
-        return held
-    return held * now.shared // before.shared

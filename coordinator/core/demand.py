@@ -48,10 +48,11 @@ both. Only its own waiting makes a probe: what is plentiful is not asked for.
 goes up at once; it goes down only at the end of a window of rounds, to the highest of them, and only if
 that is lower by more than a little. At constant demand it does not move, also if messages come at random:
 of messages that come independently of each other, n in a round on the average, a round has n and a few
-times sqrt(n). So it is no collapse while four times that would explain what is missing, and a window is
-as long as it takes for some tens of messages to come, at most half a minute of rounds. Otherwise who
-sends one message a second would be idle in every third round and a newcomer afterwards, and nine such
-brokers would hold half of the limit.
+times sqrt(n). So of a *little* demand it is no collapse while four times that would explain what is
+missing, and a window is as long as it takes for some tens of messages to come, at most half a minute of
+rounds. Otherwise who sends one message a second would be idle in every third round and a newcomer
+afterwards, and nine such brokers would hold half of a limit of 1,000. What is more than a little of the
+group's limit is free for others at once, however few messages it is.
 *Headroom* learns how bursty the traffic is within a round: it doubles when a demand that was thought to
 be known turns out to be throttled, and is halved when the estimate has held for a minute of rounds, or
 for twice as long after every such mistake.
@@ -92,8 +93,8 @@ class DemandEstimate:
     """The demand for one unit of one group and class at this broker."""
 
     __slots__ = (
-        "_basis", "_calm_needed", "_calm_rounds", "_headroom_permille", "_known",  "_peak",
-        "_probed", "_settings", "_stalled_rounds", "_window_rounds", "demand", "is_new",
+        "_basis", "_calm_needed", "_calm_rounds", "_headroom_permille", "_known", "_little",
+        "_peak", "_probed", "_settings", "_stalled_rounds", "_window_rounds", "demand", "is_new",
     )  # fmt: skip
 
     def __init__(self, settings: CoreSettings) -> None:
@@ -113,13 +114,21 @@ class DemandEstimate:
         self._window_rounds = 0
         #: How many messages a round has at this demand.
         self._basis = 0
+        #: Up to which demand few messages may be kept for a while.
+        self._little = 0
         #: What was known before a probe, if it is one.
         self._probed: tuple[int, int] | None = None
         #: The high end, per second; None is unbounded.
         self.demand: int | None = 0
 
     def observe(
-        self, rate: int, held_permille: int, waited_permille: int, limit: int | None, messages: int
+        self,
+        rate: int,
+        held_permille: int,
+        waited_permille: int,
+        limit: int | None,
+        messages: int,
+        little: int,
     ) -> None:
         """Learn from a round.
 
@@ -130,7 +139,10 @@ class DemandEstimate:
                 otherwise the same.
             limit: the local limit in force, per second; None is unlimited.
             messages: how many messages were admitted.
+            little: a demand up to this, per second, is so small a part of the group's limit that nobody
+                misses it if it is kept for a while.
         """
+        self._little = little
         used_up = limit is not None and _used_up(rate, limit)
         with_headroom = _up(rate, 1000 + self._headroom_permille)
         if limit is not None and waited_permille >= self._settings.saturated_permille:
@@ -203,15 +215,18 @@ class DemandEstimate:
     def _collapses(self, estimate: int, messages: int) -> bool:
         """Whether it fell by more than messages that come at random do now and then."""
         assert self.demand is not None
+        if estimate * 1000 >= self.demand * _COLLAPSE_PERMILLE:
+            return False
         missing = max(0, self._basis - messages)
-        by_chance = missing**2 <= _CHANCE**2 * self._basis
-        return estimate * 1000 < self.demand * _COLLAPSE_PERMILLE and not by_chance
+        return self.demand > self._little or missing**2 > _CHANCE**2 * self._basis
 
     def _rounds_needed(self) -> int:
         """How many rounds a window has: the fewer messages, the longer."""
-        return min(
-            _MOST_WINDOW_ROUNDS, max(_WINDOW_ROUNDS, _WINDOW_MESSAGES // max(1, self._basis))
-        )
+        assert self.demand is not None
+        if self.demand > self._little:
+            return _WINDOW_ROUNDS
+        rounds = _WINDOW_MESSAGES // max(1, self._basis)
+        return min(_MOST_WINDOW_ROUNDS, max(_WINDOW_ROUNDS, rounds))
 
     def _start_window(self, demand: int | None, basis: int) -> None:
         self.demand = demand

@@ -19,11 +19,15 @@ from coordinator.core.model import (
     Key,
     MonitoringClass,
     Rates,
+    ResourceGroup,
     Traffic,
     Usage,
 )
 from coordinator.core.sampling import Afterwards, Alarm, Count, Debt
 from coordinator.core.settings import CoreSettings
+
+_LITTLE_PARTS = 4
+"""A quarter of an equal part of a limit is little: all brokers together may keep a quarter of it."""
 
 _SIZE_MOVED_PERMILLE = 50
 """By more than this the mean size of messages must differ before it is another one: a split by it would
@@ -74,13 +78,19 @@ class UnitMeter:
         return True
 
     def close_round(
-        self, elapsed_ns: int, limit: int | None, messages: int, afterwards: int | None
+        self,
+        elapsed_ns: int,
+        limit: int | None,
+        little: int,
+        messages: int,
+        afterwards: int | None,
     ) -> None:
         """Turn what was counted into the round's sample and start the next round.
 
         Args:
             elapsed_ns: how long the round was.
             limit: per second; None is unlimited.
+            little: how small a part of the group's limit may be kept for a while, per second.
             messages: admitted in the round, whatever the unit.
             afterwards: what passed per second once nobody waited any more, if that says more of it.
         """
@@ -90,15 +100,14 @@ class UnitMeter:
         self.admitted = self._held_ns = self._waited_ns = 0
         if messages:
             self._size = max(1, self.sample // messages)
-        used = self._debt.close_round(self.sample)
-        rate = used * NANOS_PER_SECOND // elapsed_ns
+        rate = self._debt.close_round(self.sample) * NANOS_PER_SECOND // elapsed_ns
         alarmed = self._alarm.close_round(rate, waited_permille)
         if alarmed and limit is not None and self._is_saturated(limit):
             return  # it began in the midst of the round, and the sample does not show it
         if afterwards is not None:
             rate, held_permille, waited_permille = afterwards, 0, 0
-        messages = used // self._size
-        self._estimate.observe(rate, held_permille, waited_permille, limit, messages)
+        messages = rate * elapsed_ns // NANOS_PER_SECOND // self._size
+        self._estimate.observe(rate, held_permille, waited_permille, limit, messages, little)
 
     def is_idle(self) -> bool:
         """Whether the last round had nothing to tell."""
@@ -149,13 +158,19 @@ class Meter:
         return self.bytes.count(bytes_, bytes_limit, enforced=enforced) or saturated
 
     def close_round(
-        self, elapsed_ns: int, messages_limit: int | None, bytes_limit: int | None
+        self, elapsed_ns: int, limits: tuple[int | None, int | None], little: tuple[int, int]
     ) -> None:
-        """Turn what was counted into the round's samples and start the next round."""
-        messages = self.messages.admitted
-        messages_after, bytes_after = self._afterwards.close_round(elapsed_ns)
-        self.messages.close_round(elapsed_ns, messages_limit, messages, messages_after)
-        self.bytes.close_round(elapsed_ns, bytes_limit, messages, bytes_after)
+        """Turn what was counted into the round's samples and start the next round.
+
+        Args:
+            elapsed_ns: how long it was.
+            limits: of messages and of bytes, in force.
+            little: how small a part of the group's limits may be kept for a while.
+        """
+        passed = self.messages.admitted
+        after = self._afterwards.close_round(elapsed_ns)
+        self.messages.close_round(elapsed_ns, limits[0], little[0], passed, after[0])
+        self.bytes.close_round(elapsed_ns, limits[1], little[1], passed, after[1])
         if self.messages.sample:
             size = -(-self.bytes.sample // self.messages.sample)
             if abs(size - self.message_size) * 1000 > self.message_size * _SIZE_MOVED_PERMILLE:
@@ -214,11 +229,28 @@ class Meters:
         """The first participant appeared or the last one left."""
         self._take_part(self._meter(key), participants)
 
-    def close_round(self, elapsed_ns: int, limits: Mapping[str, Rates]) -> None:
-        """Close the round of every meter and drop those with nothing left to say."""
+    def close_round(
+        self,
+        elapsed_ns: int,
+        limits: Mapping[str, Rates],
+        groups: Mapping[str, ResourceGroup],
+        members: int,
+    ) -> None:
+        """Close the round of every meter and drop those with nothing left to say.
+
+        Args:
+            elapsed_ns: how long it was.
+            limits: in force at this broker.
+            groups: with their limits for the cluster.
+            members: N.
+        """
         for key, meter in list(self._meters.items()):
-            messages_limit, bytes_limit = _limits_of(limits.get(key[0], Rates()), key[1])
-            meter.close_round(elapsed_ns, messages_limit, bytes_limit)
+            name, monitoring_class = key
+            in_force = _limits_of(limits.get(name, Rates()), monitoring_class)
+            group = groups.get(name)
+            whole = _limits_of(group.limits if group else Rates(), monitoring_class)
+            little = (_little_of(whole[0], members), _little_of(whole[1], members))
+            meter.close_round(elapsed_ns, in_force, little)
             idle = meter.messages.is_idle() and meter.bytes.is_idle()
             if idle and not meter.participants and not meter.farewells:
                 del self._meters[key]
@@ -249,3 +281,7 @@ def _permille(part: int, whole: int) -> int:
 def _limits_of(limits: Rates, monitoring_class: MonitoringClass) -> tuple[int | None, int | None]:
     messages, bytes_ = DIMENSIONS_OF[monitoring_class]
     return limits.of(messages), limits.of(bytes_)
+
+
+def _little_of(limit: int | None, members: int) -> int:
+    return 0 if limit is None else limit // (_LITTLE_PARTS * max(1, members))

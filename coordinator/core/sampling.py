@@ -131,7 +131,8 @@ class Debt:
             return
         fresh = limit * count.elapsed_ns
         self._payable += fresh
-        saved = min(self._tokens + fresh, limit * self._burst_ns + fresh)
+        burst = max(NANOS_PER_SECOND, limit * self._burst_ns)  # as at the gate, at least one token
+        saved = min(self._tokens + fresh, burst + fresh)
         self._tokens = saved - count.admitted * NANOS_PER_SECOND
 
     def close_round(self, passed: int) -> int:

@@ -406,7 +406,7 @@ class CoordinatorState:
         self._round_started_ns = now_ns
         self._sampled_elapsed_ns = elapsed_ns
         self.round += 1
-        self.meters.close_round(elapsed_ns, self.limits())
+        self.meters.close_round(elapsed_ns, self.limits(), self.groups or {}, len(self.members))
         self.ledgers.close_round()
         self._reporter.close_round(self.meters, self.limits(), self.groups or {}, elapsed_ns)
         self.decider.mark(self._raises.groups())  # who is heard, and for how long, depends on time

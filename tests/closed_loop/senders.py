@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, takewhile
 
 from coordinator.gate.admission import AdmissionQueue, Limiter
 from coordinator.gate.limiter import PublishLimiter
@@ -13,7 +13,9 @@ from coordinator.gate.limiter import PublishLimiter
 SECOND_NS = 1_000_000_000
 
 Arrivals = Iterator[tuple[int, int]]
-"""When frames come, in nanoseconds, and how many messages each has; without end."""
+"""When frames come, in nanoseconds, and how many messages each has."""
+
+_NEVER = (1 << 62, 0)
 
 
 def steady(rate: int) -> Arrivals:
@@ -36,6 +38,11 @@ def flushing(messages: int, *, every_s: int, at_s: float, batch: int = 1) -> Arr
             yield int((number * every_s + at_s) * SECOND_NS), batch
 
 
+def until(end_s: float, arrivals: Arrivals) -> Arrivals:
+    """The same, and nothing any more after so many seconds."""
+    return takewhile(lambda arrival: arrival[0] < end_s * SECOND_NS, arrivals)
+
+
 class Sender:
     """One producer: it holds back what the gate does not admit, and no more than its window.
 
@@ -46,7 +53,7 @@ class Sender:
 
     def __init__(self, arrivals: Arrivals, window: int = 1000) -> None:
         self._arrivals = arrivals
-        self._next = next(arrivals)
+        self._next = next(arrivals, _NEVER)
         self._window = window
         self._held: deque[tuple[int, int]] = deque()
         self._now_ns = 0
@@ -63,7 +70,7 @@ class Sender:
         """Send what has come by now."""
         while self._next[0] <= now_ns and len(self._held) < self._window:
             came_ns, messages = self._next
-            self._next = next(self._arrivals)
+            self._next = next(self._arrivals, _NEVER)
             if self._held:
                 self._held.append((came_ns, messages))
             elif queue.admit(self.needed, messages, messages, now_ns):

@@ -16,7 +16,7 @@ def estimate() -> DemandEstimate:
 
 def observe(demand: DemandEstimate, rate: int, held: int = 0, limit: int | None = 9_000) -> None:
     """A round of one second."""
-    demand.observe(rate, held, held, limit, messages=rate)
+    demand.observe(rate, held, held, limit, messages=rate, little=100)
 
 
 def test_a_saturated_broker_wants_more_than_anybody_can_tell() -> None:

@@ -26,7 +26,7 @@ def play(meter: Meter, counts: list[tuple[int, bool]]) -> None:
     """A round of counts: at which rate per second messages passed, and whether somebody waited."""
     for rate, waited in counts:
         count(meter, rate // COUNTS, messages_held_ns=COUNT_NS if waited else 0)
-    meter.close_round(NANOS_PER_SECOND, LIMIT, None)
+    meter.close_round(NANOS_PER_SECOND, (LIMIT, None), (0, 0))
 
 
 def count(
@@ -78,7 +78,7 @@ def test_waiting_for_the_other_unit_is_waiting(meter: Meter) -> None:
     """Who waits for bytes now sends no more messages: what passes is what the bytes let through."""
     for messages, held_ns in [(50, COUNT_NS)] * 6 + [(30, 0)] * 14:
         count(meter, messages, messages_held_ns=held_ns, bytes_held_ns=COUNT_NS)
-    meter.close_round(NANOS_PER_SECOND, LIMIT, None)
+    meter.close_round(NANOS_PER_SECOND, (LIMIT, None), (0, 0))
 
     assert meter.messages.demand == 720
 
@@ -112,7 +112,7 @@ def test_what_passes_while_the_other_unit_is_waited_for_is_no_demand() -> None:
             bytes_limit=LIMIT,
         )
         if number % COUNTS == COUNTS - 1:
-            found.close_round(NANOS_PER_SECOND, LIMIT, LIMIT)
+            found.close_round(NANOS_PER_SECOND, (LIMIT, LIMIT), (0, 0))
 
     assert found.messages.sample == LIMIT // 2
     assert found.messages.sample_held_permille == 500

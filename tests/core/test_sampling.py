@@ -149,6 +149,6 @@ def test_a_group_that_holds_nothing_back_owes_nothing(*, enforced: bool, demand:
         for number in range(COUNTS):
             traffic = Traffic("orders", MonitoringClass.PUBLISH, 0 if number else passed)
             meter.count(traffic, COUNT_NS, 100, None, jointly=False, enforced=enforced)
-        meter.close_round(NANOS_PER_SECOND, 100, None)
+        meter.close_round(NANOS_PER_SECOND, (100, None), (0, 0))
 
     assert meter.messages.demand == demand

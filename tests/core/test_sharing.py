@@ -240,3 +240,42 @@ def test_a_newcomers_reserve_is_made_room_for_while_the_bus_is_silent(cluster: C
     held = [cluster.limit_of(broker) for broker in ("b1", "b2", "b3")]
     assert held[0] == held[1] < 1500
     assert sum(held) <= 3000
+
+
+def test_a_limit_that_is_put_back_takes_nothing_away_while_the_bus_is_silent(
+    cluster: Cluster,
+) -> None:
+    """Nothing was raised with it, so nothing is lowered: each holds its part of the least there was."""
+    for broker in ("b1", "b2"):
+        cluster.start(broker, demand=5000)
+    cluster.run(5)
+    cluster.deaf = {"b1", "b2"}
+    cluster.run(10)
+    for limit in (30_000, 3000, 30_000, 3000):
+        cluster.set_limit(limit)
+        cluster.run(0.5)
+    assert [cluster.limit_of(broker) for broker in ("b1", "b2")] == [1500, 1500]
+    for limit in (300, 3000, 300, 3000):
+        cluster.set_limit(limit)
+        cluster.run(0.5)
+
+    assert [cluster.limit_of(broker) for broker in ("b1", "b2")] == [150, 150]
+
+
+def test_a_member_that_comes_and_goes_costs_its_reserve_once_while_the_bus_is_silent(
+    cluster: Cluster,
+) -> None:
+    """Room was made for it the first time, and is still there."""
+    for broker in ("b1", "b2"):
+        cluster.start(broker, demand=5000)
+    cluster.run(5)
+    cluster.deaf = {"b1", "b2", "b3"}
+    cluster.run(8)
+    for _ in range(10):
+        cluster.start("b3")
+        cluster.run(0.3)
+        cluster.kill("b3")
+        cluster.end_session("b3")
+        cluster.run(0.3)
+
+    assert min(cluster.limit_of(broker) for broker in ("b1", "b2")) >= 1490
