@@ -34,11 +34,11 @@ and is probed on. The low end would keep a broker where it is for ever, since th
 makes it. Others lose no more by it than the probe, for a round.
 
 *Held all the time, and yet the limit not used up* says nothing of demand. While somebody waits, tokens
-pass at the limit, unless the gate stands still for longer than its bucket saves up, or pays for one batch
-with the tokens of several rounds. Whoever took that for less demand would lower the limit, of a lower
-limit the same gate passes the same part, and producers who wait all the time would end up with nothing.
-Where the demand was known, three such rounds are a probe: a gate that always loses some of its tokens
-never uses its limit up, and would keep the little that it once wanted.
+pass at the limit, unless the gate stands still for longer than its bucket saves up. Whoever took that for
+less demand would lower the limit, of a lower limit the same gate passes the same part, and producers who
+wait all the time would end up with nothing. Where the demand was known, three such rounds are a probe: a
+gate that always loses some of its tokens never uses its limit up, and would keep the little that it once
+wanted.
 
 *Messages and bytes split in one* (laws/joint.py): who waits for bytes sends no messages either, so while
 somebody waits for the one, what passes of the other is no demand. Such a unit learns from the waiting for
