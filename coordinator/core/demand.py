@@ -105,7 +105,7 @@ class DemandEstimate:
         self._calm_needed = _CALM_ROUNDS
         #: Whether the latest estimate was of traffic that was not throttled.
         self._known = False
-        #: Whether no round has shown yet what it wants: it has begun to send in the midst of one, or not.
+        #: Whether no whole round has shown yet what it wants.
         self.is_new = True
         #: Rounds in a row in which somebody waited all the time and the limit was not used up.
         self._stalled_rounds = 0
