@@ -67,8 +67,11 @@ class UnitMeter:
         self._held_ns += count.held_ns
         self._waited_ns += count.waited_ns
         self._alarm.add(count)
-        self._debt.count(count, limit if enforced else None)
-        if self.demand is None or limit is None or not self._is_saturated(limit):
+        if limit is None:
+            return False
+        if enforced:
+            self._debt.count(count.admitted, count.elapsed_ns, limit)
+        if self.demand is None or not self._is_saturated(limit):
             return False
         is_new = self._estimate.is_new
         if not self._estimate.saturate(limit, self._alarm.messages):
@@ -100,6 +103,8 @@ class UnitMeter:
         self.admitted = self._held_ns = self._waited_ns = 0
         if messages:
             self._size = max(1, self.sample // messages)
+        if limit is None:
+            self._debt.forgive()
         rate = self._debt.close_round(self.sample) * NANOS_PER_SECOND // elapsed_ns
         alarmed = self._alarm.close_round(rate, waited_permille)
         if alarmed and limit is not None and self._is_saturated(limit):

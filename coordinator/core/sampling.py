@@ -124,16 +124,16 @@ class Debt:
         # owed when it began.
         self._tokens = self._payable = self._owed = 0
 
-    def count(self, count: Count, limit: int | None) -> None:
-        """So much passed of a limit; None is that nothing is held back."""
-        if limit is None:
-            self._tokens = 0
-            return
-        fresh = limit * count.elapsed_ns
+    def count(self, admitted: int, elapsed_ns: int, limit: int) -> None:
+        """So much passed of a limit per second, in so long."""
+        fresh = limit * elapsed_ns
         self._payable += fresh
         burst = max(NANOS_PER_SECOND, limit * self._burst_ns)  # as at the gate, at least one token
-        saved = min(self._tokens + fresh, burst + fresh)
-        self._tokens = saved - count.admitted * NANOS_PER_SECOND
+        self._tokens = min(self._tokens, burst) + fresh - admitted * NANOS_PER_SECOND
+
+    def forgive(self) -> None:
+        """Nothing is held back any more."""
+        self._tokens = self._payable = self._owed = 0
 
     def close_round(self, passed: int) -> int:
         """How much of the limit was used in the round in which so much passed."""
