@@ -238,24 +238,39 @@ class Decider:
         if active:
             return self._transfer(group, dimension, min(limit, held), answer, facts)
         self._raises.drop(group.name, dimension)
-        # The same part of what there is to share, if that is less by now. Not what the own demand makes
-        # of it: it may have fallen for a moment only, and nothing could be raised again.
+        # Without a part it holds no more than its reserve in trouble either.
+        most = limit if takes_part else reserve
+        return self._hold(group, dimension, held, most, answer, facts)
+
+    def _hold(
+        self,
+        group: ResourceGroup,
+        dimension: Dimension,
+        held: int,
+        most: int,
+        answer: Split,
+        facts: _Facts,
+    ) -> Decision:
+        """In trouble: the same part of what there is to share, if that is less by now.
+
+        Not what the own demand makes of it: that may have fallen for a moment only, and nothing could be
+        raised again.
+        """
         before = self.decisions.get((group.name, dimension))
         known = None if before is None else before.shared
         part_of = answer.shared if known is None else min(known, answer.shared)
         if known:
             held = held * part_of // known
-        in_trouble = limit_in_trouble(
-            min(limit, held),
-            limit,
+        local = limit_in_trouble(
+            min(answer.limit, held),
+            answer.limit,
             len(facts.members),
             facts.troubles,
             group.partition_policy,
             self._settings.hold_ns,
             facts.now_ns,
         )
-        # Without a part it holds no more than its reserve in trouble either.
-        local = in_trouble if takes_part else min(in_trouble, reserve)
+        local = min(local, most)
         return Decision(local, Binding.DEGRADED, facts.round, facts.now_ns, answer, part_of)
 
     def _transfer(
