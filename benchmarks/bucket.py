@@ -20,7 +20,7 @@ import token_bucket
 from benchmarks.figures import Figure, Measurement, median_seconds
 from coordinator.core.model import MonitoringClass, Rates
 from coordinator.gate.admission import AdmissionQueue
-from coordinator.gate.counters import TrafficCounter
+from coordinator.gate.counters import Nobody, TrafficCounter
 from coordinator.gate.limiter import PublishLimiter
 
 FRAMES_PER_READ = 32
@@ -29,15 +29,6 @@ DECISIONS = 3200
 REPETITIONS = 60
 PLENTY = 100_000_000
 """A rate that nobody reaches: what is measured is admission, not refusal."""
-
-
-class _Deaf:
-    """A listener who does not want to know."""
-
-    def participants_changed(
-        self, group: str, monitoring_class: MonitoringClass, count: int
-    ) -> None:
-        """Nothing to do."""
 
 
 def decisions() -> Iterator[Figure]:
@@ -70,7 +61,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {"bucket/": decisions}
 
 def _ours(frames_per_read: int) -> Callable[[], object]:
     queue = AdmissionQueue()
-    limiter = PublishLimiter(TrafficCounter("group", MonitoringClass.PUBLISH, _Deaf()))
+    limiter = PublishLimiter(TrafficCounter("group", MonitoringClass.PUBLISH, Nobody()))
     limiter.set_limits(Rates(publish_messages=PLENTY, publish_bytes=PLENTY * 100), _now_ns())
     limiters = (limiter,)
     time.sleep(0.1)  # a new bucket starts empty

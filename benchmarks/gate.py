@@ -23,8 +23,9 @@ from benchmarks import gate_frames
 from benchmarks.figures import Figure, Measurement, median_seconds
 from benchmarks.gate_load import Load, Puppet, consume, publish
 from benchmarks.gate_process import TENANT, Process, free_port, running
-from coordinator.core.model import Attachments, MonitoringClass, Rates
+from coordinator.core.model import Attachments, Rates
 from coordinator.gate.admission import AdmissionQueue
+from coordinator.gate.counters import Nobody
 from coordinator.gate.groups import GroupTable
 from coordinator.gate.runs import CAN_FIND_RUNS
 from coordinator.gate.session import Session
@@ -131,15 +132,6 @@ def _same(puppet: Puppet) -> Puppet:
     return puppet
 
 
-class _Deaf:
-    """A listener who does not want to know."""
-
-    def participants_changed(
-        self, group: str, monitoring_class: MonitoringClass, count: int
-    ) -> None:
-        """Nothing to do."""
-
-
 def _session(groups: GroupTable, queue: AdmissionQueue, topic: str) -> Session:
     session = Session(groups, queue, Tally(), released=lambda: None)
     now_ns = time.monotonic_ns()
@@ -166,7 +158,7 @@ def _reads(
 
 
 def _limited_table(groups: int) -> GroupTable:
-    table = GroupTable(_Deaf())
+    table = GroupTable(Nobody())
     now_ns = time.monotonic_ns()
     names = {f"{TENANT}/limited": "group-0"}
     names |= {f"{TENANT}/n{number}": f"group-{number}" for number in range(groups)}

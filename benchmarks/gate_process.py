@@ -22,8 +22,9 @@ import uvloop
 
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.collector import keep_what_is_loaded
-from coordinator.core.model import NANOS_PER_SECOND, Attachments, MonitoringClass, Rates
+from coordinator.core.model import NANOS_PER_SECOND, Attachments, Rates
 from coordinator.gate import Gate
+from coordinator.gate.counters import Nobody
 from deploy.local import processes
 
 TENANT: Final = "bench"
@@ -36,22 +37,13 @@ _HIGH: Final = 1024 * 1024
 _RATES: Final = Rates(10**8, 10**11, 10**8, 10**11)
 
 
-class _Deaf:
-    """A listener who does not want to know."""
-
-    def participants_changed(
-        self, group: str, monitoring_class: MonitoringClass, count: int
-    ) -> None:
-        """Nothing to do."""
-
-
 async def _gate(listen: int, upstream: int) -> None:
     gate = Gate(
         listen_host="127.0.0.1",
         listen_port=listen,
         upstream_host="127.0.0.1",
         upstream_port=upstream,
-        listener=_Deaf(),
+        listener=Nobody(),
         clock=MonotonicClock(),
     )
     namespaces = {f"{TENANT}/limited": "group", f"{TENANT}/held": "held"}

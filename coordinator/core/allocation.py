@@ -55,35 +55,44 @@ class Binding(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
-    """The law's answer for one group and dimension, with what it was made from.
+class Question:
+    """What the law is asked for one group and dimension.
 
     Args:
         limit: the group's limit for the cluster, per second.
         reserve: what a member that takes no part holds, per second.
         idle: how many members take no part; all of them together hold ``idle * reserve``.
         claims: what each participant wants.
-        targets: what each participant should hold.
         in_force: the local limit that each participant announces to hold.
         ceilings: what each participant may come to hold before it reports again.
-        water_level: where the greedy ones were cut; None when everybody gets what it wants.
-        binds: of a joint split of messages and bytes, the unit that is used up.
     """
 
     limit: int
     reserve: int
     idle: int
     claims: Mapping[str, Claim]
-    targets: Mapping[str, int]
     in_force: Mapping[str, int]
     ceilings: Mapping[str, int]
-    water_level: int | None
-    binds: Unit | None = None
 
     @property
     def shared(self) -> int:
         """What those that take part have together, per second."""
         return self.limit - self.idle * self.reserve
+
+
+@dataclass(frozen=True, slots=True)
+class Split(Question):
+    """The law's answer, with what it was made from.
+
+    Args:
+        targets: what each participant should hold.
+        water_level: where the greedy ones were cut; None when everybody gets what it wants.
+        binds: of a joint split of messages and bytes, the unit that is used up.
+    """
+
+    targets: Mapping[str, int]
+    water_level: int | None
+    binds: Unit | None = None
 
     def target_of(self, broker: str) -> int:
         """What a member should hold."""
@@ -185,7 +194,7 @@ def split_many(
     from coordinator.core.fill import max_min_of_all  # noqa: PLC0415 - loads numpy: few sidecars need it
 
     made: dict[Key, dict[Dimension, Split]] = {}
-    alone: list[tuple[Key, Dimension, _Question]] = []
+    alone: list[tuple[Key, Dimension, Question]] = []
     for group, monitoring_class in wanted:
         key = (group.name, monitoring_class)
         rows = usage.rows(*key)
@@ -196,7 +205,7 @@ def split_many(
             made[key] = _answer(group, questions, rows)
     answers = max_min_of_all([(asked.shared, asked.claims) for _, _, asked in alone])
     for (key, dimension, asked), answer in zip(alone, answers, strict=True):
-        made[key] = {dimension: asked.answered(answer)}
+        made[key] = {dimension: _split_of(asked, answer)}
     return made
 
 
@@ -206,7 +215,7 @@ def _ask_class(
     rows: Mapping[str, UsageRow],
     members: int,
     settings: CoreSettings,
-) -> dict[Dimension, _Question]:
+) -> dict[Dimension, Question]:
     return {
         dimension: _ask(group, dimension, limit, rows, members, settings)
         for dimension in DIMENSIONS_OF[monitoring_class]
@@ -216,50 +225,34 @@ def _ask_class(
 
 def _answer(
     group: ResourceGroup,
-    questions: Mapping[Dimension, _Question],
+    questions: Mapping[Dimension, Question],
     rows: Mapping[str, UsageRow],
 ) -> dict[Dimension, Split]:
     if not rows:
         nothing = Allocation({}, water_level=None)
-        return {dimension: asked.answered(nothing) for dimension, asked in questions.items()}
+        return {dimension: _split_of(asked, nothing) for dimension, asked in questions.items()}
     if group.law == JOINT_LAW and len(questions) == len(Unit):
         return _split_jointly(questions, rows)
     law = ALL_LAWS[group.law]
     return {
-        dimension: asked.answered(law(asked.shared, asked.claims))
+        dimension: _split_of(asked, law(asked.shared, asked.claims))
         for dimension, asked in questions.items()
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """What the law is asked for one dimension; see Split."""
-
-    limit: int
-    reserve: int
-    idle: int
-    claims: Mapping[str, Claim]
-    in_force: Mapping[str, int]
-    ceilings: Mapping[str, int]
-
-    @property
-    def shared(self) -> int:
-        """What the participants share."""
-        return self.limit - self.idle * self.reserve
-
-    def answered(self, answer: Allocation, binds: Unit | None = None) -> Split:
-        """The split that the law's answer makes of it."""
-        return Split(
-            self.limit,
-            self.reserve,
-            self.idle,
-            self.claims,
-            answer.targets,
-            self.in_force,
-            self.ceilings,
-            answer.water_level,
-            binds,
-        )
+def _split_of(asked: Question, answer: Allocation, binds: Unit | None = None) -> Split:
+    """The split that the law's answer makes of a question."""
+    return Split(
+        asked.limit,
+        asked.reserve,
+        asked.idle,
+        asked.claims,
+        asked.in_force,
+        asked.ceilings,
+        answer.targets,
+        answer.water_level,
+        binds,
+    )
 
 
 def _ask(
@@ -269,7 +262,7 @@ def _ask(
     rows: Mapping[str, UsageRow],
     members: int,
     settings: CoreSettings,
-) -> _Question:
+) -> Question:
     reserve = reserve_of(limit, members, settings)
     weight_of = WEIGHTS[group.weights]
     claims = {
@@ -281,11 +274,11 @@ def _ask(
         name: max(reserve, held, rows[name].usage.ceiling_of(dimension.unit) or 0)
         for name, held in in_force.items()
     }
-    return _Question(limit, reserve, members - len(claims), claims, in_force, ceilings)
+    return Question(limit, reserve, members - len(claims), claims, in_force, ceilings)
 
 
 def _split_jointly(
-    questions: Mapping[Dimension, _Question], rows: Mapping[str, UsageRow]
+    questions: Mapping[Dimension, Question], rows: Mapping[str, UsageRow]
 ) -> dict[Dimension, Split]:
     messages, bytes_ = questions.values()
     claims = {
@@ -294,7 +287,7 @@ def _split_jointly(
     }
     answer = joint_max_min((messages.shared, bytes_.shared), claims)
     return {
-        dimension: asked.answered(answer.of(dimension.unit), answer.binds)
+        dimension: _split_of(asked, answer.of(dimension.unit), answer.binds)
         for dimension, asked in questions.items()
     }
 

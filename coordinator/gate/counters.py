@@ -27,6 +27,15 @@ class GateListener(Protocol):
         ...
 
 
+class Nobody:
+    """A listener who does not want to know."""
+
+    def participants_changed(
+        self, group: str, monitoring_class: MonitoringClass, count: int
+    ) -> None:
+        """Nothing is to be done."""
+
+
 class Stopwatch:
     """How long something was so, in nanoseconds."""
 

@@ -6,22 +6,14 @@ from collections.abc import Iterator
 
 from coordinator.core.backlog.guard import Block
 from coordinator.core.gate_views import TopicLimitView
-from coordinator.core.model import Dimension, MonitoringClass, Rates
+from coordinator.core.model import Dimension, Rates
 from coordinator.core.topics import TopicName
+from coordinator.gate.counters import Nobody
 from coordinator.gate.group import Group, Modes
 from coordinator.gate.partitions import Partitions
 from coordinator.gate.throttle import ThrottleReason
 
 _NOTHING = Rates(publish_messages=0)
-
-
-class _Nobody:
-    """Whoever wants to know about participants of a topic's or the broker's own limit."""
-
-    def participants_changed(
-        self, group: str, monitoring_class: MonitoringClass, count: int
-    ) -> None:
-        """Nobody does."""
 
 
 class Scopes:
@@ -144,7 +136,7 @@ class Scopes:
     def _make(self, name: str, reason: ThrottleReason) -> Group:
         of_topic = reason in (ThrottleReason.TOPIC_LIMIT, ThrottleReason.PARTITION_LIMIT)
         mode = self._modes.topics if of_topic else self._modes.groups
-        return Group(name, _Nobody(), self._burst_ns, reason, mode)
+        return Group(name, Nobody(), self._burst_ns, reason, mode)
 
 
 def part_of(rates: Rates, index: int, partitions: int) -> Rates:

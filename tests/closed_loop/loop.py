@@ -13,19 +13,11 @@ from coordinator.core.events import ParticipantsChanged, TrafficCounted
 from coordinator.core.instructions import Instruction, SetLocalLimits
 from coordinator.core.model import MonitoringClass
 from coordinator.gate.admission import AdmissionQueue
+from coordinator.gate.counters import Nobody
 from coordinator.gate.groups import GroupTable
 from coordinator.gate.metering import WAKE_INTERVAL_NS
 from tests.closed_loop.senders import Sender
 from tests.core.cluster import GROUP, STEP_NS, Cluster
-
-
-class _NobodyListens:
-    """Participants are told by the loop itself."""
-
-    def participants_changed(
-        self, group: str, monitoring_class: MonitoringClass, count: int
-    ) -> None:
-        """Nothing is to be done."""
 
 
 class Gate:
@@ -34,7 +26,7 @@ class Gate:
     def __init__(self, sender: Sender) -> None:
         self.sender = sender
         self.queue = AdmissionQueue()
-        self.table = GroupTable(_NobodyListens())
+        self.table = GroupTable(Nobody())  # the loop tells of participants itself
         group = self.table.group(GROUP)
         group.publish.join("topic")
         sender.needed = (group.publish_limiter,)

@@ -1,7 +1,8 @@
 """Senders of every kind get what they need at once, and take little more than that from the others.
 
 One broker's producer always wants more than there is; what the others leave is to be its own. The bounds
-are next to what was measured; in brackets what it was when demand was judged by sums of rounds alone.
+are next to what was measured; the comments beside them say what it was when demand was judged by sums of
+rounds alone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 """The demand estimate: what a broker would admit without its limit, at the most."""
 
 import random
+from collections.abc import Iterable
+from itertools import accumulate, pairwise
+
+import pytest
 
 from coordinator.core.demand import PROBE, STRONG, DemandEstimate
 from coordinator.core.explain import explain
@@ -17,6 +21,22 @@ def estimate() -> DemandEstimate:
 def observe(demand: DemandEstimate, rate: int, held: int = 0, limit: int | None = 9_000) -> None:
     """A round of one second."""
     demand.observe(rate, held, held, limit, messages=rate, little=100)
+
+
+def followed(
+    demand: DemandEstimate, rates: Iterable[int], limit: int | None = 9_000
+) -> list[int | None]:
+    """The estimate after each of these rounds, in which nobody waited."""
+    estimates = []
+    for rate in rates:
+        observe(demand, rate, limit=limit)
+        estimates.append(demand.demand)
+    return estimates
+
+
+def moves(estimates: list[int | None]) -> int:
+    """How often it has moved."""
+    return sum(before != after for before, after in pairwise(estimates))
 
 
 def test_a_saturated_broker_wants_more_than_anybody_can_tell() -> None:
@@ -186,17 +206,15 @@ def test_what_was_too_high_by_a_probe_is_no_chance() -> None:
 def test_a_message_now_and_then_is_never_idle() -> None:
     """One a second at random moments: in every third round there is none, and it stays known; seed 3."""
     dice = random.Random(3)
-    demand = estimate()
-    moves = 0
-    for number in range(1_000):
-        before = demand.demand
-        moments = [dice.expovariate(1) for _ in range(20)]
-        observe(demand, sum(sum(moments[: n + 1]) < 1 for n in range(20)), limit=10)
-        moves += number > 30 and demand.demand != before
-        assert demand.demand is not None, "seed 3"
-        assert 0 < demand.demand < 10 or number < 10, "seed 3"
+    rates = []
+    for _ in range(1_000):
+        moments = accumulate(dice.expovariate(1) for _ in range(20))
+        rates.append(sum(moment < 1 for moment in moments))
+    estimates = followed(estimate(), rates, limit=10)
 
-    assert moves < 60, "seed 3"
+    assert None not in estimates, "seed 3"
+    assert set(estimates[10:]) <= set(range(1, 10)), "seed 3"
+    assert moves(estimates[30:]) < 60, "seed 3"
 
 
 def test_who_sent_little_is_idle_after_half_a_minute_without() -> None:
@@ -214,29 +232,27 @@ def test_who_sent_little_is_idle_after_half_a_minute_without() -> None:
     assert demand.demand is None
 
 
-def test_after_a_probe_that_was_enough_the_demand_is_what_it_was() -> None:
+@pytest.mark.parametrize(("passed", "expected"), [(15, 21), (30, 31)])
+def test_after_a_probe_that_was_enough_the_demand_is_what_it_was(
+    passed: int, expected: int
+) -> None:
     """Not what happened to pass while there was room; more, if that did."""
     demand = estimate()
     observe(demand, 20)
-    for passed, expected in ((15, 21), (30, 31)):
-        observe(demand, 21, held=1_000, limit=21)
-        assert demand.demand == PROBE * 21
-        observe(demand, passed, limit=168)
-        assert demand.demand is not None
-        assert expected <= demand.demand <= expected * 1.25
-        demand = estimate()
-        observe(demand, 20)
+    observe(demand, 21, held=1_000, limit=21)
+    assert demand.demand == PROBE * 21
+    observe(demand, passed, limit=168)
+
+    assert demand.demand is not None
+    assert expected <= demand.demand <= expected * 1.25
 
 
 def test_less_is_followed_once_a_window_and_to_its_highest() -> None:
     """Five rounds later the estimate is the peak of those five."""
     demand = estimate()
     observe(demand, 1_000)
-    seen = []
-    for rate in (940, 950, 930, 920, 910):
-        observe(demand, rate)
-        seen.append(demand.demand)
 
+    seen = followed(demand, (940, 950, 930, 920, 910))
     assert seen == [1_020, 1_020, 1_020, 1_020, 969]
 
 
@@ -264,14 +280,9 @@ def test_a_constant_demand_is_a_fixed_point() -> None:
 def test_noise_moves_the_estimate_less_than_once_in_four_rounds() -> None:
     """A thousand a second at random moments, +-3 %, and room for all; seed 7."""
     rng = random.Random(7)
-    demand = estimate()
-    moves = 0
-    for _ in range(1_000):
-        before = demand.demand
-        observe(demand, round(rng.gauss(1_000, 32)))
-        moves += demand.demand != before
+    estimates = followed(estimate(), [round(rng.gauss(1_000, 32)) for _ in range(1_000)])
 
-    assert moves < 250, "seed 7"
+    assert moves([0, *estimates]) < 250, "seed 7"
 
 
 def test_headroom_learns_from_a_demand_that_was_taken_too_low() -> None:

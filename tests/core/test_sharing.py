@@ -193,14 +193,19 @@ def test_a_silent_bus_holds_the_limits_and_then_goes_to_equal_parts(cluster: Clu
     assert cluster.limit_of("b1") > 2500
 
 
-def test_a_pause_of_a_producer_costs_it_nothing_while_the_bus_is_silent(cluster: Cluster) -> None:
-    """What was given up could not be had again before the bus is back."""
+def share_and_fall_silent(cluster: Cluster) -> None:
+    """b1 and b2 have half each when nobody hears anybody any more, b3 neither if it comes."""
     for broker in ("b1", "b2"):
         cluster.start(broker, demand=5000)
     cluster.run(5)
-    cluster.deaf = {"b1", "b2"}
+    cluster.deaf = {"b1", "b2", "b3"}
     cluster.run(10)
     assert cluster.states["b1"].troubles.all() == (Trouble.BUS_SILENT,)
+
+
+def test_a_pause_of_a_producer_costs_it_nothing_while_the_bus_is_silent(cluster: Cluster) -> None:
+    """What was given up could not be had again before the bus is back."""
+    share_and_fall_silent(cluster)
     cluster.want("b1", 1)
     cluster.run(5)
     cluster.want("b1", 5000)
@@ -229,11 +234,7 @@ def test_a_lower_limit_lowers_all_parts_alike_while_the_bus_is_silent(cluster: C
 
 def test_a_newcomers_reserve_is_made_room_for_while_the_bus_is_silent(cluster: Cluster) -> None:
     """ZooKeeper says that it is there: everybody else keeps a little less."""
-    for broker in ("b1", "b2"):
-        cluster.start(broker, demand=5000)
-    cluster.run(5)
-    cluster.deaf = {"b1", "b2", "b3"}
-    cluster.run(10)
+    share_and_fall_silent(cluster)
     cluster.start("b3", demand=5000)
     cluster.run(2)
 
@@ -246,11 +247,7 @@ def test_a_limit_that_is_put_back_takes_nothing_away_while_the_bus_is_silent(
     cluster: Cluster,
 ) -> None:
     """Nothing was raised with it, so nothing is lowered: each holds its part of the least there was."""
-    for broker in ("b1", "b2"):
-        cluster.start(broker, demand=5000)
-    cluster.run(5)
-    cluster.deaf = {"b1", "b2"}
-    cluster.run(10)
+    share_and_fall_silent(cluster)
     for limit in (30_000, 3000, 30_000, 3000):
         cluster.set_limit(limit)
         cluster.run(0.5)
@@ -266,11 +263,7 @@ def test_a_member_that_comes_and_goes_costs_its_reserve_once_while_the_bus_is_si
     cluster: Cluster,
 ) -> None:
     """Room was made for it the first time, and is still there."""
-    for broker in ("b1", "b2"):
-        cluster.start(broker, demand=5000)
-    cluster.run(5)
-    cluster.deaf = {"b1", "b2", "b3"}
-    cluster.run(8)
+    share_and_fall_silent(cluster)
     for _ in range(10):
         cluster.start("b3")
         cluster.run(0.3)

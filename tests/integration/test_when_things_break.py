@@ -11,7 +11,7 @@ import resource
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -106,12 +106,26 @@ def limited(world: World, **settings: str) -> World:
     return world
 
 
+@contextmanager
+def silent_bus(world: World, cut_off: CutOff) -> Iterator[None]:
+    """No sidecar hears another, and all of them have noticed."""
+    links = [link for ways in cut_off.ways.values() for link in ways.to_bus]
+    cut_off.links.become(STALLED, *links)
+    try:
+        eventually(
+            lambda: all("BUS_SILENT" in troubles(world, name) for name in BROKERS),
+            "all of them miss the others",
+        )
+        yield
+    finally:
+        cut_off.links.mend(*links)
+
+
 def test_a_silent_bus_holds_the_limits_then_lowers_and_then_raises_them_to_equal_parts(
     worlds: MakeWorld, cut_off: CutOff
 ) -> None:
     """For one hold nothing moves, for another nothing rises; strict stays; all of it is told."""
     balanced, strict = limited(worlds()), limited(worlds(), overshootPolicy="strict")
-    links = [link for ways in cut_off.ways.values() for link in ways.to_bus]
     uneven = {"broker-1": MUCH, "broker-2": LITTLE}
     with balanced.load(uneven), strict.load(uneven):
         for world in (balanced, strict):
@@ -119,12 +133,7 @@ def test_a_silent_bus_holds_the_limits_then_lowers_and_then_raises_them_to_equal
                 lambda rates: rates["broker-1"] > 2 * EQUAL_PART and rates["broker-2"] > LITTLE / 2,
                 "most of it for one",
             )
-        cut_off.links.become(STALLED, *links)
-        try:
-            eventually(
-                lambda: all("BUS_SILENT" in troubles(balanced, name) for name in BROKERS),
-                "all of them miss the others",
-            )
+        with silent_bus(balanced, cut_off):
             held = {name: balanced.local_limit(name) for name in BROKERS}
             held_strictly = {name: strict.local_limit(name) for name in BROKERS}
             assert held["broker-1"] > 2 * EQUAL_PART
@@ -156,8 +165,6 @@ def test_a_silent_bus_holds_the_limits_then_lowers_and_then_raises_them_to_equal
                 lambda: ("BusSilent", "broker-1") in firing(balanced, "broker-1"), "an alarm"
             )
             balanced.comes_to(lambda rates: 80 < rates["broker-1"] < 120, "its equal part")
-        finally:
-            cut_off.links.mend(*links)
         eventually(lambda: all_ready(balanced), "all is well")
         for world in (balanced, strict):
             wait_for_limit(world, "broker-1", MOST)
@@ -168,16 +175,10 @@ def test_a_pause_costs_a_producer_nothing_while_the_bus_is_silent(
 ) -> None:
     """What it gave up could not be had again before the bus is back."""
     world = limited(worlds())
-    links = [link for ways in cut_off.ways.values() for link in ways.to_bus]
     # The first wants a little less than it may have, so that nothing of it waits anywhere.
     with world.load({"broker-1": EQUAL_PART, "broker-2": MUCH}) as producers:
         world.comes_to(lambda rates: rates["broker-1"] > 0.9 * EQUAL_PART, "all it wants")
-        cut_off.links.become(STALLED, *links)
-        try:
-            eventually(
-                lambda: all("BUS_SILENT" in troubles(world, name) for name in BROKERS),
-                "all of them miss the others",
-            )
+        with silent_bus(world, cut_off):
             held = world.local_limit("broker-1")
             assert held > 0.9 * EQUAL_PART
             producers["broker-1"].send_signal(signal.SIGSTOP)
@@ -189,8 +190,6 @@ def test_a_pause_costs_a_producer_nothing_while_the_bus_is_silent(
                 producers["broker-1"].send_signal(signal.SIGCONT)
             assert (paused, kept) == (0.0, held)
             world.comes_to(lambda rates: rates["broker-1"] > 0.8 * EQUAL_PART, "what it had")
-        finally:
-            cut_off.links.mend(*links)
         eventually(lambda: all_ready(world), "all is well")
 
 
