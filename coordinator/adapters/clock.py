@@ -6,7 +6,7 @@ import time
 
 
 def wall_ms() -> int:
-    """Milliseconds of the epoch, by the clock that operators and NTP set."""
+    """Return milliseconds of the epoch, by the clock that operators and NTP set."""
     return time.time_ns() // 1_000_000
 
 
@@ -14,5 +14,5 @@ class MonotonicClock:
     """`coordinator.ports.Clock` on CLOCK_MONOTONIC, the clock that no operator and no NTP can set."""
 
     def now_ns(self) -> int:
-        """Nanoseconds since an arbitrary start; never goes back."""
+        """Return nanoseconds since an arbitrary start; never goes back."""
         return time.monotonic_ns()

@@ -1,6 +1,6 @@
 """Alarms to a URL, in the form in which Prometheus' Alertmanager calls webhooks (version 4).
 
-Whatever takes those takes these: chat and paging services, and most bridges to others. An alert's
+Every receiver of those accepts these: chat and paging services, and most bridges to others. An alert's
 ``fingerprint`` is made of its labels alone, so it is the same from every sidecar and after a restart.
 """
 
@@ -13,19 +13,19 @@ from typing import Any, Self
 
 import httpx
 
-from coordinator.client_tls import machine_trust
 from coordinator.ports import Notice, ReceiverUnreachable
+from coordinator.runtime.client_tls import machine_trust
 
 _TIMEOUT_S = 10.0
 _NEVER = "0001-01-01T00:00:00Z"
-"""Alertmanager's way to say that an alert has not ended."""
+"""Alertmanager's value for an alert that has not ended."""
 
 
 class WebhookReceiver:
     """`coordinator.ports.AlarmReceiver` over HTTP.
 
     Args:
-        url: where notices are sent with POST.
+        url: the URL that notices are posted to.
         cluster: the label ``cluster`` of every alert.
         token: sent as Bearer; empty sends none.
         transport: for tests; None is the network.

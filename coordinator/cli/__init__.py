@@ -4,11 +4,11 @@ Exit codes: 0 done, 1 failed, 2 wrong use. Everything but ``sidecar`` and ``doct
 to the admin API of any sidecar and to nothing else.
 
 - `__main__`: puts the commands together; the only module that reads the environment.
-- `client`, `answers`: the admin API as Python sees it.
-- `session`: what every command is given; `failures`: how a command ends other than well.
-- `output`: how numbers and tables look.
+- `client`, `answers`: the admin API as a Python class, and its answers.
+- `session`: the global options of a command; `failures`: how a command fails.
+- `output`: the layout of numbers and tables.
 - `groups`, `status`, `explain`, `top`, `doctor`, `sidecar`: the commands.
-- `doctor_api`, `doctor_host`: what the doctor looks at; `probes`: how it tries things out;
-  `findings`: what it says.
-- `frames`: what `top` shows at one moment.
+- `doctor_api`, `doctor_host`: the doctor's checks; `probes`: its attempts to connect;
+  `findings`: its results.
+- `frames`: the content of `top` at one moment.
 """

@@ -1,7 +1,6 @@
 """``pulsar-quota``: the root of all commands, and the only module that reads the environment.
 
-The global options may stand before or behind the command, because ``groups list --json`` is what
-people type.
+The global options may stand before or behind the command, because users type ``groups list --json``.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typer.core import TyperGroup
 
 from coordinator.cli.commands import Commands
 from coordinator.cli.failures import CommandFailed
+from coordinator.cli.output import echo
 from coordinator.cli.session import Session
 from coordinator.cli.trust import trust
 
@@ -47,7 +47,7 @@ class _Root(TyperGroup):
         except CommandFailed as failure:
             session = ctx.find_object(Session)
             as_json = session is not None and session.as_json
-            typer.echo(json.dumps({"reason": str(failure)}) if as_json else str(failure), err=True)
+            echo(json.dumps({"reason": str(failure)}) if as_json else str(failure), err=True)
             raise typer.Exit(failure.exit_code) from failure
 
 
@@ -64,7 +64,7 @@ def _globals_first(args: list[str]) -> list[str]:
         elif argument in _GLOBAL_OPTIONS:
             value = next(remaining, None)
             if value is None:
-                return [argument]  # the parser says what is missing
+                return [argument]  # the parser reports what is missing
             first += [argument, value]
         else:
             rest.append(argument)
@@ -104,7 +104,7 @@ def root(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Make the session that the command works with."""
-    # Whoever calls from Python may hand in what carries the requests.
+    # A Python caller may hand in the transport of the requests.
     transport = context.find_object(httpx.BaseTransport)
     context.obj = Session(api, token, as_json, trust(tls_ca, tls_certificate, tls_key), transport)
 

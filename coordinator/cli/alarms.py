@@ -1,4 +1,4 @@
-"""``pulsar-quota alarms``: what somebody should know of, and what to do about it."""
+"""``pulsar-quota alarms``: conditions that an operator should know of, and their remedies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from coordinator.cli.session import session_of
 def alarms(
     context: typer.Context,
     pending: Annotated[
-        bool, typer.Option("--pending", help="Also what has not lasted long enough to be told.")
+        bool,
+        typer.Option("--pending", help="Also conditions that have not lasted long enough to fire."),
     ] = False,
 ) -> None:
     """List alarms: near a limit, throttled, views that disagree, lost peers and the like."""

@@ -1,4 +1,4 @@
-"""What the admin API answers, as far as the commands read it; units and -1 as on the wire."""
+"""The admin API's answers, as far as the commands read them; units and -1 as on the wire."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TypedDict
 
 UNLIMITED = -1
 
-#: What people call the four dimensions, by Pulsar's field names.
+#: Readable names of the four dimensions, by Pulsar's field names.
 DIMENSION_NAMES = {
     "publishRateInMsgs": "publish messages",
     "publishRateInBytes": "publish bytes",
@@ -19,14 +19,14 @@ Rates = dict[str, int]
 
 
 class Attachments(TypedDict):
-    """Who belongs to a group."""
+    """The owners that belong to a group."""
 
     tenants: list[str]
     namespaces: list[str]
 
 
 class Definition(TypedDict):
-    """A group in full."""
+    """The full definition of a group."""
 
     name: str
     publishRateInMsgs: int
@@ -44,7 +44,7 @@ class Definition(TypedDict):
 
 
 class Operation(TypedDict):
-    """One change on its way; ``moved`` is by dimension and broker."""
+    """A change under way or ended; ``moved`` is by dimension and broker."""
 
     id: int
     ageMillis: int
@@ -73,7 +73,7 @@ class AuditEntry(TypedDict):
 
 
 class BrokerUsage(TypedDict):
-    """What one broker admits and may admit of a group."""
+    """The rates that one broker admits of a group, and its limits."""
 
     broker: str
     admitted: Rates
@@ -85,7 +85,7 @@ class BrokerUsage(TypedDict):
 
 
 class GroupUsage(TypedDict):
-    """A group with a row per broker that takes part."""
+    """A group with a row for each participating broker."""
 
     group: str
     limits: Rates
@@ -109,7 +109,7 @@ class Trouble(TypedDict):
 
 
 class Disagreement(TypedDict):
-    """Another sidecar goes by something else than the answering one."""
+    """A view of another sidecar that differs from the answering one's."""
 
     peer: str
     matter: str
@@ -117,17 +117,27 @@ class Disagreement(TypedDict):
 
 
 class Suspect(TypedDict):
-    """A sidecar whose word cannot be true."""
+    """A sidecar whose reports cannot be true."""
 
     broker: str
     reason: str
     group: str
     count: int
     ageMillis: int
+    detail: str
+
+
+class FailedTask(TypedDict):
+    """A part of the sidecar that has failed, while the sidecar goes on."""
+
+    task: str
+    failures: int
+    reason: str
+    runs: bool
 
 
 class Recording(TypedDict):
-    """How the recording of what happens goes."""
+    """The state of recording."""
 
     recording: bool
     reason: str
@@ -138,7 +148,7 @@ class Recording(TypedDict):
 
 
 class Health(TypedDict):
-    """How the answering sidecar is."""
+    """The state of the answering sidecar."""
 
     broker: str
     incarnation: int
@@ -150,7 +160,9 @@ class Health(TypedDict):
     reportsDropped: dict[str, int]
     disagreements: list[Disagreement]
     suspects: list[Suspect]
+    failedTasks: list[FailedTask]
     recording: Recording | None
+    enforcementPath: str
 
 
 class Holder(TypedDict):
@@ -171,6 +183,7 @@ class Certificate(TypedDict):
     burst: int
     holders: list[Holder]
     sentence: str
+    slack: str
 
 
 class GroupCertificates(TypedDict):
@@ -181,7 +194,7 @@ class GroupCertificates(TypedDict):
 
 
 class Want(TypedDict):
-    """What one broker is taken to want, at the most (None: more than can be known) and at the least."""
+    """One broker's demand: at most (None: more than can be known) and at least."""
 
     broker: str
     wants: int | None
@@ -194,7 +207,7 @@ class Want(TypedDict):
 
 
 class ShadowOfBroker(TypedDict):
-    """What one broker is due under both laws."""
+    """One broker's entitlement under both laws."""
 
     broker: str
     now: int
@@ -202,7 +215,7 @@ class ShadowOfBroker(TypedDict):
 
 
 class Shadow(TypedDict):
-    """What a candidate law would make of the facts of this moment."""
+    """The result of a candidate law on the facts of this moment."""
 
     group: str
     dimension: str
@@ -215,7 +228,7 @@ class Shadow(TypedDict):
 
 
 class Explanation(TypedDict):
-    """Why a local limit is what it is."""
+    """The reasons for a local limit."""
 
     group: str
     dimension: str
@@ -232,11 +245,12 @@ class Explanation(TypedDict):
     sentence: str
     wouldChange: list[str]
     delayed: list[str]
+    slack: str
     shadow: Shadow | None
 
 
 class PastDecision(TypedDict):
-    """What was decided on the answering sidecar's own limit, in short."""
+    """A past decision on the answering sidecar's own limit, in short."""
 
     number: int
     ageMillis: int
@@ -250,7 +264,7 @@ class PastDecision(TypedDict):
 
 
 class Alarm(TypedDict):
-    """What somebody should know of."""
+    """A condition that an operator should know of."""
 
     alarm: str
     subject: str
@@ -259,3 +273,22 @@ class Alarm(TypedDict):
     ageMillis: int
     text: str
     action: str
+
+
+class NativeCondition(TypedDict):
+    """A condition that keeps native enforcement from being exact."""
+
+    code: str
+    text: str
+    fix: str
+
+
+class Native(TypedDict):
+    """The state of the broker's own limiter under native enforcement, as far as commands show it."""
+
+    path: str
+    serviceUrl: str
+    intervalSeconds: int
+    connected: bool
+    groups: list[dict[str, object]]
+    conditions: list[NativeCondition]

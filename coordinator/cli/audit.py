@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from coordinator.cli.answers import AuditEntry
-from coordinator.cli.output import console, print_json, table
+from coordinator.cli.output import console, echo, print_json, table
 from coordinator.cli.session import session_of
 
-app = typer.Typer(help="Who changed what, and taking one change back.", no_args_is_help=True)
+app = typer.Typer(help="The audit trail, and the rollback of one change.", no_args_is_help=True)
 
 State = dict[str, int | str] | str | None
 
@@ -19,7 +19,7 @@ State = dict[str, int | str] | str | None
 @app.command("list")
 def list_entries(
     context: typer.Context,
-    limit: Annotated[int, typer.Option(help="How many, newest first.", min=1, max=1000)] = 20,
+    limit: Annotated[int, typer.Option(help="Most rows, newest first.", min=1, max=1000)] = 20,
 ) -> None:
     """List the newest changes of groups and attachments."""
     session = session_of(context)
@@ -46,18 +46,18 @@ def roll_back(
     context: typer.Context,
     entry_id: Annotated[int, typer.Argument(help="Number of the change.", min=0, metavar="ID")],
 ) -> None:
-    """Make it so again as it was before a change; refused if something has changed since."""
+    """Restore the state before a change; refused if something has changed since."""
     session = session_of(context)
     with session.connect() as client:
         client.roll_back(entry_id)
     if session.as_json:
         print_json({"id": entry_id, "rolledBack": True})
     else:
-        typer.echo(f"Change {entry_id} rolled back.")
+        echo(f"Change {entry_id} rolled back.")
 
 
 def change_of(entry: AuditEntry) -> str:
-    """What a change did, in words."""
+    """Return a change in words."""
     undone = "" if entry["undoes"] is None else f" (rolls back {entry['undoes']})"
     return _difference(entry["before"], entry["after"]) + undone
 

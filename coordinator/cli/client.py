@@ -1,7 +1,7 @@
 """The admin API as a Python class: one method per question, one exception per kind of failure.
 
-A refused request becomes the reason that the API gave. An API that cannot be reached, or something
-else that answers in its place, becomes a line with the URL and what to do about it.
+A refused request raises the reason that the API gave. If the API cannot be reached, or another server
+answers in its place, the error is a line with the URL and the remedy.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from coordinator.cli.answers import (
     GroupCertificates,
     GroupUsage,
     Health,
+    Native,
     Operation,
     PastDecision,
     Shadow,
 )
 from coordinator.cli.failures import CommandFailed, WrongUse
-from coordinator.client_tls import machine_trust
+from coordinator.runtime.client_tls import machine_trust
 
 _TIMEOUT_S = 10.0
 _WRONG_USE = frozenset({400, 413})
@@ -44,11 +45,11 @@ class AdminClient:
     """Talks to one sidecar's admin API; close it, or use it in a ``with`` statement.
 
     Args:
-        url: where the API is, for example http://127.0.0.1:8087.
+        url: URL of the API, for example http://127.0.0.1:8087.
         token: sent as Bearer; None sends none.
-        trust: whom an https API must be certified by, and the certificate that is shown to it; None is
-            what the system trusts, and none.
-        transport: what carries the requests; None is the network.
+        trust: the authorities that may certify an https API, and the certificate to show it; None is
+            the system's authorities, and no certificate.
+        transport: carries the requests; None is the network.
     """
 
     def __init__(
@@ -83,22 +84,22 @@ class AdminClient:
         self._http.close()
 
     def definitions(self) -> list[Definition]:
-        """Every resource group in full."""
+        """Return every resource group in full."""
         return cast("list[Definition]", self._read_pages("/quota/v1/groups"))
 
     def definition(self, name: str) -> Definition:
-        """One resource group in full."""
+        """Return one resource group in full."""
         return cast("Definition", self._read(f"/quota/v1/groups/{_segment(name)}"))
 
     def tagged_definition(self, name: str) -> tuple[Definition, str]:
-        """One resource group in full, and the tag of this very definition."""
+        """Return one resource group in full, and the tag of exactly this definition."""
         response = self._send("GET", f"/quota/v1/groups/{_segment(name)}")
         return cast("Definition", self._json(response)), response.headers.get("etag", "*")
 
     def put_group(
         self, name: str, fields: Mapping[str, int | str], condition: Mapping[str, str] | None = None
     ) -> int | None:
-        """Create a group or change the fields that are given, if the condition's header allows it.
+        """Create a group or change the given fields, if the condition's header allows it.
 
         Returns:
             The operation that follows the change; None when nothing has changed.
@@ -115,7 +116,7 @@ class AdminClient:
         return _operation_of(self._send("POST", f"{_owner_path(owner)}/{_segment(group)}"))
 
     def attached_group(self, owner: str) -> str:
-        """The group that an owner is attached to; empty when to none."""
+        """Return the group that an owner is attached to; empty if there is none."""
         return self._send("GET", _owner_path(owner)).text
 
     def detach(self, owner: str) -> int | None:
@@ -123,32 +124,32 @@ class AdminClient:
         return _operation_of(self._send("DELETE", _owner_path(owner)))
 
     def operations(self, limit: int, group: str | None = None) -> list[Operation]:
-        """The newest changes on their way or ended, newest first."""
+        """Return the newest changes, under way or ended, newest first."""
         query = {"limit": str(limit)} | ({"group": group} if group else {})
         return cast("list[Operation]", self._read("/quota/v1/operations", query))
 
     def operation(self, operation_id: int) -> Operation:
-        """One change on its way or ended."""
+        """Return one change, under way or ended."""
         return cast("Operation", self._read(f"/quota/v1/operations/{operation_id}"))
 
     def usage(self) -> list[GroupUsage]:
-        """What every broker admits of every group."""
+        """Return the rates that every broker admits of every group."""
         return cast("list[GroupUsage]", self._read_pages("/quota/v1/usage"))
 
     def group_usage(self, group: str) -> GroupUsage:
-        """What every broker admits of one group."""
+        """Return the rates that every broker admits of one group."""
         return cast("GroupUsage", self._read(f"/quota/v1/usage/{_segment(group)}"))
 
     def explain(
         self, group: str, dimension: str, broker: str | None = None, age_millis: int = 0
     ) -> Explanation:
-        """Why a broker's local limit is what it is, or was that long ago.
+        """Return the reasons for a broker's local limit, now or at an earlier time.
 
         Args:
             group: the group.
             dimension: the dimension.
-            broker: whose limit; None is the sidecar's own.
-            age_millis: how long ago; 0 is now.
+            broker: the broker of the limit; None is the sidecar's own.
+            age_millis: age of the decision; 0 is now.
         """
         query = {"dimension": dimension} | ({"broker": broker} if broker else {})
         if age_millis:
@@ -156,55 +157,59 @@ class AdminClient:
         return cast("Explanation", self._read(f"/quota/v1/explain/{_segment(group)}", query))
 
     def shadow(self, group: str, dimension: str, law: str | None) -> Shadow:
-        """What another law would make of a group's dimension now; None is the sidecar's choice."""
+        """Return a group's shares under another law now; None is the sidecar's choice of law."""
         query = {"dimension": dimension} | ({"law": law} if law else {})
         return cast("Shadow", self._read(f"/quota/v1/shadow/{_segment(group)}", query))
 
     def decisions(self, group: str, dimension: str, limit: int) -> list[PastDecision]:
-        """What was decided on the sidecar's own limit, newest first."""
+        """Return the decisions on the sidecar's own limit, newest first."""
         query = {"dimension": dimension, "limit": str(limit)}
         return cast(
             "list[PastDecision]", self._read(f"/quota/v1/decisions/{_segment(group)}", query)
         )
 
     def certificates(self) -> list[GroupCertificates]:
-        """The most that every group's local limits can add up to now."""
+        """Return the most that each group's local limits can add up to now."""
         return cast("list[GroupCertificates]", self._read_pages("/quota/v1/certificate"))
 
     def certificate(self, group: str) -> GroupCertificates:
-        """The most that one group's local limits can add up to now."""
+        """Return the most that one group's local limits can add up to now."""
         return cast("GroupCertificates", self._read(f"/quota/v1/certificate/{_segment(group)}"))
 
     def log_level(self) -> str:
-        """From where on the sidecar logs."""
+        """Return the level of the sidecar's log."""
         return str(self._read("/quota/v1/log-level")["level"])
 
     def set_log_level(self, level: str) -> None:
-        """Let the sidecar log from another level on."""
+        """Set the level of the sidecar's log."""
         self._send("PUT", "/quota/v1/log-level", {"level": level})
 
     def alarms(self) -> list[Alarm]:
-        """What somebody should know of, as the sidecar sees it."""
+        """Return the sidecar's alarms."""
         return cast("list[Alarm]", self._read("/quota/v1/alarms"))
 
     def health(self) -> Health:
-        """How the sidecar is."""
+        """Return the state of the sidecar."""
         return cast("Health", self._read("/quota/v1/health"))
 
     def audit_entries(self, limit: int) -> list[AuditEntry]:
-        """The newest changes, newest first."""
+        """Return the newest changes, newest first."""
         return cast("list[AuditEntry]", self._read("/quota/v1/audit", {"limit": str(limit)}))
 
     def roll_back(self, entry_id: int) -> None:
         """Undo one change."""
         self._send("POST", f"/quota/v1/audit/{entry_id}/rollback")
 
+    def native(self) -> Native:
+        """Return the state of native enforcement."""
+        return cast("Native", self._read("/quota/v1/native"))
+
     def faults(self) -> dict[str, str]:
-        """Entries of the store that cannot be read: path to reason."""
+        """Return the store's entries that cannot be read: path to reason."""
         return cast("dict[str, str]", self._read("/quota/v1/catalogue/faults"))
 
     def clock_ahead_s(self) -> float | None:
-        """How far the sidecar's clock is ahead of ours, to the second; None when it does not say."""
+        """Return the seconds by which the sidecar's clock is ahead of ours; None if it does not say."""
         stamp = self._send("GET", "/quota/v1/health").headers.get("date")
         if stamp is None:
             return None
@@ -214,7 +219,7 @@ class AdminClient:
         return self._json(self._send("GET", path, query=query))
 
     def _read_pages(self, path: str) -> list[Any]:
-        """A whole list; each page names the next one in its Link header (RFC 8288)."""
+        """Return a whole list; each page names the next one in its Link header (RFC 8288)."""
         found: list[Any] = []
         following: str | None = path
         while following is not None:
@@ -277,7 +282,7 @@ def _operation_of(response: httpx.Response) -> int | None:
 
 def _segment(name: str) -> str:
     quoted = quote(name, safe="")
-    # "." and ".." would be taken out of the path on their way, and with them what stands before.
+    # "." and ".." would be removed from the path on the way, and the segment before with them.
     return quoted if name.strip(".") else quoted.replace(".", "%2E")
 
 

@@ -1,7 +1,7 @@
 """The commands by name, each of which is loaded when it is called.
 
-Loading them all takes longer than loading a sidecar: neither its start nor somebody who asks one shall
-wait for it. Only a help text that lists them needs them all.
+Loading them all takes longer than loading a sidecar, and neither the start of a sidecar nor a question to
+one should wait for it. Only a help text that lists all commands needs all of them.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ _PLACES: Final[Mapping[str, str]] = {
     "explain": "explain:explain",
     "shadow": "shadow:shadow",
     "doctor": "doctor:doctor",
+    "native": "native:app",
     "sidecar": "sidecar:sidecar",
     "report": "report:report",
     "rollup": "rollup:rollup",
@@ -37,11 +38,11 @@ _PLACES: Final[Mapping[str, str]] = {
     "what-if": "what_if:what_if",
     "simulate": "simulate:simulate",
 }
-"""In the order of the help text: a module of this package, and what is there, a function or a group."""
+"""The commands in the order of the help text: a module of this package, and a function or group in it."""
 
 
 class Commands(Mapping[str, Any]):
-    """Names to commands as the parser has them."""
+    """The commands by name, as the parser needs them."""
 
     def __getitem__(self, name: str) -> Any:
         return _load(name)

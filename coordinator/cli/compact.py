@@ -1,4 +1,4 @@
-"""``pulsar-quota compact``: many small recorded files become few."""
+"""``pulsar-quota compact``: merge many small recorded files into few."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from coordinator.cli.failures import CommandFailed, WrongUse
-from coordinator.cli.output import print_json
+from coordinator.cli.output import echo, print_json
 from coordinator.cli.session import session_of
 
 
@@ -17,13 +17,15 @@ def compact(
     context: typer.Context,
     place: Annotated[
         str,
-        typer.Argument(help="What the sidecars record to: a directory or URL.", metavar="PLACE"),
+        typer.Argument(
+            help="Place that the sidecars record to: a directory or URL.", metavar="PLACE"
+        ),
     ],
 ) -> None:
     """Merge small recorded files, day by day, while sidecars write and jobs read."""
-    # Only here is Arrow needed, which takes 50 MB and half a second.
-    from coordinator.adapters.recorder_compaction import Busy, compact  # noqa: PLC0415
-    from coordinator.adapters.recorder_files import UnusablePlace, open_place  # noqa: PLC0415
+    # Only this command needs Arrow, which takes 50 MB and half a second.
+    from coordinator.adapters.recorder.compaction import Busy, compact  # noqa: PLC0415
+    from coordinator.adapters.recorder.files import UnusablePlace, open_place  # noqa: PLC0415
 
     try:
         filesystem, root = open_place(place)
@@ -37,10 +39,10 @@ def compact(
     if session_of(context).as_json:
         print_json(asdict(done))
     else:
-        typer.echo(
+        echo(
             f"{done.sources:,} files with {done.rows:,} rows are now {done.merged:,};"
             f" {done.removed:,} replaced ones were deleted"
         )
         for path in done.damaged:
-            typer.echo(f"warning: {path} cannot be read and was left alone")
+            echo(f"warning: {path} cannot be read and was left alone")
     raise typer.Exit(1 if done.damaged else 0)

@@ -1,4 +1,4 @@
-"""``pulsar-quota config``: an example of a configuration, and a look at one before it is used."""
+"""``pulsar-quota config``: print an example of a configuration, or check one before it is used."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from coordinator.cli.failures import WrongUse
-from coordinator.cli.output import print_json
+from coordinator.cli.output import echo, print_json
 from coordinator.cli.session import session_of
 from coordinator.config import Config, ConfigError, load
 
@@ -17,7 +17,7 @@ app = typer.Typer(help="Write and check the configuration of a sidecar.", no_arg
 Settings = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", help="In place of what the file says; may be repeated.", metavar="KEY=VALUE"
+        "--set", help="Replaces a value of the file; may be repeated.", metavar="KEY=VALUE"
     ),
 ]
 
@@ -26,7 +26,7 @@ def load_or_refuse(path: Path, settings: list[str] | None) -> Config:
     """Read a configuration.
 
     Raises:
-        WrongUse: it cannot be used; the message names the key and the fix.
+        WrongUse: the configuration cannot be used; the message names the key and the fix.
     """
     try:
         return load(path, settings or ())
@@ -40,7 +40,7 @@ def example() -> None:
     # Only this command reads docstrings.
     from coordinator.config.reference import example as text  # noqa: PLC0415
 
-    typer.echo(text(), nl=False)
+    echo(text(), nl=False)
 
 
 @app.command()
@@ -54,4 +54,4 @@ def check(
     if session_of(context).as_json:
         print_json({"file": str(file), "broker": config.broker_id, "valid": True})
     else:
-        typer.echo(f"{file}: complete and consistent, for {config.broker_id}")
+        echo(f"{file}: complete and consistent, for {config.broker_id}")

@@ -37,7 +37,7 @@ def doctor(
     with session.connect() as client:
         findings = list(examine_api(client))
     if loaded is not None:
-        # Only now: most calls do without ZooKeeper's client, which takes a while to load.
+        # Imported only now: most calls do not need ZooKeeper's client, which takes a while to load.
         from coordinator.cli.doctor_host import examine_host  # noqa: PLC0415
         from coordinator.cli.probes import Probes  # noqa: PLC0415
 

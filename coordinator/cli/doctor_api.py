@@ -1,4 +1,4 @@
-"""What the doctor learns from a running sidecar: its state, and what it says of its surroundings."""
+"""The doctor's checks of a running sidecar: its state, and its reports about its surroundings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coordinator.cli.findings import Finding, note, ok, wrong
 from coordinator.cli.output import counted, seconds
 
 _CLOCKS_DIFFER_S = 2.0
-_BUS_SILENT_MS = 15_000  # a bus topic's owner that dies makes a gap of about 12 s by itself
+_BUS_SILENT_MS = 15_000  # a bus topic's owner that dies causes a gap of about 12 s by itself
 
 _TROUBLES = {
     "ZooKeeper": ("ZOOKEEPER_SUSPENDED", "ZOOKEEPER_LOST"),
@@ -32,13 +32,17 @@ _WELL = {
 _SEAL_FIXES = {
     "not sealed": "Give that sidecar the same bus_key_files; set bus_accept_unsealed meanwhile.",
     "sealed with an unknown key": "Add that sidecar's key to bus_key_files, as second.",
-    "the seal does not fit": "Somebody else writes to the bus topic: restrict it to the sidecars' role.",
+    "its sender shows no key": "Upgrade that sidecar; set bus_accept_unsigned = true meanwhile.",
+    "foreign": "Another process writes to the bus topic: restrict it to the sidecars' role; or two "
+    "sidecars have one broker_id.",
+    "the seal does not fit": "Another process writes to the bus topic: restrict it to the "
+    "sidecars' role.",
 }
 _PASSING_STATES = {"STARTING", "LEARNING", "DRAINING"}
 
 
 def examine_api(client: AdminClient) -> Iterator[Finding]:
-    """Look at everything that a sidecar's admin API can tell."""
+    """Check everything that a sidecar's admin API can tell."""
     try:
         health = client.health()
         faults = client.faults()
@@ -54,8 +58,10 @@ def examine_api(client: AdminClient) -> Iterator[Finding]:
     for path, reason in faults.items():
         yield wrong("store", f"{path} cannot be read: {reason}", "Write that entry anew.")
     yield from _reports(health)
+    yield from _failed_tasks(health)
     yield from _views(health)
     yield from _groups(client)
+    yield from _native(client)
     yield _clock(ahead_s)
 
 
@@ -80,7 +86,7 @@ def _bus(health: Health) -> Finding:
         return wrong("bus", reasons, _FIXES["bus"])
     others = [member for member in health["members"] if member["broker"] != health["broker"]]
     if not others:
-        return note("bus", "no other member, so there is nobody to hear")
+        return note("bus", "no other member, so no reports are expected")
     for member in others:
         age = member["reportAgeMillis"]
         if age is None or age > _BUS_SILENT_MS:
@@ -94,6 +100,14 @@ def _reports(health: Health) -> Iterator[Finding]:
         text = f"{counted(number, 'report')} not believed: {why}"
         fix = next((fix for begins, fix in _SEAL_FIXES.items() if why.startswith(begins)), None)
         yield note("reports", text) if fix is None else wrong("reports", text, fix)
+
+
+def _failed_tasks(health: Health) -> Iterator[Finding]:
+    for task in health["failedTasks"]:
+        text = f"{task['task']} failed {counted(task['failures'], 'time')}: {task['reason']}"
+        yield wrong(
+            "tasks", text, "Report what the log says of it; restart that sidecar meanwhile."
+        )
 
 
 def _views(health: Health) -> Iterator[Finding]:
@@ -111,7 +125,7 @@ def _views(health: Health) -> Iterator[Finding]:
 def _groups(client: AdminClient) -> Iterator[Finding]:
     try:
         definitions = client.definitions()
-    except CommandFailed as failure:  # without ZooKeeper, which is found above
+    except CommandFailed as failure:  # without ZooKeeper, which is reported above
         yield note("groups", str(failure))
         return
     for found in definitions:
@@ -121,6 +135,22 @@ def _groups(client: AdminClient) -> Iterator[Finding]:
         text = f"nothing is attached to {found['name']}, so it limits nothing"
         fix = f"pulsar-quota groups attach {found['name']} --namespace T/N"
         yield note("groups", text, fix)
+
+
+def _native(client: AdminClient) -> Iterator[Finding]:
+    try:
+        found = client.native()
+    except CommandFailed as failure:  # an older sidecar
+        yield note("native", str(failure))
+        return
+    if found["path"] == "gate":
+        return
+    for condition in found["conditions"]:
+        yield wrong("native", condition["text"], condition["fix"])
+    if not found["conditions"]:
+        groups = counted(len(found["groups"]), "native group")
+        text = f"{groups} steered as {found['serviceUrl']} every {found['intervalSeconds']} s"
+        yield ok("native", text)
 
 
 def _reasons(health: Health, subject: str) -> str:
@@ -134,6 +164,6 @@ def _clock(ahead_s: float | None) -> Finding:
     if abs(ahead_s) > _CLOCKS_DIFFER_S:
         direction = "ahead of" if ahead_s > 0 else "behind"
         text = f"the sidecar's clock is {abs(ahead_s):.0f} s {direction} this machine's"
-        # Nothing is decided by wall clocks, but logs and recorded data are read by them.
+        # No decision depends on wall clocks, but logs and recorded data are read by them.
         return note("clock", text, "Synchronise both with NTP; logs are hard to compare otherwise.")
     return ok("clock", "agrees with this machine's")

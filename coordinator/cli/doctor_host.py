@@ -1,4 +1,4 @@
-"""What the doctor learns from where the sidecar is to run: can it reach what its configuration names?"""
+"""The doctor's checks of the sidecar's machine: can it reach what its configuration names?"""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from dataclasses import fields
 from typing import Final
 from urllib.parse import urlsplit
 
+from coordinator.app.parts import zookeeper_access
 from coordinator.cli.findings import Finding, note, ok, wrong
 from coordinator.cli.port_holders import Holder
 from coordinator.cli.probes import Probes
 from coordinator.config import Config, ConfigError, split_address
-from coordinator.parts import zookeeper_access
+from coordinator.gate.process.descriptors import needed
 
 _QUORUM = "A quorum of the servers must be up; see their logs."
 _DEFAULT_BUS_PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 
 
 def examine_host(config: Config, answering_broker: str | None, probes: Probes) -> Iterator[Finding]:
-    """Look at everything that a configuration names.
+    """Check everything that a configuration names.
 
     Args:
         config: the configuration of the sidecar.
-        answering_broker: whose sidecar answers the admin API, None when none does. A sidecar that runs
-            already is the right one to hold the ports it listens on.
-        probes: how things are tried out.
+        answering_broker: the broker whose sidecar answers the admin API; None if none does. A sidecar
+            that runs already is the right one to hold the ports it listens on.
+        probes: the ways to try things.
     """
     yield ok("configuration", f"is complete and consistent, for {config.broker_id}")
     yield from _files(config, probes)
@@ -32,6 +33,7 @@ def examine_host(config: Config, answering_broker: str | None, probes: Probes) -
     yield _bus(config, probes)
     yield _web(config, probes)
     yield _upstream(config, probes)
+    yield _descriptors(config, probes)
     is_ours = answering_broker == config.broker_id
     for key, address in (
         ("gate_listen", config.gate_listen),
@@ -43,7 +45,7 @@ def examine_host(config: Config, answering_broker: str | None, probes: Probes) -
 
 
 def _files(config: Config, probes: Probes) -> Iterator[Finding]:
-    """Keys, certificates and tokens; who asks may be another user than the sidecar's."""
+    """Check keys, certificates and tokens; this user may differ from the sidecar's."""
     named = [
         (key, path)
         for key in (item.name for item in fields(config))
@@ -87,7 +89,7 @@ def _zookeeper(config: Config, probes: Probes) -> Iterator[Finding]:
 
 def _bus(config: Config, probes: Probes) -> Finding:
     url = urlsplit(config.bus_service_url)
-    # A URL may name several brokers; the client tries one after the other, and so does this.
+    # A URL may name several brokers; the client tries them one after the other, and so does this.
     faults = []
     for address in url.netloc.split(","):
         host, _, port = address.rpartition(":")
@@ -125,6 +127,23 @@ def _upstream(config: Config, probes: Probes) -> Finding:
     return wrong("gate upstream", f"{address}: {fault}", fix)
 
 
+def _descriptors(config: Config, probes: Probes) -> Finding:
+    allowed, wanted = probes.descriptors(), needed(config.gate_connections_max)
+    if allowed >= wanted:
+        return ok(
+            "file descriptors", f"{allowed} are allowed here, the gate needs {wanted} at most"
+        )
+    fix = (
+        f"If the sidecar has no more than that either, raise its limit of open files to {wanted} "
+        "(LimitNOFILE of the unit, ulimit -n), or lower gate_connections_max; its gate does so itself."
+    )
+    text = (
+        f"{allowed} are allowed here, gate_connections_max = {config.gate_connections_max} "
+        f"needs {wanted}"
+    )
+    return note("file descriptors", text, fix)
+
+
 def _listen(key: str, address: str, probes: Probes, *, is_ours: bool) -> Finding:
     host, port = split_address(key, address)
     fault = probes.listen(host, port)
@@ -139,7 +158,7 @@ def _listen(key: str, address: str, probes: Probes, *, is_ours: bool) -> Finding
 
 
 _INIT: Final = 1
-"""The process that keeps sockets for the services that it starts, where it is systemd."""
+"""The process that holds sockets for the services that it starts, where it is systemd."""
 
 
 def _taken(key: str, address: str, fault: str, holder: Holder | None) -> Finding:

@@ -1,4 +1,4 @@
-"""What people type, shown at the end of each command's help."""
+"""Typical command lines, shown at the end of each command's help."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
 
 
 def epilog(command: str) -> str:
-    """The end of a command's help; each example is a paragraph, so that none is folded into another."""
+    """Return the end of a command's help; each example is a paragraph, so that none is folded."""
     return "\n\n".join(["Examples:", *EXAMPLES[command]])

@@ -23,7 +23,7 @@ _HISTORY_ROWS = 50
 
 
 def check_dimension(dimension: str) -> str:
-    """The dimension itself.
+    """Return the dimension.
 
     Raises:
         WrongUse: there is no such dimension.
@@ -37,14 +37,15 @@ def explain(
     context: typer.Context,
     group: Annotated[str, typer.Argument(help="Name of the resource group.", show_default=False)],
     broker: Annotated[
-        str | None, typer.Option(help="Whose limit; the answering sidecar's own by default.")
+        str | None,
+        typer.Option(help="Broker of the limit; the answering sidecar's own by default."),
     ] = None,
     dimension: Dimension = FIRST_DIMENSION,
     at: Annotated[
-        str | None, typer.Option(help="Why it was so at that time, like 12:03.", metavar="TIME")
+        str | None, typer.Option(help="Explain the limit of that time, like 12:03.", metavar="TIME")
     ] = None,
     history: Annotated[
-        bool, typer.Option("--history", help="List what was decided lately, newest first.")
+        bool, typer.Option("--history", help="List the latest decisions, newest first.")
     ] = False,
 ) -> None:
     """Say why a broker's limit is what it is, or was."""
@@ -61,7 +62,7 @@ def explain(
             return
         age = 0 if at is None else max(1, round(age_of(at, now) / timedelta(milliseconds=1)))
         explanation = client.explain(group, dimension, broker, age)
-        # What the limits could add up to is known for now only.
+        # The sum of all limits is known for now only.
         certified = [] if age else client.certificate(group)["certificates"]
     if session.as_json:
         print_json(explanation if age else {**explanation, "certificates": certified})
@@ -117,7 +118,7 @@ def _wants_table(explanation: Explanation) -> Table:
 
 
 def wanted(want: Want) -> str:
-    """What a broker wants: a rate, between two, or more than it gets when nobody can know how much."""
+    """Return a broker's demand in words: a rate, a range, or more than it gets if it is unknown."""
     if want["wants"] is not None:
         least = f"{want['wantsAtLeast']:,}-" if want["wantsAtLeast"] < want["wants"] else ""
         return f"{least}{want['wants']:,}"
@@ -137,10 +138,12 @@ def _headline(explanation: Explanation) -> str:
 
 
 def _further(explanation: Explanation) -> Iterator[str]:
-    """What would change it, what counts if that is not everything, what another law would say."""
+    """Yield what would change the limit, what else applies, and the result of another law."""
     if explanation["wouldChange"]:
         yield f"Would change it: {'; '.join(explanation['wouldChange'])}."
     yield from explanation["delayed"]
+    if slack := explanation.get("slack"):
+        yield slack
     if explanation["shadow"] is not None:
         yield explanation["shadow"]["sentence"]
 

@@ -11,7 +11,7 @@ import yaml
 
 from coordinator.cli import manifest
 from coordinator.cli.manifest import Declared
-from coordinator.cli.output import print_json
+from coordinator.cli.output import echo, print_json
 from coordinator.cli.plan import carry_out, make_plan
 from coordinator.cli.pulsar_groups import read_pulsar
 from coordinator.cli.session import Session, session_of
@@ -40,7 +40,7 @@ def export(context: typer.Context) -> None:
     if session.as_json:
         print_json(content)
     else:
-        typer.echo(yaml.safe_dump(content, sort_keys=False), nl=False)
+        echo(yaml.safe_dump(content, sort_keys=False), nl=False)
 
 
 def import_groups(
@@ -71,15 +71,15 @@ def _reach(
         steps = make_plan(client, declared)
         if not session.as_json:
             for line in (*notes, *(step.text for step in steps)):
-                typer.echo(line)
+                echo(line)
         if not dry_run:
             carry_out(client, steps)
     if session.as_json:
         texts = [step.text for step in steps]
         print_json({"changes": texts, "notes": notes, "made": not dry_run})
     elif not steps:
-        typer.echo("Nothing to change.")
+        echo("Nothing to change.")
     elif dry_run:
-        typer.echo(f"{len(steps)} to change; nothing was changed.")
+        echo(f"{len(steps)} to change; nothing was changed.")
     else:
-        typer.echo(f"{len(steps)} changed.")
+        echo(f"{len(steps)} changed.")

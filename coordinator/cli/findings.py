@@ -1,4 +1,4 @@
-"""What the doctor finds: each finding says what is, and when that is wrong, how to set it right."""
+"""The doctor's findings: each states a fact and, if something is wrong, the remedy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Level(Enum):
-    """How a finding is meant: only ``WRONG`` makes the doctor fail."""
+    """The severity of a finding: only ``WRONG`` makes the doctor fail."""
 
     OK = "ok"
     NOTE = "note"
@@ -16,7 +16,7 @@ class Level(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     subject: str
     level: Level
@@ -25,15 +25,15 @@ class Finding:
 
 
 def ok(subject: str, text: str) -> Finding:
-    """All is well."""
+    """Return a finding without a fault."""
     return Finding(subject, Level.OK, text)
 
 
 def note(subject: str, text: str, fix: str = "") -> Finding:
-    """Worth knowing; nothing is broken."""
+    """Return a finding that is worth knowing; nothing is broken."""
     return Finding(subject, Level.NOTE, text, fix)
 
 
 def wrong(subject: str, text: str, fix: str) -> Finding:
-    """Broken, and this is how to set it right."""
+    """Return a finding of a fault, with its remedy."""
     return Finding(subject, Level.WRONG, text, fix)

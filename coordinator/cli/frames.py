@@ -1,9 +1,9 @@
-"""What ``top`` shows at one moment, apart from how it is drawn.
+"""The content of ``top`` at one moment, apart from its layout.
 
-A frame holds the busiest groups, each with a row per broker. *Fair* is a broker's max-min share: what it
-wants, cut at the water level times its weight; a throttled broker wants more than anybody can know, so
-its fair share is that level. Only the answering sidecar's own state is known; of the others it is known
-when they were last heard.
+A frame holds the busiest groups, each with a row per broker. *Fair* is a broker's max-min share: its
+demand, cut at the water level times its weight. The demand of a throttled broker is unknown and higher,
+so its fair share is that level. Only the answering sidecar's own state is known; of the others, only the
+time of their last report is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from coordinator.cli.answers import (
 from coordinator.cli.client import AdminClient, NoSuchEntry
 
 MAX_GROUPS = 5
-"""More do not fit on a screen; every group costs a request per frame."""
+"""The most groups that fit on a screen; every group costs a request per frame."""
 
 _BARS = "▁▂▃▄▅▆▇█"
 _SPARK_WIDTH = 10
@@ -34,7 +34,7 @@ _SILENT_AFTER_MS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One moment: the sidecar, the groups shown, and how many are left out."""
+    """One moment: the sidecar, the groups shown, and the number of groups left out."""
 
     health: Health
     groups: tuple[Explanation, ...]
@@ -49,7 +49,7 @@ class History:
     _rates: dict[tuple[str, str], deque[int]] = field(default_factory=dict)
 
     def add(self, frame: Frame) -> None:
-        """Remember a frame and forget whoever is not in it any more."""
+        """Remember a frame, and forget the brokers that are not in it any more."""
         rows = [(group, want) for group in frame.groups for want in group["wants"]]
         keys = [(group["group"], want["broker"]) for group, want in rows]
         self._rates = {key: self._rates.get(key, deque(maxlen=self.samples)) for key in keys}
@@ -57,12 +57,12 @@ class History:
             self._rates[key].append(want["admitted"])
 
     def spark(self, group: str, broker: str) -> str:
-        """The recent past as a line of bars."""
+        """Return the recent past as a line of bars."""
         return spark_line(self._rates.get((group, broker), ()))
 
 
 def read_frame(client: AdminClient, group: str | None, dimension: str | None) -> Frame:
-    """Ask the sidecar for everything that one frame shows."""
+    """Read everything that one frame shows from the sidecar."""
     health = client.health()
     usages = [client.group_usage(group)] if group is not None else client.usage()
     usages.sort(key=lambda usage: (-_admitted(usage), usage["group"]))
@@ -78,7 +78,7 @@ def _explained(client: AdminClient, usage: GroupUsage, dimension: str) -> Explan
     except NoSuchEntry:
         return None  # deleted since the list was made
     if not explanation["wants"]:
-        # Nothing is decided where nothing is limited: everybody gets what it wants.
+        # No decision exists where nothing is limited: every broker gets its demand.
         explanation["wants"] = [_unlimited_want(row, dimension) for row in usage["brokers"]]
     return explanation
 
@@ -97,7 +97,7 @@ def _unlimited_want(row: BrokerUsage, dimension: str) -> Want:
 
 
 def fair_share(want: Want, water_level: int | None) -> int | None:
-    """What a broker would get of a fair division; None when nothing says how much that is."""
+    """Return a broker's part of a fair division; None if it is unknown."""
     if water_level is None:
         return want["wants"]
     level = water_level * want["weight"]
@@ -105,7 +105,7 @@ def fair_share(want: Want, water_level: int | None) -> int | None:
 
 
 def state_of(broker: str, health: Health) -> str:
-    """The own state of the answering sidecar; of the others, whether they are heard."""
+    """Return the answering sidecar's state; of the others, whether their reports arrive."""
     if broker == health["broker"]:
         return health["state"]
     for member in health["members"]:
@@ -116,7 +116,7 @@ def state_of(broker: str, health: Health) -> str:
 
 
 def spark_line(rates: Sequence[int]) -> str:
-    """Rates as at most ten bars, each the mean of its part of the time."""
+    """Return rates as at most ten bars, each the mean of its part of the time."""
     if not rates:
         return ""
     values = list(rates)

@@ -1,4 +1,4 @@
-"""``pulsar-quota groups``: the definitions, and who belongs to them.
+"""``pulsar-quota groups``: the definitions of groups, and the owners that belong to them.
 
 The short flags are those of ``pulsar-admin resourcegroups``. Two things differ from it on purpose:
 ``create`` refuses a name that exists and ``update`` one that does not, since with a PUT for both a
@@ -16,10 +16,10 @@ from coordinator.cli.answers import DIMENSION_NAMES, Attachments, Definition
 from coordinator.cli.client import AdminClient, NoSuchEntry
 from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.operations import Wait, outcome, wait_for
-from coordinator.cli.output import console, print_json, rate, table
+from coordinator.cli.output import console, echo, print_json, rate, table
 from coordinator.cli.session import session_of
 
-app = typer.Typer(help="Resource groups and what is attached to them.", no_args_is_help=True)
+app = typer.Typer(help="Resource groups and their attachments.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="Name of the resource group.", show_default=False)]
 MsgPublishRate = Annotated[
@@ -38,12 +38,13 @@ ByteDispatchRate = Annotated[
     int | None,
     typer.Option("--byte-dispatch-rate", "-bd", help="Dispatch, bytes/s; -1 = not limited."),
 ]
-Law = Annotated[str | None, typer.Option(help="How the limit is shared, such as max-min.")]
+Law = Annotated[str | None, typer.Option(help="Law by which the limit is shared, such as max-min.")]
 Weights = Annotated[
-    str | None, typer.Option(help="How many times a broker counts: equal, or topics (active ones).")
+    str | None, typer.Option(help="Weight of a broker: equal, or topics (active ones).")
 ]
 OvershootPolicy = Annotated[
-    str | None, typer.Option(help="How a share becomes a limit: balanced, eager or strict.")
+    str | None,
+    typer.Option(help="Policy that turns a share into a limit: balanced, eager or strict."),
 ]
 PartitionPolicy = Annotated[
     str | None, typer.Option(help="Without ZooKeeper: hold, safe (an equal part) or stop.")
@@ -115,7 +116,7 @@ def create_group(  # noqa: PLR0913, PLR0917 - a flag is a parameter
     observes: Observes = None,
     wait: Wait = False,
 ) -> None:
-    """Create a resource group; what is not given is not limited."""
+    """Create a resource group; rates that are not given are not limited."""
     rates = (msg_publish_rate, byte_publish_rate, msg_dispatch_rate, byte_dispatch_rate)
     settings = (law, weights, overshoot_policy, partition_policy, enforcement, observes)
     fields = _fields(rates, settings)
@@ -144,7 +145,7 @@ def update_group(  # noqa: PLR0913, PLR0917 - a flag is a parameter
     observes: Observes = None,
     wait: Wait = False,
 ) -> None:
-    """Change a resource group; what is not given stays as it is, and -1 lifts a limit."""
+    """Change a resource group; settings that are not given stay as they are, and -1 lifts a limit."""
     rates = (msg_publish_rate, byte_publish_rate, msg_dispatch_rate, byte_dispatch_rate)
     settings = (law, weights, overshoot_policy, partition_policy, enforcement, observes)
     fields = _fields(rates, settings)
@@ -161,14 +162,14 @@ def update_group(  # noqa: PLR0913, PLR0917 - a flag is a parameter
 
 @app.command("delete")
 def delete_group(context: typer.Context, name: Name) -> None:
-    """Delete a resource group that nothing is attached to."""
+    """Delete a resource group that has no attachments."""
     session = session_of(context)
     with session.connect() as client:
         client.delete_group(name)
     if session.as_json:
         print_json({"name": name, "deleted": True})
     else:
-        typer.echo(f"ResourceGroup {name} deleted.")
+        echo(f"ResourceGroup {name} deleted.")
 
 
 @app.command("attach")
@@ -208,7 +209,7 @@ def detach(
     if session.as_json:
         print_json({"owner": owner, "detachedFrom": attached or None})
     else:
-        typer.echo(f"{owner} detached from {attached or 'nothing: it was not attached'}.")
+        echo(f"{owner} detached from {attached or 'nothing: it was not attached'}.")
 
 
 def _exists(client: AdminClient, name: str) -> bool:
@@ -222,16 +223,16 @@ def _exists(client: AdminClient, name: str) -> bool:
 def _answer(
     context: typer.Context, client: AdminClient, name: str, done: str, operation_id: int | None
 ) -> None:
-    """Say what was done; with an operation, wait for it first."""
+    """Print what was done; with an operation, wait for it first."""
     as_json = session_of(context).as_json
     if not as_json:
-        typer.echo(f"ResourceGroup {name} {done}.")
+        echo(f"ResourceGroup {name} {done}.")
     operation = wait_for(client, operation_id)
     if as_json:
         followed = {} if operation is None else {"operation": operation}
         print_json({**client.definition(name), **followed})
     elif operation is not None:
-        typer.echo(outcome(operation))
+        echo(outcome(operation))
 
 
 def _fields(

@@ -1,4 +1,4 @@
-"""``pulsar-quota live``: how groups stand, while it happens, from what the sidecars record."""
+"""``pulsar-quota live``: the state of groups as it happens, from the sidecars' recordings."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import Annotated
 
 import typer
 
+from coordinator.cli.output import echo
 from coordinator.cli.spark import Cores, spark_job
 
 
 def live(
-    directory: Annotated[Path, typer.Argument(help="What the sidecars record to.", metavar="DIR")],
-    out: Annotated[Path, typer.Option(help="Where rows and checkpoint go.", metavar="DIR")],
+    directory: Annotated[
+        Path, typer.Argument(help="Place that the sidecars record to.", metavar="DIR")
+    ],
+    out: Annotated[Path, typer.Option(help="Directory of rows and checkpoint.", metavar="DIR")],
     cluster: Annotated[
         str | None, typer.Option(help="This cluster's rows only.", show_default=False)
     ] = None,
@@ -20,8 +23,8 @@ def live(
     once: Annotated[bool, typer.Option("--once", help="Stop when nothing is left to do.")] = False,
     cores: Cores = 2,
 ) -> None:
-    """Follow what is recorded, second by second; stopped or killed, it goes on where it was."""
+    """Follow the recordings, second by second; stopped or killed, it goes on where it was."""
     with spark_job(out):
         from spark_jobs.live_convergence import produce  # noqa: PLC0415
 
-        produce(directory, out, typer.echo, cluster=cluster, late_s=late, once=once, cores=cores)
+        produce(directory, out, echo, cluster=cluster, late_s=late, once=once, cores=cores)

@@ -1,4 +1,4 @@
-"""``pulsar-quota log-level``: from where on a sidecar logs, changed while it runs."""
+"""``pulsar-quota log-level``: the level of a sidecar's log, changed while it runs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from coordinator.cli.failures import WrongUse
-from coordinator.cli.output import print_json
+from coordinator.cli.output import echo, print_json
 from coordinator.cli.session import session_of
-from coordinator.logs import LEVELS
+from coordinator.runtime.logs import LEVELS
 
 
 def log_level(
@@ -21,7 +21,7 @@ def log_level(
         ),
     ] = None,
 ) -> None:
-    """Show or set from where on the sidecar logs, until it is set again or restarts."""
+    """Show or set the level of the sidecar's log, until it is set again or restarts."""
     if level is not None and level not in LEVELS:
         raise WrongUse(f"{level}: use one of {', '.join(LEVELS)}.")
     session = session_of(context)
@@ -32,4 +32,4 @@ def log_level(
     if session.as_json:
         print_json({"level": found})
     else:
-        typer.echo(found)
+        echo(found)

@@ -1,4 +1,4 @@
-"""Groups as a file: what ``groups apply`` reads and ``groups export`` writes.
+"""Groups as a file: read by ``groups apply`` and written by ``groups export``.
 
 ::
 
@@ -9,9 +9,10 @@
         tenants: [shop]
         namespaces: [bank/orders]
 
-The file is the whole truth about the groups that it names: a rate that is absent is not limited, a
-setting that is absent has its default. Attachments are left alone where ``tenants`` or ``namespaces`` is
-absent; where one is there, what it does not list is detached. Groups that are not named are left alone.
+The file states everything about the groups that it names: a rate that is absent is not limited, a setting
+that is absent has its default. Attachments stay as they are where ``tenants`` or ``namespaces`` is
+absent; where one is present, owners that it does not list are detached. Groups that are not named stay as
+they are.
 
 A file is checked as a whole before anything is changed. JSON is YAML, so both are read.
 """
@@ -27,11 +28,11 @@ import yaml
 
 from coordinator.cli.answers import DIMENSION_NAMES, UNLIMITED, Definition
 from coordinator.cli.failures import WrongUse
-from coordinator.core.allocation import WEIGHTS
-from coordinator.core.laws import LAWS
+from coordinator.core.allocation.laws import LAWS
+from coordinator.core.allocation.splitting import WEIGHTS
+from coordinator.core.demand.observing import ENFORCEMENTS
 from coordinator.core.model import Rates, ResourceGroup
-from coordinator.core.observing import ENFORCEMENTS
-from coordinator.core.policies import PARTITION_POLICIES, POLICIES
+from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 from coordinator.wire.documents import validate_name
 
 _MAX_RATES = dict(zip(DIMENSION_NAMES, (2**31 - 1, 2**63 - 1) * 2, strict=True))
@@ -56,12 +57,12 @@ _OWNERS = {"tenants": 1, "namespaces": 2}
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """How one group shall be.
+    """The declared state of one group.
 
     Args:
         fields: rates and settings by their names on the wire; a field that is missing stays as it is.
-        attached: who belongs to it, as ``tenants/T`` or ``namespaces/T/N``.
-        exact: the kinds of owners of which nobody else shall belong to it.
+        attached: the owners that belong to it, as ``tenants/T`` or ``namespaces/T/N``.
+        exact: the kinds of owners of which no others may belong to it.
     """
 
     fields: Mapping[str, int | str]
@@ -70,7 +71,7 @@ class Declared:
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that stands twice; YAML's own loader would take the last."""
+    """Refuses a key that appears twice; YAML's own loader would take the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
@@ -86,7 +87,7 @@ def read(path: Path) -> dict[str, Declared]:
     """Read and check a file.
 
     Raises:
-        WrongUse: it cannot be read or used; the message names the place and the fix.
+        WrongUse: the file cannot be read or used; the message names the place and the fix.
     """
     try:
         document = yaml.load(path.read_bytes(), _Loader)  # noqa: S506 - a SafeLoader
@@ -103,7 +104,7 @@ def read(path: Path) -> dict[str, Declared]:
 
 
 def write(definitions: Sequence[Definition]) -> dict[str, Any]:
-    """Definitions as a file's content; what is a default is left out."""
+    """Return definitions as a file's content; default values are left out."""
     groups: dict[str, Any] = {}
     for found in definitions:
         fields: Mapping[str, Any] = found

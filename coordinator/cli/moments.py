@@ -1,4 +1,4 @@
-"""Times as people say them: 12:03, 12:03:10, or a whole date."""
+"""Times as users type them: 12:03, 12:03:10, or a whole date."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _FORMS = "use HH:MM, HH:MM:SS (of the last 24 hours) or a date like 2026-11-21T1
 
 
 def age_of(moment: str, now: datetime) -> timedelta:
-    """How long ago a moment was.
+    """Return the age of a moment.
 
     Args:
         moment: a time of day in the last 24 hours or an ISO date and time; without a zone in that of
@@ -18,7 +18,7 @@ def age_of(moment: str, now: datetime) -> timedelta:
         now: the present, with a zone.
 
     Raises:
-        WrongUse: it is neither, or not yet.
+        WrongUse: the moment is neither, or lies in the future.
     """
     try:
         clock = time.fromisoformat(moment)
@@ -30,13 +30,13 @@ def age_of(moment: str, now: datetime) -> timedelta:
 
 
 def clock_of(age_millis: int, now: datetime) -> str:
-    """The time of something that was so long ago; with its date when that is another day."""
+    """Return the time of an event of this age; with its date if that is another day."""
     then = now - timedelta(milliseconds=age_millis)
     return f"{then:%H:%M:%S}" if then.date() == now.date() else f"{then:%Y-%m-%d %H:%M:%S}"
 
 
 def here_and_now() -> datetime:
-    """The present, in the zone of this machine."""
+    """Return the present, in the zone of this machine."""
     return datetime.now(UTC).astimezone()
 
 

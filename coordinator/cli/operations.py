@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from time import sleep
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from coordinator.cli.answers import DIMENSION_NAMES, Operation
 from coordinator.cli.client import AdminClient
 from coordinator.cli.failures import CommandFailed
-from coordinator.cli.output import console, lasting, percent, print_json, seconds, table
+from coordinator.cli.output import (
+    console,
+    lasting,
+    percent,
+    print_json,
+    progress_console,
+    seconds,
+    table,
+)
 from coordinator.cli.session import session_of
 
 Wait = Annotated[
@@ -29,7 +35,7 @@ def operations(
     group: Annotated[
         str | None, typer.Argument(help="Only this group's.", show_default=False)
     ] = None,
-    limit: Annotated[int, typer.Option(help="How many, newest first.", min=1, max=1000)] = 20,
+    limit: Annotated[int, typer.Option(help="Most rows, newest first.", min=1, max=1000)] = 20,
 ) -> None:
     """List changes: whether the cluster has settled on them, and who gained and lost."""
     session = session_of(context)
@@ -55,18 +61,17 @@ def operations(
 
 
 def wait_for(client: AdminClient, operation_id: int | None) -> Operation | None:
-    """Wait until an operation ends, with a line on a terminal that says how far it is.
+    """Wait until an operation ends, and show its progress on a terminal.
 
     Returns:
-        The operation; None when there is none: nothing has changed, so there is nothing to wait for.
+        The operation; None without one: nothing has changed, so there is nothing to wait for.
 
     Raises:
-        CommandFailed: it ended otherwise than settled; the change stands all the same.
+        CommandFailed: it did not settle; the change stands all the same.
     """
     if operation_id is None:
         return None
-    progress = Console(stderr=True, markup=False, quiet=not sys.stderr.isatty())
-    with progress.status("accepted") as line:
+    with progress_console().status("accepted") as line:
         while (operation := client.operation(operation_id))["state"] in _UNDER_WAY:
             line.update(_progress(operation))
             sleep(_POLL_S)
@@ -76,7 +81,7 @@ def wait_for(client: AdminClient, operation_id: int | None) -> Operation | None:
 
 
 def outcome(operation: Operation) -> str:
-    """How a settled operation went, in words."""
+    """Return the result of a settled operation, in words."""
     moved = _moved(operation)
     after = seconds(operation["settleMillis"] or 0)
     return f"Settled after {after}{_off(operation)}{f'; {moved}' if moved else ''}."
@@ -98,7 +103,7 @@ def _why_not(operation: Operation) -> str:
 
 
 def _moved(operation: Operation) -> str:
-    """The brokers whose limits changed most, in the first dimension that did."""
+    """Return the brokers whose limits changed most, in the first dimension that did."""
     for dimension, brokers in operation["moved"].items():
         ordered = sorted(brokers.items(), key=lambda item: (-abs(item[1]), item[0]))
         named = ", ".join(f"{broker} {by:+,}" for broker, by in ordered[:_NAMED])

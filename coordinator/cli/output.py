@@ -1,6 +1,8 @@
-"""How things look: JSON for machines, numbers and tables for people.
+"""The layout of output: JSON for machines, numbers and tables for people.
 
-Nothing that came over the network is read as markup, so a reason with ``[red]`` in it is shown as that.
+Text from the network is never read as markup, so a reason with ``[red]`` in it is shown as it is, and
+none of it commands the terminal: the consoles, `echo` and `print_json` are the only ways to print, and
+each escapes characters without a glyph (coordinator.insight.model.printable).
 """
 
 from __future__ import annotations
@@ -8,32 +10,68 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import typer
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from coordinator.cli.answers import UNLIMITED
+from coordinator.insight.model.printable import printable, printable_lines
 
 _SIZE_WHEN_PIPED = (200, 24)
 """A pipe has no width: wide enough that no table is folded, unless COLUMNS says otherwise."""
 
 
+class _EscapingConsole(Console):
+    """Shows text from outside as text: only rich's own control sequences act on the terminal.
+
+    A plain string is escaped before its layout, so that columns still fit; its line feeds are, too, since
+    one in a name would begin a row of its own. All other content is escaped as it is rendered.
+    """
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        """Render a plain string, as in a message or a table's cell."""
+        return super().render_str(printable(text), **how)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Render everything that is drawn."""
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(printable_lines(segment.text), segment.style)
+
+
 def console() -> Console:
-    """A console on standard output, as wide as the terminal."""
+    """Return a console on standard output, as wide as the terminal."""
     width = None if sys.stdout.isatty() else shutil.get_terminal_size(_SIZE_WHEN_PIPED).columns
-    return Console(width=width, markup=False, highlight=False, emoji=False)
+    return _EscapingConsole(width=width, markup=False, highlight=False, emoji=False)
+
+
+def progress_console() -> Console:
+    """Return a console on standard error for progress; it prints only on a terminal."""
+    return _EscapingConsole(stderr=True, markup=False, quiet=not sys.stderr.isatty())
+
+
+def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print lines as they are, to standard output or standard error."""
+    typer.echo(printable_lines(text), err=err, nl=nl)
 
 
 def print_json(value: object) -> None:
-    """Print a value as JSON."""
+    """Print a value as JSON; letters beyond ASCII are escaped."""
     typer.echo(json.dumps(value, indent=2))
 
 
 def table(columns: Sequence[str]) -> Table:
-    """An empty table; a column whose name starts with ``>`` is aligned to the right."""
+    """Return an empty table; a column whose name starts with ``>`` is aligned to the right."""
     result = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         right = column.startswith(">")
@@ -44,27 +82,27 @@ def table(columns: Sequence[str]) -> Table:
 
 
 def rate(value: int) -> str:
-    """A limit per second: 3,000 or unlimited."""
+    """Return a limit per second: 3,000 or unlimited."""
     return "unlimited" if value == UNLIMITED else f"{value:,}"
 
 
 def per_second(value: int) -> str:
-    """A limit with its unit: 3,000/s or unlimited."""
+    """Return a limit with its unit: 3,000/s or unlimited."""
     return "unlimited" if value == UNLIMITED else f"{value:,}/s"
 
 
 def percent(share: float) -> str:
-    """A share of one: 61 %."""
+    """Return a share of one: 61 %."""
     return f"{share:.0%}".replace("%", " %")
 
 
 def seconds(millis: int) -> str:
-    """An age: 0.21 s."""
+    """Return an age: 0.21 s."""
     return f"{millis / 1000:.2f} s"
 
 
 def lasting(millis: int) -> str:
-    """A time that may be long: 3.2 s, 5 min, 7 h."""
+    """Return a time that may be long: 3.2 s, 5 min, 7 h."""
     whole = millis // 1000
     if whole < 120:
         return f"{millis / 1000:.1f} s"
@@ -72,5 +110,5 @@ def lasting(millis: int) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """One broker, two brokers."""
+    """Return a number with its noun: one broker, two brokers."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

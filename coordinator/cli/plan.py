@@ -1,8 +1,9 @@
-"""From how groups are to how they shall be: the steps, shown before they are taken.
+"""The steps from the present state of groups to the declared one, shown before they are taken.
 
-Groups come before attachments, and attaching before detaching, so nobody is without a limit for a
-moment. Each change of a definition names the version that the difference was made from: if somebody was
-faster, it is refused instead of undone. A plan that breaks off in the middle can be made again.
+Groups come before attachments, and attaching before detaching, so that every owner is limited at all
+times. Each change of a definition names the version that the difference was made from: if another change
+came first, the step is refused and does not undo it. A plan that breaks off in the middle can be made
+again.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ Fields = Mapping[str, int | str]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One change: in words, and how to make it."""
+    """One change: its words, and the call that makes it."""
 
     text: str
     take: Callable[[AdminClient], None]
 
 
 def make_plan(client: AdminClient, declared: Mapping[str, Declared]) -> list[Step]:
-    """The steps that lead to what is declared; none when everything is so already."""
+    """Return the steps to the declared state; none if it is reached already."""
     present = {found["name"]: found for found in client.definitions()}
     owners = {owner: name for name, found in present.items() for owner in _attached(found)}
     steps = [

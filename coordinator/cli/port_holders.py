@@ -1,7 +1,7 @@
-"""Who holds a port of this machine, as far as Linux tells whoever asks (proc(5)).
+"""The process that holds a port of this machine, as far as Linux shows it to this user (proc(5)).
 
-/proc/net/tcp and tcp6 name every socket with its address, its owner and its inode; the process that has
-it open has a link to that inode among its file descriptors, which the same user and root may look at.
+/proc/net/tcp and tcp6 list every socket with its address, its owner and its inode; the process that has
+it open has a link to that inode among its file descriptors, which the same user and root may read.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ _LISTENS = "0A"
 _ORPHAN = "0"
 """The inode of a socket that no process has open any more."""
 
-_GATE = "coordinator.gate_process"
-"""Of a sidecar's gate the coordinator is named, which started it: signals to the gate do nothing."""
+_GATE = "coordinator.gate.process"
+"""Of a sidecar, the coordinator is named, not its gate: signals to the gate do nothing."""
 
 _COMMAND_BEGINS, _COMMAND_ENDS = 40, 80
-"""Characters of a long command: a Java program's name comes after pages of class path."""
+"""Most characters of a command: a Java program's name comes after pages of class path."""
 
 _Address = IPv4Address | IPv6Address
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who has a socket at a port.
+    """The process that has a socket at a port.
 
     Args:
-        user: whose it is.
+        user: the user of the process.
         pid: the process; None where it is not shown to us.
-        command: what it was started with, shortened; empty where it is not shown.
+        command: its command line, shortened; empty where it is not shown.
     """
 
     user: str
@@ -61,18 +61,18 @@ class _Socket:
 
     @classmethod
     def read(cls, line: str) -> _Socket:
-        """One line of a table."""
+        """Read one line of a table."""
         _, local, _, state, _, _, _, uid, _, inode, *_ = line.split()
         address, _, port = local.partition(":")
         return cls(_address(address), int(port, 16), state == _LISTENS, int(uid), inode)
 
     def is_in_the_way_of(self, address: _Address) -> bool:
-        """Whether it may be why an address cannot be taken: all of a machine are in everyone's way."""
+        """Return whether it may occupy an address; a socket on all addresses occupies each one."""
         return self.address == address or self.address.is_unspecified or address.is_unspecified
 
 
 def holder_of(address: _Address, port: int) -> Holder | None:
-    """Who holds a port; None when nobody is found, or nothing tells."""
+    """Return the process that holds a port; None if it cannot be found."""
     found = [
         socket
         for socket in _sockets()
@@ -80,7 +80,7 @@ def holder_of(address: _Address, port: int) -> Holder | None:
     ]
     if not found:
         return None
-    # Whoever listens, rather than the connections that were accepted there.
+    # The listening process, rather than connections that were accepted there.
     held = max(found, key=lambda socket: socket.listens)
     pid = _process_of(held.inode)
     if pid is not None and _GATE in _words(pid):
@@ -98,7 +98,7 @@ def _sockets() -> Iterator[_Socket]:
 
 
 def _address(digits: str) -> _Address:
-    """Words of 32 bits in hexadecimal, each in this machine's order of bytes."""
+    """Return an address from words of 32 bits in hexadecimal, each in this machine's byte order."""
     words = [int(digits[at : at + 8], 16) for at in range(0, len(digits), 8)]
     packed = struct.pack(f"={len(words)}I", *words)
     if len(words) == 1:
@@ -108,13 +108,13 @@ def _address(digits: str) -> _Address:
 
 
 def _process_of(inode: str) -> int | None:
-    """The first by number: a server's workers have its socket open as well."""
+    """Return the first process by number: a server's workers have its socket open as well."""
     pids = sorted(int(path.name) for path in _PROC.iterdir() if path.name.isdecimal())
     return next((pid for pid in pids if f"socket:[{inode}]" in _open_files(pid)), None)
 
 
 def _open_files(pid: int) -> Iterator[str]:
-    """What a process has open; nothing of another user's, or of one that has ended."""
+    """Yield the open files of a process; none if it is another user's or has ended."""
     with contextlib.suppress(OSError):
         for entry in (_PROC / str(pid) / "fd").iterdir():
             with contextlib.suppress(OSError):  # closed meanwhile
@@ -141,7 +141,7 @@ def _words(pid: int) -> str:
 
 
 def shortened(words: str) -> str:
-    """A command as one line that a terminal shows as it is: its beginning and its end."""
+    """Return a command as one line that a terminal shows as it is: its beginning and its end."""
     text = re.sub(r"[^ -~]+", " ", words).strip()
     if len(text) > _COMMAND_BEGINS + _COMMAND_ENDS:
         return f"{text[:_COMMAND_BEGINS]} ... {text[-_COMMAND_ENDS:]}"

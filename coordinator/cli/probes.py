@@ -1,13 +1,15 @@
-"""Trying things out from this machine: each probe answers None when it worked, or what went wrong.
+"""Attempts from this machine: each probe returns None if it worked, or the fault.
 
-Every probe is made the way the sidecar will make it (a ZooKeeper session, not just a port; the
-broker's own answer, not just a connection), because a port that is open says little of who is there.
+Every probe works as the sidecar will (a ZooKeeper session, not just a port; the broker's own answer, not
+just a connection), because an open port says little about the server behind it.
 """
 
 from __future__ import annotations
 
 import logging
+import resource
 import socket
+import sys
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -16,21 +18,21 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
-from coordinator.adapters.zookeeper_access import ZooKeeperAccess, on_attempts, refusal
+from coordinator.adapters.zookeeper.access import ZooKeeperAccess, on_attempts, refusal
 from coordinator.cli.port_holders import Holder, holder_of
 
 _SILENT = logging.getLogger(f"{__name__}.silent")
-"""For what a library says of its attempts: the doctor says what came of them."""
+"""The level for a library's log of its attempts: the doctor reports their result."""
 
 _SILENT.addHandler(logging.NullHandler())
 _SILENT.propagate = False
 
 
 class Probes:
-    """The real world.
+    """Probes of the real network and machine.
 
     Args:
-        timeout_s: how long each probe may take.
+        timeout_s: most seconds that each probe may take.
     """
 
     def __init__(self, timeout_s: float = 5.0) -> None:
@@ -59,7 +61,7 @@ class Probes:
         return None
 
     def holder(self, host: str, port: int) -> Holder | None:
-        """Who is in the way of a server on a port; None when that is not known."""
+        """Return the process that occupies a server's port; None if it is unknown."""
         try:
             *_, target = socket.getaddrinfo(host, port, flags=socket.AI_PASSIVE)[0]
         except OSError:
@@ -67,7 +69,7 @@ class Probes:
         return holder_of(ip_address(target[0]), port)
 
     def zookeeper_session(self, servers: str, root: str, access: ZooKeeperAccess) -> str | None:
-        """Open a session with an ensemble, and look at what is kept there."""
+        """Open a session with an ensemble, and read its root node."""
         client = KazooClient(
             hosts=servers, timeout=self._timeout_s, logger=_SILENT, **access.options()
         )
@@ -95,8 +97,13 @@ class Probes:
             return _why(error)
         return None
 
+    def descriptors(self) -> int:
+        """Return the number of file descriptors that a process of this user may have."""
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return sys.maxsize if hard == resource.RLIM_INFINITY else hard
+
     def get_status(self, url: str) -> int | str:
-        """The HTTP status of a GET, or why there is none."""
+        """Return the HTTP status of a GET, or the reason why there is none."""
         try:
             return httpx.get(url, timeout=self._timeout_s).status_code
         except (httpx.HTTPError, httpx.InvalidURL) as error:

@@ -1,7 +1,7 @@
 """The resource groups of a running Pulsar, read through its admin REST.
 
-Pulsar accepts what we do not: a rate of 0 or below (it means "not limited" there, and so it is taken
-over), and names that cannot be a node's name (left out). Both are said in a note.
+Pulsar accepts values that we do not: a rate of 0 or below (it means "not limited" there, and is taken
+over as such), and names that cannot be a node's name (left out). A note tells of both.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _TIMEOUT_S = 30.0
 def read_pulsar(
     url: str, token: str | None, transport: httpx.BaseTransport | None
 ) -> tuple[dict[str, Declared], list[str]]:
-    """Groups by name as they shall be here, and what a person should know about them.
+    """Return the groups to declare here by name, and notes for the user.
 
     Raises:
-        CommandFailed: the broker does not answer, or not what was asked.
-        WrongUse: the URL is none.
+        CommandFailed: the broker does not answer, or gives another answer.
+        WrongUse: the URL is not valid.
     """
     if not url.startswith(("http://", "https://")):
         raise WrongUse(f"--from {url}: write it like http://127.0.0.1:8080")

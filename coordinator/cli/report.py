@@ -1,4 +1,4 @@
-"""``pulsar-quota report``: the convergence report of what the sidecars recorded."""
+"""``pulsar-quota report``: the convergence report of the sidecars' recordings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.output import print_json
+from coordinator.cli.output import echo, print_json
 from coordinator.cli.session import session_of
 from coordinator.cli.spark import Cores, Recorded, spark_job
 
@@ -15,7 +15,7 @@ from coordinator.cli.spark import Cores, Recorded, spark_job
 def report(
     context: typer.Context,
     directory: Recorded,
-    out: Annotated[Path, typer.Option(help="Where the report goes.", metavar="DIR")],
+    out: Annotated[Path, typer.Option(help="Directory of the report.", metavar="DIR")],
     cluster: Annotated[
         str | None, typer.Option(help="Report on this cluster's files only.", show_default=False)
     ] = None,
@@ -30,14 +30,14 @@ def report(
     peer: Annotated[
         Path | None,
         typer.Option(
-            help="What was recorded of another limiter, to be shown beside.",
+            help="Recording of another limiter, to be shown beside.",
             metavar="DIR",
             show_default=False,
         ),
     ] = None,
     cores: Cores = 2,
 ) -> None:
-    """Say from recorded traffic whether limits held, how fair and how soon."""
+    """Report from recorded traffic whether limits held, how fairly and how soon."""
     with spark_job(out):
         from spark_jobs.convergence_report import produce  # noqa: PLC0415
 
@@ -53,5 +53,5 @@ def report(
             }
         )
     else:
-        typer.echo(f"{made.text}\n{made.page}")
+        echo(f"{made.text}\n{made.page}")
     raise typer.Exit(made.exit_code)

@@ -1,4 +1,4 @@
-"""What ``pulsar-quota simulate`` does once it is asked for: only it waits until the simulator is loaded.
+"""The work of ``pulsar-quota simulate``: in a module of its own, as the simulator takes time to load.
 
 Figures fill two tables: how well the limit was kept; how it was shared, and at what price.
 """
@@ -11,14 +11,13 @@ from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import track
 
 from coordinator.cli.failures import CommandFailed, WrongUse
-from coordinator.cli.output import console, print_json, table
-from coordinator.core.laws import ALL_LAWS
+from coordinator.cli.output import console, print_json, progress_console, table
+from coordinator.core.allocation.laws import ALL_LAWS
 from coordinator.core.model import Dimension
-from coordinator.core.policies import POLICIES
+from coordinator.core.transfer.policies import POLICIES
 from coordinator.simulation.experiment import perform
 from coordinator.simulation.invariants import PromiseBroken
 from coordinator.simulation.plot import Picture, page
@@ -73,7 +72,7 @@ _SHARES: Sequence[_Column] = (
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The options of the command, as they were given: what they mean stands in its help."""
+    """The options of the command as they were given; its help explains them."""
 
     scenario: str
     law: str
@@ -83,7 +82,7 @@ class Asked:
     delay: float | None
     dimension: str
     groups: int | None
-    pip82: int | None
+    native: int | None
     seeds: int
     jobs: int | None
     plot: Path | None
@@ -92,7 +91,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What to run, checked."""
+    """A checked request."""
 
     trials: Sequence[Trial]
     processes: int
@@ -109,7 +108,7 @@ def simulate(asked: Asked, *, as_json: bool) -> None:
         delay_rounds=asked.delay,
         dimension=_dimension(asked.dimension),
         groups=asked.groups,
-        pip82=asked.pip82,
+        native=asked.native,
     )
     request = replace(_checked(asked, chosen), record=_checked_place(asked.record))
     try:
@@ -135,7 +134,7 @@ def _checked(asked: Asked, chosen: Parameters) -> _Request:
     _within("--loss", chosen.loss, 0, 1)
     _within("--delay", chosen.delay_rounds, 0, _MOST_DELAY_ROUNDS)
     _within("--groups", chosen.groups, 1, _MOST_GROUPS)
-    _within("--pip82", chosen.pip82, 0, brokers or min(SCENARIOS[n].brokers for n in scenarios))
+    _within("--native", chosen.native, 0, brokers or min(SCENARIOS[n].brokers for n in scenarios))
     _within("--seeds", seeds, 1, _MOST_SEEDS)
     _within("--jobs", jobs, 1, _MOST_JOBS)
     trials = [
@@ -152,7 +151,7 @@ def _checked(asked: Asked, chosen: Parameters) -> _Request:
 
 
 def _known(option: str, value: str, valid: Iterable[str]) -> tuple[str, ...]:
-    """The names that are meant: one, or all of them."""
+    """Return the names that are meant: one, or all of them."""
     names = tuple(valid)
     if value == _ALL:
         return names
@@ -202,8 +201,8 @@ def _checked_place(place: Path | None) -> Path | None:
 
 
 def _run(request: _Request) -> list[Summary]:
-    """Run everything; a person at a terminal sees how far it is."""
-    terminal = Console(stderr=True)
+    """Run everything; show the progress on a terminal."""
+    terminal = progress_console()
     return list(
         track(
             run_all(request.trials, request.processes),
@@ -232,7 +231,7 @@ def _draw(trials: Sequence[Trial], plot: Path) -> None:
 
 
 def _record(trials: Sequence[Trial], place: Path) -> None:
-    # Only here is Arrow needed, which takes 50 MB and half a second.
+    # Only this option needs Arrow, which takes 50 MB and half a second.
     from coordinator.cli.simulated_recording import NotRecorded, record  # noqa: PLC0415
 
     for trial in trials:

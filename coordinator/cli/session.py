@@ -1,4 +1,4 @@
-"""What every command is given: the admin API to talk to, and how to answer."""
+"""The global options of every command: the admin API, and the form of the output."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Session:
         api: URL of the admin API.
         token: its token, if any.
         as_json: print JSON instead of text.
-        trust: as the client takes it.
-        transport: what carries the requests; None is the network.
+        trust: TLS settings, as the client takes them.
+        transport: carries the requests; None is the network.
     """
 
     api: str
@@ -30,12 +30,12 @@ class Session:
     transport: httpx.BaseTransport | None = None
 
     def connect(self) -> AdminClient:
-        """A client of the admin API, to be closed by the caller."""
+        """Return a client of the admin API, to be closed by the caller."""
         return AdminClient(self.api, self.token, self.trust, self.transport)
 
 
 def session_of(context: typer.Context) -> Session:
-    """The session that the root command made."""
+    """Return the session that the root command made."""
     session = context.find_object(Session)
     assert session is not None
     return session

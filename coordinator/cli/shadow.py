@@ -20,7 +20,7 @@ def shadow(
     ] = None,
     dimension: Dimension = FIRST_DIMENSION,
 ) -> None:
-    """Say who would gain and who would lose under another law; nothing is changed."""
+    """Show which brokers would gain and lose under another law; nothing is changed."""
     check_dimension(dimension)
     session = session_of(context)
     with session.connect() as client:

@@ -1,7 +1,8 @@
-"""``pulsar-quota sidecar``: run a sidecar until it is told to stop, its gate in a process beside."""
+"""``pulsar-quota sidecar``: run a sidecar and its gate until it is told to stop."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -9,9 +10,9 @@ import typer
 
 from coordinator.cli.configuration import Settings, load_or_refuse
 from coordinator.cli.failures import WrongUse
-from coordinator.collector import not_collecting
 from coordinator.config import ConfigError, load
-from coordinator.gate_process.spawning import handed_over, spawned
+from coordinator.gate.process.spawning import handed_over, spawned
+from coordinator.runtime.collector import not_collecting
 
 
 def sidecar(
@@ -20,14 +21,16 @@ def sidecar(
 ) -> None:
     """Run a sidecar beside its broker."""
     loaded = load_or_refuse(config, settings)
-    # The gate's process loads beside what is loaded here.
-    with spawned(listening=handed_over()) as gate:
+    # The gate's process loads while this one does.
+    with spawned(listening=handed_over()) if loaded.has_gate else nullcontext() as gate:
         # Only this command needs the adapters, and loading them takes longer than the others run.
         with not_collecting():
-            from coordinator.sidecar import run  # noqa: PLC0415
+            from coordinator.app.sidecar import run  # noqa: PLC0415
 
         try:
-            exit_code = run(loaded, lambda: load(config, settings or ()), gate.end)
+            exit_code = run(
+                loaded, lambda: load(config, settings or ()), gate.end if gate else None
+            )
         except ConfigError as error:
             raise WrongUse(str(error)) from error
     raise typer.Exit(exit_code)

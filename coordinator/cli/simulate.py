@@ -1,4 +1,4 @@
-"""``pulsar-quota simulate``: what laws and policies do in scenarios, with no cluster at all."""
+"""``pulsar-quota simulate``: the effect of laws and policies in scenarios, without a cluster."""
 
 from __future__ import annotations
 
@@ -29,19 +29,21 @@ def simulate(  # noqa: PLR0913, PLR0917  # one parameter per option
     ] = None,
     delay: Annotated[
         float | None,
-        typer.Option(help="How many rounds late reports are; the scenario's own by default."),
+        typer.Option(help="Rounds by which reports are late; the scenario's own by default."),
     ] = None,
     dimension: Annotated[
-        str, typer.Option(help="What the groups limit, as Pulsar calls it.", metavar="RATE")
+        str, typer.Option(help="Rate that the groups limit, as Pulsar calls it.", metavar="RATE")
     ] = Dimension.PUBLISH_MESSAGES.value,
     groups: Annotated[int | None, typer.Option(help="Number of groups; S20 only.")] = None,
-    pip82: Annotated[
+    native: Annotated[
         int | None,
-        typer.Option(help="How many brokers have no sidecar and speak only PIP-82; S23 only."),
+        typer.Option(help="Number of brokers with native enforcement and no gate; S23 only."),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="How often, each time with other dice.")] = 10,
+    seeds: Annotated[
+        int, typer.Option(help="Number of runs, each with other random numbers.")
+    ] = 10,
     jobs: Annotated[
-        int | None, typer.Option(help="How many runs at a time; one per processor by default.")
+        int | None, typer.Option(help="Runs at a time; one per processor by default.")
     ] = None,
     plot: Annotated[
         Path | None,
@@ -61,6 +63,6 @@ def simulate(  # noqa: PLR0913, PLR0917  # one parameter per option
 
     asked = scenario_runs.Asked(
         scenario, law, policy, brokers, loss, delay, dimension,
-        groups, pip82, seeds, jobs, plot, record,
+        groups, native, seeds, jobs, plot, record,
     )  # fmt: skip
     scenario_runs.simulate(asked, as_json=session_of(context).as_json)

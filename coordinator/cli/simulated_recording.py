@@ -3,7 +3,7 @@
 The same recorder as a sidecar's, one per process that the scenario starts; its wall clock is the run's
 true time, from ``STARTED_NS`` on. Each run is a cluster of its own, so that one directory can hold many:
 ``pulsar-quota report DIR --cluster S6.max-min.balanced``. A crashed sidecar's last rows are there, too:
-a simulated disk is as fast as one likes. Brokers without a sidecar (S23) record nothing. Simulated groups
+a simulated disk is as fast as needed. Brokers without a sidecar (S23) record nothing. Simulated groups
 have no namespaces, so that table is missing.
 """
 
@@ -12,9 +12,9 @@ from __future__ import annotations
 from itertools import count
 from pathlib import Path
 
-from coordinator.adapters.recorder import ParquetRecorder
-from coordinator.adapters.recorder_files import RecordedFiles
-from coordinator.adapters.recorder_writer import RecorderBounds
+from coordinator.adapters.recorder.files import RecordedFiles
+from coordinator.adapters.recorder.recorder import ParquetRecorder
+from coordinator.adapters.recorder.writer import RecorderBounds
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.simulation.recording import Recording
 from coordinator.simulation.scenarios import SCENARIOS
@@ -22,18 +22,18 @@ from coordinator.simulation.stage import Stage
 from coordinator.simulation.trials import Trial
 
 STARTED_NS = 1_800_000_000 * NANOS_PER_SECOND
-"""When every simulated run begins: 2027-01-15 08:00:00 UTC, a whole hour."""
+"""The start of every simulated run: 2027-01-15 08:00:00 UTC, a whole hour."""
 
 _KEPT = 2**62
 _BOUNDS = RecorderBounds(file_rows=200_000, file_s=3_600.0, buffer_rows=2_000_000)
 
 
 class NotRecorded(RuntimeError):
-    """Not everything could be written; the message says what and why."""
+    """Not everything could be written; the message gives the table and the reason."""
 
 
 def cluster_of(trial: Trial) -> str:
-    """The name of a run's cluster: its scenario, law and policy."""
+    """Return the name of a run's cluster: its scenario, law and policy."""
     return f"{trial.scenario}.{trial.parameters.law}.{trial.parameters.policy}"
 
 
@@ -42,7 +42,7 @@ def record(trial: Trial, place: Path) -> tuple[Stage, Recording]:
 
     Raises:
         NotRecorded: something could not be written.
-        PromiseBroken: something came about that must not.
+        PromiseBroken: a forbidden state occurred.
     """
     stage = SCENARIOS[trial.scenario].build(trial.parameters)
     cluster, numbers = cluster_of(trial), count()

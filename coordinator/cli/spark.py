@@ -1,4 +1,4 @@
-"""What the commands that start Spark have in common: options, failures, and how days are told.
+"""The common part of the commands that start Spark: options, failures, and the report of days.
 
 Spark is an extra and takes seconds to load, so a command imports its job within ``spark_job``.
 """
@@ -13,27 +13,27 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coordinator.cli.failures import CommandFailed, WrongUse
-from coordinator.cli.output import print_json
+from coordinator.cli.output import echo, print_json
 from coordinator.cli.session import session_of
 
 if TYPE_CHECKING:
     from spark_jobs.days import Job, Outcome
 
-Recorded = Annotated[Path, typer.Argument(help="What the sidecars recorded.", metavar="DIR")]
-Hours = Annotated[Path, typer.Option(help="Where the hours go, as Parquet.", metavar="DIR")]
+Recorded = Annotated[Path, typer.Argument(help="Recording of the sidecars.", metavar="DIR")]
+Hours = Annotated[Path, typer.Option(help="Directory of the hours, as Parquet.", metavar="DIR")]
 Cluster = Annotated[str | None, typer.Option(help="This cluster's files only.", show_default=False)]
 Cores = Annotated[int, typer.Option(help="Cores to use.", min=1)]
 
 
 @contextmanager
 def spark_job(out: Path | None) -> Iterator[None]:
-    """A job's refusals and failures as those of a command.
+    """Turn a job's refusals and failures into those of a command.
 
     Args:
-        out: where the job writes to, if anywhere.
+        out: the directory that the job writes to, if any.
 
     Raises:
-        WrongUse: nothing can be made of the input, or of what was asked.
+        WrongUse: the input or the request cannot be used.
         CommandFailed: Spark is not installed, or the output cannot be written.
     """
     try:
@@ -69,5 +69,5 @@ def tell(context: typer.Context, job: Job, outcome: Outcome, key: str) -> None:
         ]
         print_json({"days": outcome.days, key: rows, "warnings": outcome.warnings})
     else:
-        typer.echo(job.text(outcome))
+        echo(job.text(outcome))
     raise typer.Exit(outcome.exit_code)

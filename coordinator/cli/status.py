@@ -45,6 +45,7 @@ def status(context: typer.Context) -> None:
 def _print_health(out: Console, health: Health) -> None:
     ready = "ready" if health["ready"] else "not ready"
     out.print(f"{health['broker']} is {health['state']} ({ready}), round {health['round']:,}")
+    out.print(f"  limits are held {held_by(health)}")
     for trouble in health["troubles"]:
         out.print(f"  trouble: {trouble['reason']}")
     for found in health["disagreements"]:
@@ -52,12 +53,17 @@ def _print_health(out: Console, health: Health) -> None:
             f"  {found['peer']} has gone by other {found['matter']} for {seconds(found['ageMillis'])}"
         )
     for suspect in health["suspects"]:
-        where = f" ({suspect['group']})" if suspect["group"] else ""
+        about = ", ".join(filter(None, (suspect["group"], suspect["detail"])))
+        where = f" ({about})" if about else ""
         last = seconds(suspect["ageMillis"])
         out.print(
             f"  {suspect['broker']} {suspect['reason']}{where}: {counted(suspect['count'], 'time')}, "
             f"{last} ago"
         )
+    for task in health["failedTasks"]:
+        state = "runs" if task["runs"] else "waits to be run again"
+        failed = counted(task["failures"], "time")
+        out.print(f"  {task['task']} failed {failed} and {state}: {task['reason']}")
     for why, number in health["reportsDropped"].items():
         out.print(f"  {counted(number, 'report')} dropped: {why}")
     recording = health["recording"]
@@ -67,8 +73,16 @@ def _print_health(out: Console, health: Health) -> None:
         out.print(f"  cannot record: {recording['reason']} ({waiting}, {dropped})")
 
 
+def held_by(health: Health) -> str:
+    """Return what enforces limits at the answering sidecar's broker, in words; old ones have a gate."""
+    return {
+        "native": "by the broker's own limiter, which the sidecar steers (see: pulsar-quota native show)",
+        "gate+native": "by the gate, and by the broker's own limiter above it for what goes round it",
+    }.get(health.get("enforcementPath", "gate"), "by the gate")
+
+
 def member_rows(health: Health) -> list[tuple[str, ...]]:
-    """One row a member."""
+    """Return one row per member."""
     rows: list[tuple[str, ...]] = []
     for member in health["members"]:
         age = member["reportAgeMillis"]
@@ -87,11 +101,11 @@ def member_rows(health: Health) -> list[tuple[str, ...]]:
 def summary_rows(
     group: GroupUsage, bounds: Mapping[tuple[str, str], int | None]
 ) -> list[tuple[str, ...]]:
-    """One row per dimension that is limited; one for a group without limits.
+    """Return one row per limited dimension; one for a group without limits.
 
     Args:
-        group: what its brokers admit.
-        bounds: what all local limits together can be at most, by group and dimension.
+        group: the rates that its brokers admit.
+        bounds: the most that all local limits together can be, by group and dimension.
     """
     limited = [name for name in DIMENSION_NAMES if group["limits"][name] != UNLIMITED]
     rows: list[tuple[str, ...]] = []

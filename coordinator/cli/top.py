@@ -1,7 +1,7 @@
-"""``pulsar-quota top``: who admits how much of which group, live.
+"""``pulsar-quota top``: the rates that each broker admits of each group, live.
 
-A sidecar that stops answering while the table is shown is a line in the table, not the end of it: that
-is when somebody is looking.
+A sidecar that stops answering while the table is shown becomes a line in the table and does not end it:
+an outage is when an operator watches.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from coordinator.cli.failures import CommandFailed
 from coordinator.cli.frames import Frame, History, fair_share, read_frame, state_of
 from coordinator.cli.output import console, per_second, print_json, rate, table
 from coordinator.cli.session import Session, session_of
+from coordinator.cli.status import held_by
 
 _HISTORY_S = 30.0
 
@@ -83,7 +84,7 @@ def _follow(
 
 
 def drawn(frame: Frame, history: History) -> RenderableType:
-    """A frame as it is shown."""
+    """Return a frame as it is shown."""
     parts: list[RenderableType] = []
     for explanation in frame.groups:
         parts += [_headline(explanation), _rows(explanation, frame, history)]
@@ -92,6 +93,8 @@ def drawn(frame: Frame, history: History) -> RenderableType:
     if frame.left_out:
         parts.append(f"{frame.left_out} more groups; name one to see it.")
     troubles = [trouble["reason"] for trouble in frame.health["troubles"]]
+    if frame.health.get("enforcementPath", "gate") != "gate":
+        parts.append(f"{frame.health['broker']}: limits are held {held_by(frame.health)}")
     return Group(*parts, *(f"trouble: {reason}" for reason in troubles))
 
 
@@ -126,7 +129,7 @@ def _share(want: Want, water_level: int | None) -> str:
 
 
 def _demand(wants: list[Want]) -> str:
-    # An unknown demand counts as what is known of it, and makes the sum one that is exceeded.
+    # An unknown demand counts with its known part, and marks the sum as a lower bound.
     known = [want["admitted"] if want["wants"] is None else want["wants"] for want in wants]
     more = "> " if any(want["wants"] is None for want in wants) else ""
     return f"{more}{sum(known):,}"

@@ -1,15 +1,15 @@
-"""Whom the command line trusts when it speaks TLS to the admin API, and what it shows of itself."""
+"""TLS of the command line to the admin API: trusted authorities, and its own certificate."""
 
 from __future__ import annotations
 
 import ssl
 
 from coordinator.cli.failures import WrongUse
-from coordinator.client_tls import ClientTls
+from coordinator.runtime.client_tls import ClientTls
 
 
 def trust(ca: str | None, certificate: str | None, key: str | None) -> ssl.SSLContext | None:
-    """What a connection goes by; None is what the system trusts, and no certificate of our own.
+    """Return the TLS context; None is the system's authorities, and no certificate of our own.
 
     Args:
         ca: file of authorities (PEM), in place of the system's.

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from coordinator.cli.output import echo
 from coordinator.cli.session import session_of
 from coordinator.cli.spark import Cluster, Cores, Recorded, spark_job
 
@@ -18,7 +19,7 @@ def what_if(
         list[str] | None,
         typer.Option(
             "--set",
-            help="What is to be other, e.g. orders.publishRateInMsgs=6000 or orders.law=static.",
+            help="Changed setting, e.g. orders.publishRateInMsgs=6000 or orders.law=static.",
             metavar="GROUP.SETTING=VALUE",
         ),
     ] = None,
@@ -26,15 +27,15 @@ def what_if(
         float | None, typer.Option(help="Another report interval, in seconds.", min=0.1, max=300)
     ] = None,
     seconds: Annotated[
-        int, typer.Option(help="How much of each group is played: its last seconds.", min=10)
+        int, typer.Option(help="Last seconds of each group that are replayed.", min=10)
     ] = 3_600,
     cluster: Cluster = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where all rows go, as Parquet.", metavar="DIR")
+        Path | None, typer.Option(help="Directory of all rows, as Parquet.", metavar="DIR")
     ] = None,
     cores: Cores = 2,
 ) -> None:
-    """Say from recorded traffic what a change would have done."""
+    """Replay recorded traffic with a change, and show its effect."""
     with spark_job(out):
         from spark_jobs.what_if import as_json, produce, text  # noqa: PLC0415
 
@@ -47,5 +48,5 @@ def what_if(
             cores=cores,
             out=out,
         )
-    typer.echo(as_json(outcome) if session_of(context).as_json else text(outcome))
+    echo(as_json(outcome) if session_of(context).as_json else text(outcome))
     raise typer.Exit(outcome.exit_code)

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from coordinator.core.alarms import AlarmSettings
-from coordinator.core.backlog.guard import Enforcement
+from coordinator.backlog.rules.guard import Enforcement
 from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates
-from coordinator.core.settings import CoreSettings
+from coordinator.core.settings import AlarmSettings, CoreSettings
+
+GATE, NATIVE, GATE_AND_NATIVE = ENFORCEMENT_PATHS = ("gate", "native", "gate+native")
+"""Who holds traffic back."""
+
+_BACKSTOP_PERMILLE = 200
 
 UNLIMITED = -1
 """A rate of -1 is no limit, as in Pulsar."""
@@ -35,6 +39,18 @@ class Config:
         broker_id: this broker's name among the sidecars; unique in the cluster.
         gate_listen: host:port where clients connect: the broker's advertised external listener.
         gate_upstream: host:port of the broker's own bind address for that listener.
+        enforcement_path: who holds traffic back: gate is this sidecar's gate; native is Pulsar's own
+            limiter in the broker, steered, with no gate and no gate_* keys (publishing only); gate+native
+            is a gate, and the broker's limiter a little above it for what goes round the gate.
+        native_margin: by how much the groups' records in Pulsar, and behind a gate the broker's own part,
+            are above the limits, so that brokers leave gates alone: 0.2 is 20 %. -1 is 0.2 with
+            gate+native and 0 with native; where both are used, set it on all sidecars alike.
+        native_headroom: how much higher than the limits the groups' records in Pulsar may be, so that a
+            limit can be raised by as much without writing the record, which would let each broker's
+            clients publish all of it once: 1.0 is the double. Once no sidecar writes any more, brokers
+            that start anew keep to the records, no longer to the limits. Set it on all sidecars alike.
+        native_poll_seconds: how often the broker's counters are read, at most, with native.
+        native_service_url: in whose name the broker reports its resource usage; empty asks the broker.
         gate_tls_listen: host:port where clients connect with TLS, beside gate_listen; empty is nowhere.
         gate_tls_certificate_file: certificate chain of the gate (PEM), for the name that the broker
             advertises; it is looked at every 5 s and at SIGHUP, and replaced without a restart.
@@ -50,20 +66,45 @@ class Config:
         gate_upstream_tls_key_file: its private key (PEM).
         gate_upstream_proxy_protocol: version (1 or 2) of HAProxy's PROXY header that tells the broker the
             client's address, with haProxyProtocolEnabled=true there; 0 sends none.
+        gate_listener_name: the broker's advertised listener whose address is gate_listen. Lookups
+            through the admin API ask for it, whatever their callers ask for, so that answers name gates;
+            empty leaves it to the callers, for brokers that have no gates.
+        gate_connections_max: clients that may be connected to this gate; at the bound the next one is
+            accepted and closed at once. Each takes two file descriptors: where fewer are allowed, this
+            bound is lower, and the log says so.
+        gate_connections_per_host_max: the same for one host, which is an IPv4 address or the first 64
+            bits of an IPv6 address. Half of all, since behind a proxy or a NAT many clients are one host.
+        gate_connect_seconds: how long a client may take to say CONNECT, and the broker to answer it; a
+            TLS handshake has 10 s of its own.
+        gate_stalled_seconds: a client that takes nothing of what waits for it for so long is closed, and
+            so is the connection to a broker that takes nothing; at the latest after twice that time. Not
+            less than twice the 30 s of Pulsar's keep-alive, by which clients leave a silent broker. A
+            client that does not complete a large held message in this time is closed, too.
         admin_listen: host:port of the admin API; anything but loopback needs keys for tokens.
         admin_advertised_address: host:port where others reach the admin API, shown beside each member;
             empty is admin_listen, with the machine's full name in place of 0.0.0.0.
+        admin_hosts: names, or name:port, by which the admin API is asked, beside loopback and
+            admin_advertised_address. Without keys for tokens any other Host is refused, since a page in a
+            browser on this machine might have its own name point here; pages of a host named here may
+            change things.
         admin_tls_certificate_file: certificate chain of the admin API (PEM); empty is plain HTTP.
         admin_tls_key_file: its private key (PEM).
-        admin_tls_client_ca_file: authorities that must have signed the certificate of whoever calls the
+        admin_tls_client_ca_file: authorities that must have signed the certificates of callers of the
             admin API (PEM), probes and Prometheus too; empty demands none. Roles come from tokens.
         admin_pass_through: whether other paths of Pulsar's admin and lookup REST go to the broker, so
             that a sidecar's address serves as webServiceUrl.
         admin_requests_per_second: requests that one host may send to the admin API, twice as many at
             once; what they ask for is looked up where limits are computed.
+        admin_connections_max: connections to the admin API at once. At the bound a new one takes the
+            place of the one that has waited longest without a request; where all have one, it gets 503.
+        admin_connections_per_host: the same of one client address.
+        admin_request_seconds: within which a TLS handshake must be done, and a request's head arrive, or
+            the connection is closed. A body has as long and a second more for every 16 KiB of it, or is
+            answered with 408; who takes less than 64 KiB of an answer in that time is hung up on.
+        admin_idle_seconds: how long a connection may wait for its next request.
         auth_secret_key_file: the secret that signs tokens (HS256), Pulsar's tokenSecretKey; empty has
             none. With neither this nor a public key there is no access control.
-        auth_public_key_files: the public keys of whoever signs tokens (RS256 or ES256, DER or PEM),
+        auth_public_key_files: the public keys of the issuers of tokens (RS256 or ES256, DER or PEM),
             Pulsar's tokenPublicKey; several, so that keys can be changed.
         auth_role_claim: the claim that holds the role, Pulsar's tokenAuthClaim.
         super_user_roles: roles that may do everything, as Pulsar's superUserRoles.
@@ -81,14 +122,18 @@ class Config:
         bus_tls_ca_file: authorities of the brokers' certificates (PEM), with pulsar+ssl://; empty are
             those of the package certifi.
         bus_key_files: files with the secrets that seal reports (HMAC-SHA256, 16 bytes or more), so that
-            only sidecars are believed. The first one seals, all of them open: a new key is added as
-            second on every sidecar, then put first, then the old one removed. Read again at SIGHUP.
+            only sidecars are believed. Every report is signed by its sender besides; a seal is checked
+            first and costs a thirtieth. The first key seals, all of them open: a new one is added as
+            second on every sidecar, then put first, then the old one removed.
         bus_accept_unsealed: whether reports without a seal are believed too, while keys are introduced.
+        bus_accept_unsigned: whether members that show no key of their own in ZooKeeper are believed:
+            sidecars of a release that signs no reports, while they are upgraded. One that shows a key is
+            never believed without its signature. This and the two before are read again at SIGHUP.
         zookeeper_servers: host:port[,host:port...] of the ensemble.
         zookeeper_root: where our nodes live.
         zookeeper_credentials_file: a file with user:password for ZooKeeper, the same for all sidecars.
             Nodes are created for these alone; what is there already keeps its permissions. Empty shows
-            none, and whoever reaches ZooKeeper may change our nodes.
+            none, and every client of ZooKeeper may change our nodes.
         zookeeper_sasl: whether they are shown by SASL (DIGEST-MD5, for an ensemble with a JAAS login), or
             by ZooKeeper's digest scheme. Needs the extra sasl of the package.
         zookeeper_tls: whether the servers are spoken to with TLS; zookeeper_servers are then their
@@ -110,14 +155,23 @@ class Config:
         cluster_group: the resource group that all traffic counts against, beside its own groups; empty is
             none. /quota/v1/cluster/specification sets its limits. It must be the same for all sidecars.
         delayed_group: the resource group that delayed messages, those with deliver_at_time set, count
-            against beside their other groups; nothing else does. Empty is none, and nobody looks for
-            them. It must be the same for all sidecars.
-        held_bytes_max: per client connection, bytes of held messages; at the bound the connection is
-            not read any more until half of it is free.
+            against beside their other groups; nothing else does. Empty is none, and they are not
+            looked for. It must be the same for all sidecars.
+        held_bytes_max: per client connection, bytes of held messages, large ones that are not
+            complete included; at the bound the connection is not read any more until half of it is free.
         publish_buffer_bytes_max: the same for all connections together; a sidecar's memory must not grow
             with the number of throttled clients.
         pending_publish_requests_max: per client connection, publishes that wait for the broker's receipt;
             0 leaves that to the broker's own maxPendingPublishRequestsPerConnection.
+        participants_per_connection_max: producers and consumers of one client connection; any more are
+            answered with TooManyRequests.
+        replication_peer_addresses: addresses or networks (CIDR) of other clusters' brokers that
+            replicate into this one through the gate. Their producers of geo-replication are not limited;
+            they are counted apart and logged. The default names none.
+        replication_peer_roles: the same by the common name of the certificate that they show to the gate,
+            which takes gate_tls_client_ca_file.
+        replication_producer_prefix: what the names of those producers begin with, the replicatorPrefix of
+            the other clusters' brokers.
         broker_publish_rate_in_msgs: limit of everything that is published through this gate, beside the
             limits of groups and topics, in messages per second; -1 is no limit, 0 lets nothing pass.
             This and the next nine are read again at SIGHUP.
@@ -137,7 +191,7 @@ class Config:
             a silent peer has been noticed before.
         drain_timeout_seconds: how long a stopping gate waits for outstanding receipts.
         record_dir: where reports, decisions and traffic are recorded for the Spark jobs: a directory or
-            a URL (s3://, gs://, hdfs://). Empty records nothing: nobody should fill a disk unasked.
+            a URL (s3://, gs://, hdfs://). Empty records nothing, for a disk must not fill unasked.
         record_cluster: the cluster's name in what is recorded, so that places are not mixed up.
         record_file_rows: rows of a table that become a file at once.
         record_file_seconds: age at which they become a file, however few; a crash loses no more.
@@ -150,8 +204,8 @@ class Config:
         alarm_webhook_token_file: a file with the token that is sent as Bearer; empty sends none.
         alarm_near_limit_ratio: a group that uses this part of a limit is near it, and so is a backlog of
             its quota.
-        alarm_certificate_ratio: the local limits of a group may add up to so much of its limit; a little
-            more than 1, since rounding and newcomers count.
+        alarm_certificate_ratio: the local limits of a group may add up to this part of its limit; a
+            little more than 1, since rounding and newcomers count.
         alarm_backlog_age_seconds: no message may wait longer for its acknowledgement, whatever the
             quota of its topic; 0 is no bound. Looked at every backlog_check_seconds.
         alarm_after_seconds: something must be the case for so long before anybody is told.
@@ -190,6 +244,11 @@ class Config:
     broker_web_url: str
     bus_service_url: str
     zookeeper_servers: str
+    enforcement_path: str = "gate"
+    native_margin: float = -1.0
+    native_headroom: float = 0.0
+    native_poll_seconds: float = 0.5
+    native_service_url: str = ""
     gate_tls_listen: str = ""
     gate_tls_certificate_file: str = ""
     gate_tls_key_file: str = ""
@@ -200,13 +259,23 @@ class Config:
     gate_upstream_tls_certificate_file: str = ""
     gate_upstream_tls_key_file: str = ""
     gate_upstream_proxy_protocol: int = 0
+    gate_listener_name: str = "external"
+    gate_connections_max: int = 10_000
+    gate_connections_per_host_max: int = 5_000
+    gate_connect_seconds: float = 15.0
+    gate_stalled_seconds: float = 60.0
     admin_listen: str = "127.0.0.1:8087"
     admin_advertised_address: str = ""
+    admin_hosts: tuple[str, ...] = ()
     admin_tls_certificate_file: str = ""
     admin_tls_key_file: str = ""
     admin_tls_client_ca_file: str = ""
     admin_pass_through: bool = True
     admin_requests_per_second: int = 500
+    admin_connections_max: int = 512
+    admin_connections_per_host: int = 128
+    admin_request_seconds: float = 10.0
+    admin_idle_seconds: float = 5.0
     auth_secret_key_file: str = ""
     auth_public_key_files: tuple[str, ...] = ()
     auth_role_claim: str = "sub"
@@ -220,6 +289,7 @@ class Config:
     bus_tls_ca_file: str = ""
     bus_key_files: tuple[str, ...] = ()
     bus_accept_unsealed: bool = False
+    bus_accept_unsigned: bool = False
     zookeeper_root: str = "/pulsar-quota"
     zookeeper_credentials_file: str = ""
     zookeeper_sasl: bool = False
@@ -237,6 +307,10 @@ class Config:
     held_bytes_max: int = 8 * 1024 * 1024
     publish_buffer_bytes_max: int = 512 * 1024 * 1024
     pending_publish_requests_max: int = 0
+    participants_per_connection_max: int = 20_000
+    replication_peer_addresses: tuple[str, ...] = ()
+    replication_peer_roles: tuple[str, ...] = ()
+    replication_producer_prefix: str = "pulsar.repl"
     broker_publish_rate_in_msgs: int = -1
     broker_publish_rate_in_bytes: int = -1
     broker_dispatch_rate_in_msgs: int = -1
@@ -279,6 +353,23 @@ class Config:
     log_level: str = "info"
 
     @property
+    def has_gate(self) -> bool:
+        """Whether a gate stands before the broker."""
+        return self.enforcement_path != NATIVE
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the broker's own limiter is steered."""
+        return self.enforcement_path != GATE
+
+    @property
+    def native_margin_permille(self) -> int:
+        """By how much records in Pulsar are above the limits."""
+        if self.native_margin >= 0:
+            return round(self.native_margin * 1000)
+        return _BACKSTOP_PERMILLE if self.has_gate else 0
+
+    @property
     def broker_limits(self) -> Rates:
         """The limits of everything that passes the gate."""
         return Rates.from_mapping(
@@ -299,7 +390,7 @@ class Config:
 
     @property
     def backlog_enforcement(self) -> Mapping[str, Enforcement]:
-        """What is wanted about exceeded backlog quotas, by tenant/namespace."""
+        """The actions wanted on exceeded backlog quotas, by tenant/namespace."""
         dry = dict.fromkeys(self.backlog_dry_run_namespaces, Enforcement.DRY_RUN)
         return dry | dict.fromkeys(self.backlog_enforced_namespaces, Enforcement.ENFORCE)
 

@@ -8,8 +8,11 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from coordinator.config.model import Config
+from coordinator.config.model import NATIVE, Config
 from coordinator.config.rules import ConfigError, check
+
+_WITHOUT_GATE = {"gate_listen": "", "gate_upstream": ""}
+"""Keys that have no default, and no meaning where there is no gate."""
 
 
 def load(path: Path, settings: Sequence[str] = ()) -> Config:
@@ -38,6 +41,8 @@ def from_mapping(document: Mapping[str, Any]) -> Config:
     Raises:
         ConfigError: a key is unknown or missing, or a value has the wrong type or is out of range.
     """
+    if document.get("enforcement_path") == NATIVE:
+        document = _WITHOUT_GATE | dict(document)
     known = {item.name: item for item in fields(Config)}
     for key in document:
         if key not in known:

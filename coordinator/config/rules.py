@@ -1,4 +1,4 @@
-"""What must hold of a configuration, key by key and between keys.
+"""The rules of a configuration, key by key and between keys.
 
 Whatever breaks a rule is refused at start with the key's name and the fix; nothing is guessed.
 """
@@ -7,27 +7,48 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 
-from coordinator.config.model import BROKER_RATES, PARTITION_RATES, UNLIMITED, Config
-from coordinator.core.laws import LAWS
+from coordinator.config.model import (
+    BROKER_RATES,
+    ENFORCEMENT_PATHS,
+    PARTITION_RATES,
+    UNLIMITED,
+    Config,
+)
+from coordinator.core.allocation.laws import LAWS
 from coordinator.core.model import NANOS_PER_SECOND
 
 _BROKER_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}")
 _GROUP = re.compile(r"[-=:.\w]{1,255}", re.ASCII)
 _NAMESPACE = re.compile(r"[-=:.\w]+(/[-=:.\w]+){1,2}", re.ASCII)
 _ADDRESS = re.compile(r"(?P<host>[^:\s]+):(?P<port>\d{1,5})")
+_LISTENER = re.compile(r"[-.\w]{0,128}", re.ASCII)
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_]([-.\w]*\w)?)(:\d{1,5})?", re.ASCII)
 _MAX_RATE = 2**63 - 1
 """Pulsar keeps rates in a Java long."""
 
 _RANGES: Mapping[str, tuple[float, float]] = {
     "gate_upstream_proxy_protocol": (0, 2),
+    "gate_connections_max": (1, 1_000_000),
+    "gate_connections_per_host_max": (1, 1_000_000),
+    "gate_connect_seconds": (1.0, 300.0),
+    "gate_stalled_seconds": (60.0, 3600.0),
     "admin_requests_per_second": (1, 100_000),
+    "admin_connections_max": (8, 65_536),
+    "admin_connections_per_host": (4, 65_536),
+    "admin_request_seconds": (1.0, 300.0),
+    "admin_idle_seconds": (1.0, 3600.0),
+    "native_margin": (-1.0, 1.0),
+    "native_headroom": (0.0, 10.0),
+    "native_poll_seconds": (0.1, 60.0),
     "zookeeper_session_timeout_seconds": (1.0, 40.0),
     "report_interval_seconds": (0.1, 300.0),
     "burst_seconds": (0.001, 10.0),
     "held_bytes_max": (6 * 1024 * 1024, 2**31),
     "pending_publish_requests_max": (0, 1_000_000),
+    "participants_per_connection_max": (1, 1_000_000),
     "subscribe_rate_per_consumer": (UNLIMITED, 1_000_000),
     "subscribe_rate_period_seconds": (1, 86_400),
     "hold_seconds": (1.0, 3600.0),
@@ -50,11 +71,22 @@ _RANGES: Mapping[str, tuple[float, float]] = {
 }
 
 _CHOICES: Mapping[str, tuple[str, ...]] = {
+    "enforcement_path": ENFORCEMENT_PATHS,
     "limit_mode": ("bucket", "window"),
     "topic_limit_mode": ("bucket", "window", "soft"),
     "backlog_age": ("precise", "estimated"),
     "log_level": ("debug", "info", "warning", "error"),
 }
+
+
+_OF_NATIVE = ("native_margin", "native_headroom", "native_poll_seconds", "native_service_url")
+_ONLY_GATES = (
+    *BROKER_RATES.values(),
+    *PARTITION_RATES.values(),
+    "subscribe_rate_per_consumer",
+    "delayed_group",
+)
+_DEFAULTS = Config("", "", "", "", "", "")
 
 
 class ConfigError(ValueError):
@@ -75,12 +107,20 @@ def check(config: Config) -> None:
         _check_range(key, getattr(config, key), low, high)
     for key, choices in _CHOICES.items():
         _check_choice(key, getattr(config, key), choices)
-    for key in ("gate_listen", "gate_upstream", "admin_listen"):
+    for key in ("gate_listen", "gate_upstream", "admin_listen")[0 if config.has_gate else 2 :]:
         split_address(key, getattr(config, key))
+    _check_enforcement(config)
     if config.admin_advertised_address:
         split_address("admin_advertised_address", config.admin_advertised_address)
     _check_access(config)
+    _check_admin_bounds(config)
+    if not _LISTENER.fullmatch(config.gate_listener_name):
+        raise ConfigError(
+            f"gate_listener_name {config.gate_listener_name!r}: use letters, digits and . _ -, as in "
+            "the broker's advertisedListeners"
+        )
     _check_gate_tls(config)
+    _check_replication(config)
     _check_prefix("broker_web_url", config.broker_web_url, ("http://", "https://"))
     _check_bus(config)
     _check_zookeeper(config)
@@ -96,6 +136,46 @@ def check(config: Config) -> None:
     if config.shadow_law and config.shadow_law not in LAWS:
         raise ConfigError(f"shadow_law {config.shadow_law!r}: use one of {', '.join(LAWS)}")
     _check_backlog(config)
+
+
+def _check_replication(config: Config) -> None:
+    for address in config.replication_peer_addresses:
+        try:
+            ipaddress.ip_network(address)
+        except ValueError as error:
+            raise ConfigError(
+                f"replication_peer_addresses: {address!r}: {error}; use 10.1.2.3 or 10.1.2.0/24"
+            ) from None
+    if config.replication_peer_roles and not config.gate_tls_client_ca_file:
+        raise ConfigError(
+            "replication_peer_roles: means nothing without gate_tls_client_ca_file: a role is the common "
+            "name of a certificate that the gate has checked"
+        )
+    if not all(config.replication_peer_roles):
+        raise ConfigError("replication_peer_roles: a role must not be empty")
+    if not config.replication_producer_prefix:
+        raise ConfigError(
+            "replication_producer_prefix: must not be empty; use the brokers' replicatorPrefix"
+        )
+
+
+def _check_enforcement(config: Config) -> None:
+    if not config.is_native:
+        _check_unset(config, _OF_NATIVE, "enforcement_path = gate")
+        return
+    if -1 < config.native_margin < 0:
+        raise ConfigError(f"native_margin is {config.native_margin}: use 0.0 to 1.0, or -1")
+    if config.native_service_url:
+        _check_prefix("native_service_url", config.native_service_url, ("pulsar://",))
+    if not config.has_gate:
+        of_gate = [item.name for item in fields(Config) if item.name.startswith("gate_")]
+        _check_unset(config, (*of_gate, *_ONLY_GATES), "enforcement_path = native: only a gate can")
+
+
+def _check_unset(config: Config, keys: Sequence[str], where: str) -> None:
+    for key in keys:
+        if getattr(config, key) != getattr(_DEFAULTS, key):
+            raise ConfigError(f"{key}: means nothing with {where}; remove it")
 
 
 def _check_hold(config: Config) -> None:
@@ -203,7 +283,7 @@ def _check_access(config: Config) -> None:
         )
     if has_keys and not config.super_user_roles:
         raise ConfigError(
-            "super_user_roles: name at least one role; without one nobody can change a group"
+            "super_user_roles: name at least one role; without one no caller can change a group"
         )
     if not has_keys and (config.super_user_roles or config.tenant_admins):
         raise ConfigError(
@@ -219,6 +299,20 @@ def _check_access(config: Config) -> None:
     if config.admin_tls_client_ca_file and not config.admin_tls_certificate_file:
         raise ConfigError(
             "admin_tls_client_ca_file: means nothing without admin_tls_certificate_file"
+        )
+
+
+def _check_admin_bounds(config: Config) -> None:
+    for host in config.admin_hosts:
+        if not _HOST.fullmatch(host) or ".." in host:
+            raise ConfigError(
+                f"admin_hosts {host!r}: write a name or an address, with a port or without, for example "
+                "broker-1.example or [fd00::7]:8087"
+            )
+    if config.admin_connections_per_host > config.admin_connections_max:
+        raise ConfigError(
+            f"admin_connections_per_host is {config.admin_connections_per_host}: use at most "
+            f"admin_connections_max, which is {config.admin_connections_max}"
         )
 
 

@@ -1,8 +1,8 @@
-"""The local limits in force and why each is what it is.
+"""The local limits in force and the reason for each.
 
-A decision is made anew only for groups whose facts changed (``mark``); that others have answered to
-know of a raise is such a fact (raising.py). It is kept whole, so that "why is this limit what it is" has
-an answer that needs no guessing: explain.py turns it into words.
+A decision is made anew only for groups whose facts changed (``mark``); the last missing answer to a raise
+is such a fact (transfer/raising.py). Each decision is kept as a whole, so that the question "why is this
+limit what it is" needs no guess: insight/model/explain.py puts the answer into words.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from coordinator.core.allocation import Binding, Split, reserve_of
-from coordinator.core.escrow import gifts, in_dimension, limit_of, of_dimension
-from coordinator.core.lease import Lease
-from coordinator.core.ledgers import Ledgers
+from coordinator.core.allocation.splits import Splits
+from coordinator.core.allocation.splitting import Binding, Split, reserve_of
+from coordinator.core.demand.observing import is_observed
+from coordinator.core.escrow.books import gifts, in_dimension, limit_of, of_dimension
+from coordinator.core.escrow.lease import Lease
+from coordinator.core.escrow.ledgers import Ledgers
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension, Member, MonitoringClass, Rates, ResourceGroup
-from coordinator.core.observing import is_observed
-from coordinator.core.policies import EAGER, STRICT, ceiling, room
-from coordinator.core.raising import Raises
 from coordinator.core.settings import CoreSettings
-from coordinator.core.splits import Splits
+from coordinator.core.transfer.policies import EAGER, STRICT, ceiling, room
+from coordinator.core.transfer.raising import Raises
 from coordinator.core.trouble import Troubles, limit_in_trouble
-from coordinator.core.usage_map import UsageMap
+from coordinator.core.usage.map import UsageMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,11 @@ class Decision:
 
     Args:
         local_limit: per second; None is unlimited.
-        binding: what it follows from.
+        binding: the cause of the limit.
         round: in which it was decided.
         decided_ns: when.
-        split: what the law said; None where it was not asked.
-        part_of: in trouble, the least that there has been to share since the limit was its part of it.
+        split: the answer of the law; None where the law was not asked.
+        part_of: while degraded, the least shared sum since the limit was a part of it.
     """
 
     local_limit: int | None
@@ -48,13 +48,13 @@ class Decision:
 
     @property
     def shared(self) -> int | None:
-        """Of how much the limit is a part, per second."""
+        """Return the sum of which the limit is a part, per second."""
         return self.split.shared if self.part_of is None and self.split else self.part_of
 
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What a decision is made from, besides the group itself."""
+    """The input of a decision, besides the group itself."""
 
     members: Mapping[str, Member]
     usage: UsageMap
@@ -63,19 +63,20 @@ class _Facts:
     lifecycle: Lifecycle
     round: int
     now_ns: int
-    #: This is the first decision of a new incarnation.
+    #: Whether this is the first decision of a new incarnation.
     reborn: bool
 
 
 class Decider:
-    """Decides the local limits of this broker.
+    """Decide the local limits of this broker.
 
     Args:
         settings: the core's.
         ledgers: the books of strict groups.
-        lease: until when they may be gone by.
-        raises: what waits for the others.
-        doubted: whose word on what they hold is not believed; kept true by its owner (suspects.py).
+        lease: the time until which the books may be used.
+        raises: the raises that wait for the others.
+        doubted: the brokers, by place, whose announced limits are not believed; its owner keeps it
+            up to date (reports/suspects.py).
     """
 
     def __init__(
@@ -95,40 +96,40 @@ class Decider:
         self.in_force: dict[str, Rates] = {}
         #: The groups whose limits are this broker's only until the end of its lease.
         self.leased: set[str] = set()
-        #: Those whose limits hold nothing back.
+        #: The groups whose limits are not enforced.
         self.observed: set[str] = set()
         #: The latest decision per group and dimension.
         self.decisions: dict[tuple[str, Dimension], Decision] = {}
-        #: Limits that were not raised above a reserve yet. The reserve may have shrunk since.
+        #: Limits never raised above a reserve; the reserve may have shrunk since.
         self._unraised: set[tuple[str, Dimension]] = set()
         self._marked: set[str] = set()
         self._all_marked = False
         self._reborn = False
 
     def restart(self) -> None:
-        """A new incarnation holds no more than its reserves, in whatever trouble it begins."""
+        """Begin a new incarnation: it holds no more than its reserves, even while degraded."""
         self._reborn = self._all_marked = True
 
     def split_of(self, place: tuple[str, Dimension]) -> Split | None:
-        """The split that the latest decision was made from."""
+        """Return the split that the latest decision was made from."""
         decision = self.decisions.get(place)
         return None if decision is None else decision.split
 
     def mark(self, groups: Iterable[str]) -> None:
-        """The facts of these groups changed."""
+        """Note that the facts of these groups changed."""
         self._marked.update(groups)
 
     def mark_all(self) -> None:
-        """The facts of every group changed."""
+        """Note that the facts of every group changed."""
         self._all_marked = True
 
     @property
     def is_marked(self) -> bool:
-        """Whether something changed that no decision was made from yet."""
+        """Return whether facts changed that no decision has taken in yet."""
         return self._all_marked or bool(self._marked)
 
     def forget(self, group: str) -> None:
-        """The group is gone."""
+        """Forget a deleted group."""
         self.in_force.pop(group, None)
         self.leased.discard(group)
         self.observed.discard(group)
@@ -147,7 +148,7 @@ class Decider:
         round_: int,
         now_ns: int,
     ) -> dict[str, Rates | None]:
-        """Decide what is due; return whose limits changed, sorted by name, with what was in force."""
+        """Decide what is due; return the groups whose limits changed, sorted, with the former limits."""
         names = set(groups) if self._all_marked else self._marked & groups.keys()
         self._marked = set()
         self._all_marked = False
@@ -222,7 +223,7 @@ class Decider:
             return self._hold_in_escrow(group, dimension, limit, own, facts)
         reserve = reserve_of(limit, len(facts.members), self._settings)
         held = reserve if own is None else own
-        if facts.reborn:  # nobody knows what an earlier incarnation held
+        if facts.reborn:  # the limits of an earlier incarnation are unknown
             held = min(held, reserve)
         if facts.lifecycle in (Lifecycle.STARTING, Lifecycle.LEARNING):
             self._raises.drop(group.name, dimension)
@@ -230,15 +231,15 @@ class Decider:
         active = facts.lifecycle is Lifecycle.ACTIVE and self._settings.broker in facts.members
         takes_part = facts.usage.takes_part(group.name, dimension.monitoring_class)
         if active and not takes_part:
-            # It holds its reserve whatever the others say, and everybody counts on that: nobody need
-            # be asked or told.
+            # It holds its reserve whatever the others report, and all members count on that: no
+            # question and no announcement is needed.
             self._raises.drop(group.name, dimension)
             return Decision(reserve, Binding.RESERVE, facts.round, facts.now_ns)
         answer = facts.splits.of(group, dimension)
         if active:
             return self._transfer(group, dimension, min(limit, held), answer, facts)
         self._raises.drop(group.name, dimension)
-        # Without a part it holds no more than its reserve in trouble either.
+        # Without taking part it holds no more than its reserve while degraded either.
         most = limit if takes_part else reserve
         return self._hold(group, dimension, held, most, answer, facts)
 
@@ -251,10 +252,10 @@ class Decider:
         answer: Split,
         facts: _Facts,
     ) -> Decision:
-        """In trouble: the same part of what there is to share, if that is less by now.
+        """While degraded, keep the fraction of the shared sum; scale it down if that sum shrank.
 
-        Not what the own demand makes of it: that may have fallen for a moment only, and nothing could be
-        raised again.
+        The own demand does not lower the limit meanwhile: it may have fallen for a moment only, and
+        nothing could be raised again.
         """
         before = self.decisions.get((group.name, dimension))
         known = None if before is None else before.shared
@@ -282,7 +283,7 @@ class Decider:
         facts: _Facts,
     ) -> Decision:
         broker = self._settings.broker
-        # Some laws hand out more than there is, or round up: no local limit is above the group's.
+        # Some laws hand out more than the limit, or round up: no local limit exceeds the group's.
         local = target = min(answer.limit, answer.target_of(broker))
         if target > held and group.overshoot_policy != EAGER:
             local = self._raise(group.name, dimension, held, answer, facts)
@@ -293,7 +294,7 @@ class Decider:
     def _raise(
         self, group: str, dimension: Dimension, held: int, answer: Split, facts: _Facts
     ) -> int:
-        """How far a limit may go up now; what is wanted beyond that is announced."""
+        """Return the limit that may be in force now; announce the rest of the target."""
         broker, now_ns = self._settings.broker, facts.now_ns
         doubted = self._doubted.get((group, dimension), frozenset())
         answer = answer.with_doubts(doubted)
@@ -324,7 +325,7 @@ class Decider:
         own: int | None,
         facts: _Facts,
     ) -> Decision:
-        """Strict: exactly what the books say, after giving away what is more than the target."""
+        """Under strict, give away the surplus over the target and hold exactly what the books say."""
         if not self._ledgers.is_open or Trouble.ZOOKEEPER_LOST in facts.troubles:
             return Decision(0, Binding.DEGRADED, facts.round, facts.now_ns)
         held = self._ledgers.holding(group.name)

@@ -1,7 +1,7 @@
-"""Facts that happened in the world: the only way into the core.
+"""Facts that happened outside: the only input of the core.
 
-Adapters, gate and admin API never touch the state; they report what happened, and the runner hands it
-to ``CoordinatorState.handle``. Outcomes of instructions, failures too, come back as events.
+Adapters, gate and admin API never touch the state. They report events, and the runner hands these to
+``CoordinatorState.handle``. Outcomes of instructions, failures too, come back as events.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from coordinator.core.model import (
     Member,
     MonitoringClass,
     ResourceGroup,
+    Suspicion,
     Traffic,
     UsageReport,
 )
 
 
 class ConnectionState(Enum):
-    """The connection to ZooKeeper, in kazoo's words."""
+    """The state of the connection to ZooKeeper, in kazoo's words."""
 
     CONNECTED = "CONNECTED"
     SUSPENDED = "SUSPENDED"
@@ -43,12 +44,12 @@ class MembershipJoined:
 
 @dataclass(frozen=True, slots=True)
 class SessionConfirmed:
-    """A majority of the store answered what ConfirmSession asked for.
+    """A majority of the store answered ConfirmSession.
 
     Args:
-        asked_ns: that instruction's.
-        connected_ns: when the connection that carried the question and the answer was asked for.
-        timeout_ns: the session timeout that the store granted with it.
+        asked_ns: of that instruction.
+        connected_ns: when the connection that carried question and answer was asked for.
+        timeout_ns: the session timeout that the store granted with that connection.
     """
 
     asked_ns: int
@@ -58,30 +59,30 @@ class SessionConfirmed:
 
 @dataclass(frozen=True, slots=True)
 class MembersChanged:
-    """The membership as it is now, this sidecar included once it has joined."""
+    """The present membership; it includes this sidecar once it has joined."""
 
     members: tuple[Member, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class GroupsChanged:
-    """All group definitions as they are now."""
+    """All present group definitions."""
 
     groups: tuple[ResourceGroup, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LedgersChanged:
-    """The records of all strict groups as they are now."""
+    """The present records of all strict groups."""
 
     records: tuple[LedgerRecord, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TrafficCounted:
-    """What the gate counted since the last time; groups without news may be left out.
+    """The gate's counts since the last event; groups without traffic may be left out.
 
-    Arrives several times a round, also when nothing was counted: this is how time passes in the core.
+    Arrives several times a round, also with empty counts: this is how time passes in the core.
     """
 
     traffic: tuple[Traffic, ...]
@@ -98,9 +99,26 @@ class ParticipantsChanged:
 
 @dataclass(frozen=True, slots=True)
 class UsageReportReceived:
-    """A usage report arrived on the bus, this sidecar's own ones included."""
+    """A usage report that its sender has sealed arrived on the bus, the own ones included."""
 
     report: UsageReport
+
+
+@dataclass(frozen=True, slots=True)
+class ReporterAccused:
+    """Reports in a member's name were found wrong and not handed to the core.
+
+    Args:
+        broker: the name that they bear; for IMPERSONATED the victim's.
+        suspicion: the kind of fault.
+        detail: how it was seen.
+        count: how many there were since the last event.
+    """
+
+    broker: str
+    suspicion: Suspicion
+    detail: str
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +148,7 @@ Event = (
     | TrafficCounted
     | ParticipantsChanged
     | UsageReportReceived
+    | ReporterAccused
     | BrokerAvailabilityChanged
     | DrainRequested
     | DrainCompleted

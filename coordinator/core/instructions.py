@@ -1,8 +1,8 @@
-"""Orders of the core to the shell: the only way out.
+"""Orders of the core to the shell: its only output.
 
-The runner carries a batch out in the order given. ``SetLocalLimits`` stands before
-``PublishUsageReport`` on purpose: a report announces the limits in force, and grants what was given
-away, so a limit must be lowered before anybody is told that there is room.
+The runner carries out a batch in the order given. ``SetLocalLimits`` stands before ``PublishUsageReport``
+on purpose: a report announces the limits in force and the grants, so a limit must be lowered before any
+other broker learns of the room.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from coordinator.core.model import LedgerRecord, Rates, UsageReport
 class SetLocalLimits:
     """Enforce these rates for a group at this broker from now on.
 
-    ``leased`` limits hold until the end of the lease that HoldLease told last: whoever enforces them
-    lets nothing pass after it, however late it looks.
+    ``leased`` limits hold until the end of the lease that the last HoldLease named: the enforcer
+    lets nothing pass after it, however late it checks.
     """
 
     group: str
@@ -27,14 +27,14 @@ class SetLocalLimits:
 
 @dataclass(frozen=True, slots=True)
 class RemoveLocalLimits:
-    """The group is gone: nothing of it is limited here any more."""
+    """Stop limiting a deleted group."""
 
     group: str
 
 
 @dataclass(frozen=True, slots=True)
 class HoldLease:
-    """Leased limits hold until then, by the clock that the core is told the time of."""
+    """Leased limits hold until this time, on the clock whose time the core gets."""
 
     until_ns: int
 
@@ -57,7 +57,7 @@ class PublishUsageReport:
 class WriteLedger:
     """Write this record over the version that it names, or create it if that is negative.
 
-    The outcome, whoever wins, is LedgersChanged.
+    The outcome is LedgersChanged, whichever writer wins.
     """
 
     record: LedgerRecord
@@ -65,7 +65,7 @@ class WriteLedger:
 
 @dataclass(frozen=True, slots=True)
 class RemoveLedger:
-    """The group is gone: remove this record of it. The outcome is LedgersChanged."""
+    """Remove the record of a deleted group. The outcome is LedgersChanged."""
 
     record: LedgerRecord
 

@@ -1,4 +1,4 @@
-"""The life of a sidecar: six states, one table, and the troubles that degrade it.
+"""The life of a sidecar: six states, one transition table, and the troubles that degrade it.
 
 ::
 
@@ -9,9 +9,9 @@
     any of them --drain--> DRAINING --drained--> STOPPED
 
 A new incarnation always passes through LEARNING: it holds no more than its arrival reserve until every
-member has told it what it uses and holds (doorman's learning mode), so a start never adds to what the
-others already let through; one that is in trouble at once, and so DEGRADED, holds no more either.
-What is not in the table is a mistake of ours: it raises and changes nothing.
+member has reported its usage and its limits (doorman's learning mode), so a start never adds to the rates
+of the others. An incarnation that is degraded at once holds no more either. A transition that is not in
+the table is a bug in the core: it raises and changes nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from enum import Enum
 
 
 class Lifecycle(Enum):
-    """Where a sidecar stands."""
+    """The state of a sidecar."""
 
     STARTING = "STARTING"
     LEARNING = "LEARNING"
@@ -32,7 +32,7 @@ class Lifecycle(Enum):
 
 
 class Trigger(Enum):
-    """What moves a sidecar from one state to another."""
+    """The cause of a transition."""
 
     JOINED = "joined"
     INFORMED = "informed"
@@ -43,7 +43,7 @@ class Trigger(Enum):
 
 
 class Trouble(Enum):
-    """Why a sidecar is DEGRADED; several can hold at once."""
+    """A reason why a sidecar is DEGRADED; several can hold at once."""
 
     ZOOKEEPER_SUSPENDED = "ZooKeeper does not answer; the session may still be alive"
     ZOOKEEPER_LOST = "the ZooKeeper session may be over, and the others have this broker's share"
@@ -69,11 +69,11 @@ TRANSITIONS: Mapping[tuple[Lifecycle, Trigger], Lifecycle] = {
 
 
 class IllegalTransition(Exception):
-    """A trigger that the table does not know in this state: a mistake in the core itself."""
+    """The table has no row for this trigger in this state: a bug in the core."""
 
 
 def next_state(state: Lifecycle, trigger: Trigger) -> Lifecycle:
-    """The state that a trigger leads to.
+    """Return the state that a trigger leads to.
 
     Raises:
         IllegalTransition: the table has no such row.

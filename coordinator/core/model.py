@@ -1,10 +1,10 @@
-"""The words of the project, as immutable values.
+"""The terms of the project, as immutable values.
 
 A *resource group* limits four *dimensions*, each a rate per second for the whole cluster. ``None`` is
-"not limited" (Pulsar writes -1, and only the wire and the REST schemas know that); 0 means that
-nothing passes. A *usage* is what one broker admitted for one group and *monitoring class* during one
-round; a *usage report* carries the usages of one broker. A *limit* is a group's rate for the whole
-cluster, a *local limit* one broker's part of it.
+"not limited" (Pulsar writes -1, and only the wire and the REST schemas know that); 0 lets nothing pass.
+A *usage* is the traffic that one broker admitted for one group and *monitoring class* during one round; a
+*usage report* carries the usages of one broker. A *limit* is a group's rate for the whole cluster, a
+*local limit* one broker's part of it.
 
 All rates are integers per second, all times integer nanoseconds of a monotonic clock.
 """
@@ -19,26 +19,29 @@ from typing import NamedTuple
 
 NANOS_PER_SECOND = 1_000_000_000
 
+MAX_COUNT = 2**63 - 1
+"""The largest count and rate: Pulsar keeps them in a Java long. Larger values are capped to it."""
+
 
 class _Word(Enum):
-    """A member is hashed by its identity: nearly every key has one, and Enum does it in Python."""
+    """An enum whose members hash by identity: nearly every key has one, and Enum hashes in Python."""
 
     __hash__ = object.__hash__
 
 
 class MonitoringClass(_Word):
-    """What a rate is counted on: Pulsar's ResourceGroupMonitoringClass, less replication."""
+    """A class of traffic: Pulsar's ResourceGroupMonitoringClass, less replication."""
 
     PUBLISH = "Publish"
     DISPATCH = "Dispatch"
 
 
 Key = tuple[str, MonitoringClass]
-"""A group's name and a class: what traffic is counted and reported under."""
+"""A group's name and a class: the key under which traffic is counted and reported."""
 
 
 class Unit(_Word):
-    """What a rate counts."""
+    """The unit of a rate."""
 
     MESSAGES = "messages"
     BYTES = "bytes"
@@ -54,14 +57,14 @@ class Dimension(_Word):
 
     @property
     def monitoring_class(self) -> MonitoringClass:
-        """The class of traffic that this dimension counts."""
+        """Return the class of traffic that this dimension counts."""
         if self in (Dimension.PUBLISH_MESSAGES, Dimension.PUBLISH_BYTES):
             return MonitoringClass.PUBLISH
         return MonitoringClass.DISPATCH
 
     @property
     def unit(self) -> Unit:
-        """Messages or bytes."""
+        """Return messages or bytes."""
         if self in (Dimension.PUBLISH_MESSAGES, Dimension.DISPATCH_MESSAGES):
             return Unit.MESSAGES
         return Unit.BYTES
@@ -86,7 +89,7 @@ class Rates:
     dispatch_bytes: int | None = None
 
     def of(self, dimension: Dimension) -> int | None:
-        """The rate of one dimension."""
+        """Return the rate of one dimension."""
         match dimension:
             case Dimension.PUBLISH_MESSAGES:
                 return self.publish_messages
@@ -130,10 +133,10 @@ class ResourceGroup:
 def redefined(
     before: Mapping[str, ResourceGroup], after: Mapping[str, ResourceGroup]
 ) -> Iterator[str]:
-    """The groups of ``after`` that ``before`` has otherwise, or not at all.
+    """Yield the groups of ``after`` that are absent from ``before`` or defined otherwise there.
 
-    A change leaves nearly all groups the objects that they were. These are not compared field by field:
-    with a thousand groups that would take milliseconds.
+    Unchanged groups keep their objects, so only other objects are compared field by field: with a
+    thousand groups, comparing all would take milliseconds.
     """
     for name, group in after.items():
         found = before.get(name)
@@ -142,7 +145,7 @@ def redefined(
 
 
 def shared_versions(versions: Iterable[int]) -> frozenset[int]:
-    """The versions that do not say which definition is meant: several have it, or it is 0, not known."""
+    """Return the versions that identify no single definition: several have it, or it is 0, unknown."""
     return frozenset(
         version for version, times in Counter(versions).items() if times > 1 or not version
     )
@@ -150,22 +153,22 @@ def shared_versions(versions: Iterable[int]) -> frozenset[int]:
 
 @dataclass(frozen=True, slots=True)
 class Attachments:
-    """Which tenants and namespaces belong to which group (names, not definitions).
+    """The tenants and namespaces that belong to each group (names, not definitions).
 
-    ``namespaces`` is keyed by ``tenant/namespace``. A topic whose tenant and namespace belong to the
-    same group counts once; in different groups, both must admit it.
+    ``namespaces`` is keyed by ``tenant/namespace``. A topic whose tenant and namespace belong to
+    the same group counts once; in different groups, both must admit it.
     """
 
     tenants: Mapping[str, str] = field(default_factory=dict)
     namespaces: Mapping[str, str] = field(default_factory=dict)
 
     def groups_of(self, tenant: str, namespace: str) -> tuple[str, ...]:
-        """The groups that a topic of this tenant and namespace counts against, narrowest first."""
+        """Return the groups that limit a topic of this tenant and namespace, narrowest first."""
         found = (self.namespaces.get(f"{tenant}/{namespace}"), self.tenants.get(tenant))
         return tuple(dict.fromkeys(group for group in found if group is not None))
 
     def uses_of(self, group: str) -> tuple[str, ...]:
-        """The tenants and namespaces attached to a group, sorted: what stands in the way of deletion."""
+        """Return the tenants and namespaces attached to a group, sorted; they prevent its deletion."""
         owners = [tenant for tenant, name in self.tenants.items() if name == group]
         owners += [namespace for namespace, name in self.namespaces.items() if name == group]
         return tuple(sorted(owners))
@@ -173,38 +176,41 @@ class Attachments:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Member:
-    """A live sidecar as the membership knows it.
+    """A live sidecar as the membership shows it.
 
-    ``incarnation`` grows with every registration, of whatever broker (the adapter uses the czxid of its
-    ephemeral node: a fencing number that no clock can set back). So a view that shows a registration
-    knows of all those with a lower number: whoever is missing from it is gone.
+    ``incarnation`` grows with every registration of any broker (the adapter uses the czxid of its
+    ephemeral node: a fencing number that no clock can set back). A view that shows a registration
+    therefore covers all those with a lower number: one that is missing from it is gone.
+    ``report_key`` is the key that verifies its reports; empty if the sidecar signs none.
     """
 
     broker: str
     incarnation: int
     api_address: str = ""
+    report_key: bytes = b""
 
 
 class Account(NamedTuple):
-    """One incarnation of a broker as a holder of quota (escrow.py)."""
+    """One incarnation of a broker as a holder of quota (escrow/books.py)."""
 
     broker: str
     incarnation: int
 
 
 Parts = tuple[int, int, int, int]
-"""Parts of a group's quota, escrow.TOTAL being all of it: one number per Dimension, in its order."""
+"""Parts of a group's quota, of escrow.TOTAL: one number per Dimension, in its order."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerRecord:
-    """What the store holds of a strict group: who held what when it was last written (escrow.py).
+    """The store's record of a strict group: the holdings at its last write (escrow/books.py).
 
     Args:
         group: the group.
         generation: grows with every founding, also across delete and re-create of the group.
-        version: what a compare-and-set write must name; grows by one with every write.
-        bases: what each account started from; together exactly escrow.TOTAL in each dimension.
+        version: the version that a compare-and-set write must name; grows by one with every write.
+        bases: the parts that each account started from; together exactly escrow.TOTAL in each
+            dimension.
         claimed: the dead accounts whose estate went into the bases with the latest write.
     """
 
@@ -217,7 +223,7 @@ class LedgerRecord:
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """What passed between the sender and a dead account; final once it was said."""
+    """The transfers between the sender and a dead account; final once reported."""
 
     received: Parts
     issued: Parts
@@ -225,15 +231,15 @@ class Closure:
 
 @dataclass(frozen=True, slots=True)
 class LedgerStatement:
-    """What one broker says of its books on one strict group.
+    """One broker's statement of its books on one strict group.
 
     Args:
         group: the group.
         generation: of the record that the books follow.
         version: of that record.
-        holding: what the sender holds.
-        grants: all that the sender ever gave, by receiver; those that did not change lately may be
-            left out.
+        holding: the parts that the sender holds.
+        grants: all grants that the sender ever made, by receiver; those without a recent change may
+            be left out.
         closures: every account that the sender has closed since the record was written.
     """
 
@@ -246,9 +252,10 @@ class LedgerStatement:
 
 
 class Traffic(NamedTuple):
-    """What the gate counted for one group and class since it was last asked.
+    """The gate's counts of one group and class since it was last asked.
 
-    A tuple, for it is made and passed between two processes twenty times a second for every group in use.
+    A tuple, for it is made and passed between two processes twenty times a second for every group
+    in use.
 
     Args:
         messages: messages admitted.
@@ -270,12 +277,12 @@ class Traffic(NamedTuple):
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing passed and nobody waited."""
+        """Return whether no traffic passed and no participant waited."""
         return not (self.messages or self.bytes or self.messages_held_ns or self.bytes_held_ns)
 
 
 class NamespaceKey(NamedTuple):
-    """A namespace in one class, with the groups that it counts against, narrowest first."""
+    """A namespace in one class, with the groups that limit it, narrowest first."""
 
     tenant: str
     namespace: str
@@ -285,13 +292,13 @@ class NamespaceKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NamespaceTraffic:
-    """What the gate counted for one namespace and class since it was last asked.
+    """The gate's counts of one namespace and class since it was last asked.
 
     Args:
-        key: whose.
+        key: the namespace and class.
         messages: messages admitted.
         bytes: bytes admitted, as `Traffic` counts them.
-        held_ns: how long at least one of its producers or consumers waited, for whatever limit.
+        held_ns: how long at least one of its producers or consumers waited, for any limit.
     """
 
     key: NamespaceKey
@@ -302,16 +309,15 @@ class NamespaceTraffic:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one broker says of one group and class in a report.
+    """One broker's report of one group and class.
 
-    ``messages`` and ``bytes`` were admitted in the report's ``elapsed_ns``. The throttled shares say
-    for how much of that time (in thousandths) a producer waited for tokens of that unit. The demands
-    are the sender's estimate of what it would admit without its limit, per second; ``None`` is
-    unbounded (demand.py). The limits are the ones in force at the sender; ``None`` is unlimited. A
-    ceiling is what the sender may come to hold before it reports again (raising.py); ``None`` is the
-    limit in force.
-    ``message_size`` is how many bytes a message has on the average, told where both units are limited;
-    0 is unknown.
+    ``messages`` and ``bytes`` were admitted in the report's ``elapsed_ns``. The throttled shares
+    are the part of that time (in thousandths) in which a producer waited for tokens of that unit.
+    The demands are the sender's estimate of the rate that it would admit without its limit, per
+    second; ``None`` is unbounded (demand/estimator.py). The limits are those in force at the
+    sender; ``None`` is unlimited. A ceiling is the limit up to which the sender may raise itself
+    before it reports again (transfer/raising.py); ``None`` is the limit in force. ``message_size``
+    is the mean size of a message in bytes, reported where both units are limited; 0 is unknown.
     """
 
     messages: int = 0
@@ -329,29 +335,29 @@ class Usage:
     message_size: int = 0
 
     def count_of(self, unit: Unit) -> int:
-        """What was admitted, in this unit."""
+        """Return the amount admitted, in this unit."""
         return self.messages if unit is Unit.MESSAGES else self.bytes
 
     def throttled_permille_of(self, unit: Unit) -> int:
-        """How much of the time a producer waited for tokens of this unit, in thousandths."""
+        """Return the part of the time throttled by this unit, in thousandths."""
         if unit is Unit.MESSAGES:
             return self.messages_throttled_permille
         return self.bytes_throttled_permille
 
     def demand_of(self, unit: Unit) -> int | None:
-        """The sender's demand, per second; None is unbounded."""
+        """Return the sender's demand, per second; None is unbounded."""
         return self.messages_demand if unit is Unit.MESSAGES else self.bytes_demand
 
     def limit_of(self, unit: Unit) -> int | None:
-        """The local limit in force at the sender, per second."""
+        """Return the local limit in force at the sender, per second."""
         return self.messages_limit if unit is Unit.MESSAGES else self.bytes_limit
 
     def ceiling_of(self, unit: Unit) -> int | None:
-        """What the sender may come to hold, per second; None is the limit in force."""
+        """Return the limit up to which the sender may raise itself; None is the one in force."""
         return self.messages_ceiling if unit is Unit.MESSAGES else self.bytes_ceiling
 
     def decisive(self) -> tuple[int | None, ...]:
-        """What a split is made from: all but the counts themselves."""
+        """Return the fields that a split is made from: all but the counts."""
         return (
             self.messages_demand,
             self.bytes_demand,
@@ -375,7 +381,7 @@ class GroupUsage:
 
 @dataclass(frozen=True, slots=True)
 class ViewDigest:
-    """What a sender goes by, as three hashes of 32 bits (agreement.py)."""
+    """The sender's definitions, members and rows, as three hashes of 32 bits (usage/agreement.py)."""
 
     definitions: int
     members: int
@@ -384,25 +390,29 @@ class ViewDigest:
 
 @dataclass(frozen=True, slots=True)
 class UsageReport:
-    """What one broker tells all others, once a round or at once when something important changed.
+    """One broker's report to all others, sent once a round, or at once after an important change.
 
     Args:
         broker: the sender.
         incarnation: the sender's registration; a report of an older one is dropped.
         sequence: grows by one per report of an incarnation; duplicates and late ones are dropped.
         elapsed_ns: the time that the counts cover.
-        since: whoever has taken in every report up to this one, and takes in this one, has missed
-            nothing that the sender ever said.
-        named: groups are told by name, not by the versions of their definitions.
-        complete: every group in which the sender takes part is listed; what is not listed has ended.
-        learning: the sender does not know everybody's usage yet and asks for complete reports.
-        leaving: the sender goes; everything it had is free.
+        since: a receiver that has taken every report up to this one, and takes this report, has
+            missed nothing that the sender ever reported.
+        named: groups are identified by name, not by the versions of their definitions.
+        complete: every group in which the sender takes part is listed; its part in all others has
+            ended.
+        learning: the sender does not know the usage of all members yet and asks for complete
+            reports.
+        leaving: the sender leaves; its quota is free.
         asks: brokers of which the sender has missed a report; each answers with a complete one.
         groups: the entries.
         ledgers: the sender's books on strict groups, as far as there is news.
-        view: what the sender goes by; None from a sidecar that does not say.
-        troubled: the sender does not hear everybody, and in the end moves to C/N unasked (trouble.py).
-        waiting: the sender waits for answers to its ceilings; whoever takes part replies at once.
+        view: digests of the definitions, members and rows that the sender uses; None from a sidecar
+            that reports none.
+        troubled: the sender does not hear all members, and in the end moves to C/N unasked
+            (trouble.py).
+        waiting: the sender waits for answers to its ceilings; every participant replies at once.
         answers: the sequence of the newest report taken from each incarnation that has ceilings.
     """
 
@@ -422,3 +432,14 @@ class UsageReport:
     troubled: bool = False
     waiting: bool = False
     answers: Mapping[int, int] = field(default_factory=dict)
+
+
+class Suspicion(Enum):
+    """A kind of report or behaviour that cannot be truthful (reports/suspects.py)."""
+
+    USED = "uses twice what it says it may"
+    HOLDS = "holds twice what it is due"
+    FLOOD = "sends more reports than a sidecar does"
+    FAREWELL = "reports after its farewell"
+    IMPERSONATED = "is spoken for by another sender"
+    UNREADABLE = "reports on definitions that are not known here"

@@ -1,8 +1,8 @@
-"""This broker's place in the membership: whether it has one, and when to ask for it.
+"""This broker's registration in the membership: whether it exists, and when to ask for it.
 
-It is asked for once a round while ZooKeeper is connected, the definitions are known and the own broker
-answers. A registration is over when the session is, when this sidecar leaves, or when the membership,
-having shown it, shows it no more.
+The core asks for it once a round while ZooKeeper is connected, the definitions are known and the own
+broker answers. A registration ends with its session, when this sidecar leaves, or when the membership has
+shown it and shows it no more.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from coordinator.core.model import Member
 
 
 class Registration:
-    """See the module's head.
+    """The registration of this broker. See the module's head.
 
     Args:
         broker: this broker's id.
@@ -26,30 +26,30 @@ class Registration:
         #: Whether ZooKeeper is connected, and whether the own broker answers.
         self.connected = False
         self.answering = False
-        #: The membership has shown this incarnation.
+        #: Whether the membership has shown this incarnation.
         self.seen = False
         self._asked_round: int | None = None
 
     def joined(self, incarnation: int, members: Mapping[str, Member]) -> None:
-        """The store has registered it; the membership may have shown that already."""
+        """Note that the store has registered it; the membership may have shown that already."""
         self.incarnation = incarnation
         self.seen = self._is_in(members)
         self._asked_round = None
 
     def look(self, members: Mapping[str, Member]) -> bool:
-        """Look for it in the membership; tell whether it is over, by somebody else's word."""
+        """Look for it in the membership; return whether the membership has dropped it."""
         if not self._is_in(members):
             return self.seen
         self.seen = True
         return False
 
     def end(self) -> None:
-        """The registration is over."""
+        """End the registration."""
         self.incarnation = self._asked_round = None
         self.seen = False
 
     def ask(self, round_: int) -> bool:
-        """Whether to ask for it now; asked again in another round if nothing comes of it."""
+        """Return whether to ask for it now; if it does not succeed, it is asked for again next round."""
         ready = self.connected and self.answering
         if not ready or self.incarnation is not None or self._asked_round == round_:
             return False

@@ -4,55 +4,80 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.core.alarms import AlarmSettings
 from coordinator.core.model import NANOS_PER_SECOND
 
 _MILLISECOND_NS = 1_000_000
-_ALARMS = AlarmSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmSettings:
+    """The thresholds of alarms.
+
+    Args:
+        near_limit_permille: a group that uses this part of a limit is near it; likewise a backlog
+            of its quota.
+        certificate_permille: the sum of a group's local limits, of its limit, from which an alarm
+            is raised.
+        raise_after_ns: how long a condition must last before an alarm is raised.
+        clear_after_ns: how long it must be over before the alarm is cleared.
+        backlog_age_s: the longest that a message may wait for its acknowledgement, whatever the
+            quota; None is no bound.
+    """
+
+    near_limit_permille: int = 800
+    certificate_permille: int = 1_050
+    raise_after_ns: int = 10 * NANOS_PER_SECOND
+    clear_after_ns: int = 60 * NANOS_PER_SECOND
+    backlog_age_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CoreSettings:
-    """How the core decides and reports.
+    """The parameters of the core's decisions and reports.
 
     Args:
         broker: this broker's id, the same in membership and reports.
-        round_ns: the report interval. Pulsar's default is 60 s, too slow for any limit that users watch.
-        complete_report_rounds: every so many rounds a report lists every group, changed or not
-            (PIP-82: "mandatorily report its usage once in N cycles"; Pulsar's own come to 5 minutes).
-            It heals nothing: whoever misses a change asks for a complete report a round later. In the
-            rounds between, a report is sent too, empty if nothing changed: silence is never usual.
+        round_ns: the report interval. Pulsar's default is 60 s, too slow for any limit that users
+            watch.
+        complete_report_rounds: rounds from one report that lists every group to the next (PIP-82:
+            "mandatorily report its usage once in N cycles"; Pulsar's own come to 5 minutes). It
+            heals nothing: a receiver that misses a change asks for a complete report a round later.
+            In the rounds between, a report is sent too, empty if nothing changed: silence is never
+            usual.
         small_report_entries: a report of no more entries than this is always complete: it costs less
-            than a kilobyte, and then every report that arrives heals everything that was lost before.
-        repeat_rounds: what changed is reported in so many more rounds, since one report may be lost.
+            than a kilobyte, and then every report that arrives heals everything that was lost
+            before.
+        repeat_rounds: rounds in which a change is repeated, since one report may be lost.
         change_permille: a group is reported when a rate moved by more than this (PIP-82's example is
             100, Pulsar's code uses 50).
-        negligible_permille: a change of a rate by less than this of the local limit is none, however
-            large it is beside the rate: what all brokers together do not hear of so is less than this
-            of the limit, and the last message of a few per second is most of the noise of small rates.
+        negligible_permille: a change of a rate by less than this part of the local limit is
+            ignored, however large it is beside the rate: all ignored changes together are less than
+            this part of the limit, and single messages are most of the noise of small rates.
         urgent_gap_ns: reports that cannot wait for the round are at least this far apart.
         arrival_reserve_permille: of the limit, kept for all brokers together that do not take part,
             so that a first producer is served before the others have made room.
-        headroom_permille: a demand is taken as this much more than was admitted, so that noise does
-            not throttle it. Little, since a saturated broker pays for it; bursty traffic learns to need
-            more (demand.py).
-        throttled_permille: a broker that held producers for more of a round than this wants more than
-            it admitted.
-        saturated_permille: a broker that held producers for more of a round than this wants more than
-            anybody can tell.
-        silence_rounds: a member that was not heard for so many of its rounds is in trouble, or we are.
-            With every third report lost, seven in a row are lost once in an hour.
-        disagreement_rounds: a view that differs from this one's for more rounds than this is told of. A
-            definition reaches all within milliseconds, the report that shows it within a round, and one
-            or two of those may get lost.
-        burst_ns: what the gate's buckets save up, as time at their rate; told with every certificate.
+        headroom_permille: the part by which a demand exceeds the admitted rate, so that noise does
+            not throttle it. Small, since a saturated broker pays for it; the estimate widens it for
+            bursty traffic (demand/estimator.py).
+        throttled_permille: a broker that held producers for more of a round than this has a demand
+            above the admitted rate.
+        saturated_permille: a broker that held producers for more of a round than this has an
+            unbounded demand.
+        silence_rounds: if a member was not heard for this many of its rounds, it or this sidecar is
+            in trouble. With every third report lost, seven in a row are lost once in an hour.
+        disagreement_rounds: a view that differs from this one's for more rounds than this is
+            reported. A definition reaches all within milliseconds, the report that shows it within
+            a round, and one or two of those may get lost.
+        burst_ns: the tokens that the gate's buckets save up, as time at their rate; stated with
+            every certificate.
         hold_ns: how long the last limits are held when the bus is silent. The bus is silent for 12 s
             whenever the broker that owns its topic dies, so more than that; and no less than
             ``least_hold_ns``.
         session_timeout_ns: the ZooKeeper session's timeout. kazoo says LOST only after it has
             reconnected, so the core counts by itself when the others have dropped this broker.
-        alarms: from where on something is worth an alarm.
-        shadow_law: the law that every group's own is compared with (shadow.py); None is none.
+        alarms: the thresholds of alarms.
+        shadow_law: the law that is compared with the law of every group (insight/model/shadow.py);
+            None compares none.
     """
 
     broker: str
@@ -72,22 +97,22 @@ class CoreSettings:
     burst_ns: int = 50 * _MILLISECOND_NS
     hold_ns: int = 30 * NANOS_PER_SECOND
     session_timeout_ns: int = 4 * NANOS_PER_SECOND
-    alarms: AlarmSettings = _ALARMS
+    alarms: AlarmSettings = AlarmSettings()
     shadow_law: str | None = None
 
     @property
     def least_hold_ns(self) -> int:
-        """The shortest ``hold_ns`` for these rounds.
+        """Return the shortest ``hold_ns`` for these rounds.
 
-        Whoever waits no longer for a silent peer relies on that peer having noticed (raising.py), which
-        takes it ``silence_rounds`` and the end of one more round.
+        A broker that stops waiting for a silent peer relies on that peer having noticed the silence
+        (transfer/raising.py), which takes it ``silence_rounds`` and the end of one more round.
         """
         return (self.silence_rounds + 1) * self.round_ns
 
     def moved(self, before: int | None, after: int | None, limit: int | None = None) -> bool:
-        """Whether a value moved by more than ``change_permille`` of what it was; None is infinite.
+        """Return whether a value moved by more than ``change_permille`` of it; None is infinite.
 
-        Where there is a local limit, also by more than ``negligible_permille`` of that.
+        With a local limit, the move must also exceed ``negligible_permille`` of that.
         """
         if before is None or after is None:
             return before is not after

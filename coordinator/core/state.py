@@ -1,22 +1,21 @@
-"""The coordinator as one state machine: facts in, orders out, told the time.
+"""The coordinator as one state machine: events in, instructions out, with the time as an argument.
 
-``CoordinatorState.handle(event, now_ns)`` is the only way in and returns what is to be done, in order.
-Every call has the same five steps, so nothing depends on which event happened to come first:
+``CoordinatorState.handle(event, now_ns)`` is the only input and returns the instructions, in order. Every
+call has the same five steps, so no result depends on which event came first:
 
 1. the event changes facts (members, groups, usage map, meters, troubles);
-2. a count that ends a round closes it: the meters become samples, the reporter marks what changed
+2. a count that ends a round closes it: the meters become samples, the reporter marks the changes
    (only a count does, since a sample must cover exactly the time that was counted);
 3. the lifecycle follows from the facts (lifecycle.py has the table);
-4. the limits of every group whose facts changed are decided anew (allocation.py, policies.py,
-   trouble.py); changed ones become SetLocalLimits;
-5. what must be told the others becomes one PublishUsageReport.
+4. the limits of every group whose facts changed are decided anew (allocation/splitting.py,
+   transfer/policies.py, trouble.py); changed ones become SetLocalLimits;
+5. the news for the other brokers becomes one PublishUsageReport.
 
-Limits come before everything else that is told: a report announces what is in force and grants what
-was given away, so a limit is lowered before anybody is told that there is room. A higher limit waits
-until the others have answered to know of it (raising.py); under the policy ``strict`` it waits for what
-the others give (escrow.py).
+Limits come before reports: a report announces the limits in force and the grants, so a limit is lowered
+before any other broker learns of the room. A higher limit waits until the others have confirmed that they
+know it (transfer/raising.py); under the policy ``strict`` it waits for their grants (escrow/books.py).
 
-The state never looks at a clock and never fails half-way: an event that the table does not allow raises
+The state never reads a clock and never fails half-way: an event that the table does not allow raises
 before anything changed.
 """
 
@@ -26,11 +25,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never
 
-from coordinator.core.agreement import Agreement
-from coordinator.core.answering import answers_to_all, asked_by
-from coordinator.core.certificate import Certificate
-from coordinator.core.certifier import Certifier, Facts
+from coordinator.core.allocation.laws import JOINT_LAW
+from coordinator.core.certificate.certifier import Certifier, Facts
+from coordinator.core.certificate.statement import Certificate
 from coordinator.core.decisions import Decider
+from coordinator.core.demand.meters import Meters
+from coordinator.core.demand.observing import Observer, is_observed
+from coordinator.core.escrow.lease import Lease
+from coordinator.core.escrow.ledgers import Ledgers
 from coordinator.core.events import (
     BrokerAvailabilityChanged,
     ConnectionChanged,
@@ -43,6 +45,7 @@ from coordinator.core.events import (
     MembersChanged,
     MembershipJoined,
     ParticipantsChanged,
+    ReporterAccused,
     SessionConfirmed,
     TrafficCounted,
     UsageReportReceived,
@@ -60,11 +63,7 @@ from coordinator.core.instructions import (
     SetLocalLimits,
     WriteLedger,
 )
-from coordinator.core.laws import JOINT_LAW
-from coordinator.core.lease import Lease
-from coordinator.core.ledgers import Ledgers
 from coordinator.core.lifecycle import Lifecycle, Trigger, Trouble, next_state
-from coordinator.core.meters import Meters
 from coordinator.core.model import (
     Dimension,
     Member,
@@ -75,19 +74,20 @@ from coordinator.core.model import (
     UsageReport,
     redefined,
 )
-from coordinator.core.observing import Observer, is_observed
-from coordinator.core.policies import STRICT
-from coordinator.core.raising import Raises
 from coordinator.core.registration import Registration
-from coordinator.core.reporting import Reporter
+from coordinator.core.reports.reporting import Reporter
+from coordinator.core.reports.suspects import Heard, Suspects
 from coordinator.core.settings import CoreSettings
-from coordinator.core.suspects import Heard, Suspects
+from coordinator.core.transfer.answering import answers_to_all, asked_by
+from coordinator.core.transfer.policies import STRICT
+from coordinator.core.transfer.raising import Raises
 from coordinator.core.trouble import Troubles
-from coordinator.core.usage_map import UsageMap, Verdict
+from coordinator.core.usage.agreement import Agreement
+from coordinator.core.usage.map import UsageMap, Verdict
 
 
 class CoordinatorState:
-    """All that one sidecar knows and decides. See the module's head."""
+    """The knowledge and the decisions of one sidecar. See the module's head."""
 
     def __init__(self, settings: CoreSettings) -> None:
         self.settings = settings
@@ -99,7 +99,7 @@ class CoordinatorState:
         self.suspects = Suspects(settings)
         self.meters = Meters(settings)
         self.observer = Observer(settings)
-        #: Everybody alive, this broker included once it has joined; the last known ones when cut off.
+        #: All live brokers, this one included once it has joined; the last known ones while cut off.
         self.members: dict[str, Member] = {}
         #: Every definition; None until the store was read for the first time.
         self.groups: dict[str, ResourceGroup] | None = None
@@ -117,12 +117,12 @@ class CoordinatorState:
         #: When the present round began, and when counts last arrived; None before the first event.
         self._round_started_ns: int | None = None
         self._counted_ns: int | None = None
-        #: How long the last closed round was: what the samples in a report cover.
+        #: The length of the last closed round, which the samples of a report cover.
         self._sampled_elapsed_ns = settings.round_ns
         self._registration = Registration(settings.broker)
 
     def handle(self, event: Event, now_ns: int) -> list[Instruction]:
-        """Take one fact in and say what is to be done, in this order.
+        """Take one event in and return the instructions, in order.
 
         Raises:
             IllegalTransition: the event cannot happen in this state; nothing was changed.
@@ -143,7 +143,7 @@ class CoordinatorState:
         return [*limits, *instructions, *self._write_ledgers(now_ns), *self._report(now_ns)]
 
     def rests_ns(self, now_ns: int) -> int:
-        """For how long nothing is to be done, should nothing happen: so much later may counts come."""
+        """Return the time until the core next needs a count if no event arrives."""
         if (
             self.lifecycle is not Lifecycle.ACTIVE
             or self.decider.is_marked
@@ -158,15 +158,15 @@ class CoordinatorState:
 
     @property
     def incarnation(self) -> int | None:
-        """This broker's registration; None while it is not registered."""
+        """Return this broker's registration; None while it is not registered."""
         return self._registration.incarnation
 
     def limits(self) -> dict[str, Rates]:
-        """The local limits in force, by group."""
+        """Return the local limits in force, by group."""
         return self.decider.in_force
 
     def certificate(self, group: ResourceGroup, dimension: Dimension, now_ns: int) -> Certificate:
-        """The most that the local limits of a group can add up to now (certificate.py).
+        """Return the most that the local limits of a group can add up to (certificate/statement.py).
 
         Args:
             group: a definition that this sidecar has.
@@ -196,10 +196,10 @@ class CoordinatorState:
         return self.certifier.by_word(group, dimension, facts)
 
     def validate(self, names: Iterable[str] | None = None) -> None:
-        """Check the invariants; a failure is a mistake in the core.
+        """Check the invariants; a failure is a bug in the core.
 
         Args:
-            names: the groups whose limits are looked at; all of them by default.
+            names: the groups whose limits are checked; all of them by default.
 
         Raises:
             AssertionError: an invariant does not hold.
@@ -226,6 +226,10 @@ class CoordinatorState:
                 self._handle_traffic_counted(event, now_ns)
             case UsageReportReceived():
                 self._handle_usage_report_received(event.report, now_ns)
+            case ReporterAccused(broker, suspicion, detail, count):
+                # While cut off from ZooKeeper, the present registrations are unknown.
+                if not self._is_cut_off():
+                    self.suspects.accuse(broker, suspicion, detail, count, now_ns)
             case ParticipantsChanged():
                 for traffic in self.observer.mirror((_of_participants(event),)):
                     key = (traffic.group, traffic.monitoring_class)
@@ -274,18 +278,21 @@ class CoordinatorState:
     def _handle_usage_report_received(self, report: UsageReport, now_ns: int) -> None:
         if report.broker == self.settings.broker:
             return  # the own reports were taken in when they were sent
+        verdict = self.usage.verdict(report)
+        if verdict in _NOT_OF_A_MEMBER:
+            self._drop(verdict)
+            return
         if not self.suspects.admits(report, now_ns):
             return
         # Before the rest, since a grant counts in whatever order the reports arrive.
         self.decider.mark(self.ledgers.take(report, now_ns))
-        taken = self.usage.take(report, now_ns)
-        if taken.verdict is not Verdict.TAKEN:
-            if taken.verdict is not Verdict.COPY:
-                count = self.reports_dropped.get(taken.verdict, 0)
-                self.reports_dropped[taken.verdict] = count + 1
+        if verdict is not Verdict.TAKEN:
+            if verdict is not Verdict.COPY:
+                self._drop(verdict)
             return
+        taken = self.usage.take(report, now_ns)
         self.certifier.take(report)
-        if report.view is not None and report.broker in self.members:
+        if report.view is not None:
             digest = self.usage.digest(report.broker)
             self.agreement.heard(report.broker, report.view, digest, now_ns)
         if report.learning or self.settings.broker in report.asks:
@@ -295,6 +302,9 @@ class CoordinatorState:
             self._reporter.reply()
         self.decider.mark(self._raises.take(report, self.incarnation, now_ns))
         self.decider.mark(taken.groups)
+
+    def _drop(self, verdict: Verdict) -> None:
+        self.reports_dropped[verdict] = self.reports_dropped.get(verdict, 0) + 1
 
     def _handle_members_changed(self, event: MembersChanged, now_ns: int) -> None:
         before = self.members
@@ -320,7 +330,7 @@ class CoordinatorState:
         self.certifier.set_groups(before, self.groups)
         self._reporter.set_groups(self.groups)
         self.observer.set_groups(event.groups)
-        # A strict broker gives what it holds to those that need it, whether or not it takes part.
+        # A strict broker gives to those that need it, whether or not it takes part.
         self.usage.follow(
             [name for name, group in self.groups.items() if group.overshoot_policy == STRICT]
         )
@@ -391,10 +401,10 @@ class CoordinatorState:
     # Step 2: rounds.
 
     def _rests(self, now_ns: int) -> bool:
-        """Whether nothing is to be done before the round ends: counts come far more often than that.
+        """Return whether nothing is due before the round ends: counts come far more often than that.
 
-        What counts and time bring about is either a report that is due now, or comes with the end of the
-        round; but for trouble and leases, which may begin and end at any time.
+        Counts and time bring about either a report that is due now, or one at the end of the round;
+        except for troubles and leases, which may begin and end at any time.
         """
         return not self.lease.needed and self.rests_ns(now_ns) > 0
 
@@ -409,8 +419,7 @@ class CoordinatorState:
         self.meters.close_round(elapsed_ns, self.limits(), self.groups or {}, len(self.members))
         self.ledgers.close_round()
         self._reporter.close_round(self.meters, self.limits(), self.groups or {}, elapsed_ns)
-        self.decider.mark(self._raises.groups())  # who is heard, and for how long, depends on time
-        self.usage.forget_strangers(now_ns - self.settings.silence_rounds * self.settings.round_ns)
+        self.decider.mark(self._raises.groups())  # silence depends on time
         self.certifier.close_round(self.agreement)
         heard = Heard(self.usage, self.agreement, now_ns)
         self.decider.mark(
@@ -418,7 +427,7 @@ class CoordinatorState:
         )
         self.troubles.listen(self.usage, now_ns)
         if self.troubles:
-            self.decider.mark_all()  # what trouble does to a limit depends on how long it has lasted
+            self.decider.mark_all()  # the limit while degraded depends on the duration of the trouble
 
     # Step 3: the lifecycle follows from the facts.
 
@@ -508,17 +517,21 @@ class CoordinatorState:
         return [PublishUsageReport(replace(report, view=view, troubled=troubled))]
 
 
+_NOT_OF_A_MEMBER = frozenset({Verdict.STRANGER, Verdict.UNCONFIRMED, Verdict.OLD_INCARNATION})
+"""Verdicts on reports that no registration vouches for: they have no influence at all."""
+
+
 def _of_participants(event: ParticipantsChanged) -> Traffic:
     return Traffic(event.group, event.monitoring_class, participants=event.participants)
 
 
 def _needs_lease(group: ResourceGroup) -> bool:
-    """Whether a group's limit must be given up before anybody else can have it."""
+    """Return whether a group's limit must be given up before any other broker can have it."""
     return group.overshoot_policy == STRICT or group.partition_policy != "hold"
 
 
 def _moved_much(before: Rates | None, after: Rates, settings: CoreSettings) -> bool:
-    """Whether the others wait for this change: anything that frees or takes a notable part."""
+    """Return whether the others wait for this change: it frees or takes a notable part."""
     for dimension in Dimension:
         old = before.of(dimension) if before is not None else None
         if settings.moved(old, after.of(dimension)):

@@ -1,12 +1,12 @@
-"""Trouble: when a sidecar cannot trust its view, and what its limits do then (design.md, section 7).
+"""Trouble: when a sidecar cannot trust its view, and how its limits move then (design.md, section 7).
 
 ======================  ==========================================================================
 bus silent              hold the last limits, raise nothing; after ``hold`` lower to an equal part
                         C/N; after a second ``hold``, when every other sidecar in the same trouble
                         has lowered itself, raise to C/N as well
 ZooKeeper suspended     hold, raise nothing: the session may still be alive
-ZooKeeper lost          the others may have taken this broker's share: the group's ``partitionPolicy``
-                        says what to do: ``hold`` keeps the limit (traffic first), ``safe`` keeps at
+ZooKeeper lost          the others may have taken this broker's share; the group's ``partitionPolicy``
+                        decides: ``hold`` keeps the limit (traffic first), ``safe`` keeps at
                         most C/N, ``stop`` lets nothing pass (the limit first)
 own broker down         there is no traffic; this sidecar leaves the membership and its share is free
 ======================  ==========================================================================
@@ -14,7 +14,7 @@ own broker down         there is no traffic; this sidecar leaves the membership 
 kazoo says LOST only after it has reconnected, so a sidecar that stays cut off would never hear it:
 SUSPENDED for longer than the session timeout counts as lost, by the core's own timer. kazoo is late with
 SUSPENDED too. That is good enough to hold a limit, and not to keep one: while any group is strict, or has
-another ``partitionPolicy`` than ``hold``, there is a lease (lease.py), and its end counts as lost.
+another ``partitionPolicy`` than ``hold``, there is a lease (escrow/lease.py), and its end counts as lost.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from coordinator.core.events import ConnectionState
 from coordinator.core.lifecycle import Trouble
 from coordinator.core.model import Member
 from coordinator.core.settings import CoreSettings
-from coordinator.core.usage_map import UsageMap
+from coordinator.core.usage.map import UsageMap
 
 
 class Troubles:
-    """Which troubles there are and since when."""
+    """The present troubles and the time since when each lasts."""
 
     def __init__(self, settings: CoreSettings) -> None:
         self._settings = settings
         self._since: dict[Trouble, int] = {}
-        #: In the order of their definition: asked for far more often than it changes.
+        #: In the order of their definition: read far more often than changed.
         self._all: tuple[Trouble, ...] = ()
         self._connection = ConnectionState.LOST
         self._suspended_ns = 0
@@ -45,21 +45,21 @@ class Troubles:
         return trouble in self._since
 
     def all(self) -> tuple[Trouble, ...]:
-        """All present troubles, in the order of their definition."""
+        """Return all present troubles, in the order of their definition."""
         return self._all
 
     def lasted_ns(self, trouble: Trouble, now_ns: int) -> int:
-        """For how long there has been this trouble; 0 when there is none."""
+        """Return how long this trouble has lasted; 0 if it is absent."""
         return now_ns - self._since.get(trouble, now_ns)
 
     def connection_changed(self, state: ConnectionState, now_ns: int) -> None:
-        """The connection to ZooKeeper changed."""
+        """Note the state of the connection to ZooKeeper."""
         if state is not ConnectionState.CONNECTED and self._connection is ConnectionState.CONNECTED:
             self._suspended_ns = now_ns
         self._connection = state
 
     def members_changed(self, members: dict[str, Member], now_ns: int) -> None:
-        """Remember since when each incarnation is a member: silence is counted from there."""
+        """Remember since when each incarnation is a member: silence counts from there."""
         self._member_since = {
             broker: known
             if (known := self._member_since.get(broker)) and known[0] == member.incarnation
@@ -68,14 +68,14 @@ class Troubles:
         }
 
     def restart(self, now_ns: int) -> None:
-        """A new incarnation has the patience of one that has just begun to listen."""
+        """Restart the count of silence for a new incarnation."""
         self._set(Trouble.BUS_SILENT, now_ns, holds=False)
         self._member_since = {
             broker: (incarnation, now_ns) for broker, (incarnation, _) in self._member_since.items()
         }
 
     def look(self, now_ns: int, *, answering: bool, lease_over: bool) -> bool:
-        """Bring the troubles with ZooKeeper and the own broker up to date; tell whether they changed."""
+        """Update the troubles with ZooKeeper and the own broker; return whether they changed."""
         before = self._all
         disconnected = self._connection is not ConnectionState.CONNECTED
         lost = lease_over or (
@@ -91,7 +91,7 @@ class Troubles:
         return self._all != before
 
     def listen(self, usage: UsageMap, now_ns: int) -> None:
-        """See once a round whether every other member is heard."""
+        """Check once a round whether every other member is heard."""
         silent = any(
             self._is_silent(broker, since_ns, usage, now_ns)
             for broker, (_, since_ns) in self._member_since.items()
@@ -125,13 +125,13 @@ def limit_in_trouble(
     hold_ns: int,
     now_ns: int,
 ) -> int:
-    """The local limit while in trouble, per second.
+    """Return the local limit while degraded, per second.
 
     Args:
-        held: what is in force, or less where there is less to share by now.
+        held: the limit in force, or less if the shared sum has shrunk.
         limit: the group's limit for the cluster.
         members: N, as last known.
-        troubles: what is wrong.
+        troubles: the present troubles.
         partition_policy: the group's: hold, safe or stop.
         hold_ns: how long the bus may be silent before the limit goes to C/N.
         now_ns: the time.

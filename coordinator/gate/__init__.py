@@ -1,9 +1,5 @@
 """The gate: a protocol-aware TCP proxy in front of one broker, where limits are enforced.
 
-Everything in here but ``connection`` and ``proxy`` is pure: bytes in, bytes out, told the time.
+``protocol``, ``limits`` and ``engine`` are pure: bytes in, bytes out, told the time. ``server`` has the
+sockets around them, and ``process`` runs that in a process of its own.
 """
-
-from coordinator.gate.counters import GateListener
-from coordinator.gate.proxy import Gate
-
-__all__ = ["Gate", "GateListener"]

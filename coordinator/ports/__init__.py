@@ -1,4 +1,4 @@
-"""What the coordinator needs from the world, as protocols; adapters implement them.
+"""The coordinator's needs of the world, as protocols; adapters implement them.
 
 One module a port; everybody imports from here. Three rules hold for every port. A port *answers or
 raises*: "refused" and "unreachable" are never one value (coordinator.ports.errors). Listeners are called
@@ -20,6 +20,7 @@ from coordinator.ports.errors import (
     InUse,
     NotFound,
     PortError,
+    Protected,
     ReceiverUnreachable,
     Refused,
     StoreUnreachable,
@@ -69,6 +70,7 @@ __all__ = [
     "OperationStore",
     "Origin",
     "PortError",
+    "Protected",
     "ReceiverUnreachable",
     "RecordedOperation",
     "Recorder",

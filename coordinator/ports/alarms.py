@@ -1,4 +1,4 @@
-"""Whoever is told of alarms."""
+"""The receiver of alarms."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from coordinator.core.alarms import Sighting
+from coordinator.insight.model.alarms import Sighting
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What is told of one alarm.
+    """One alarm, as a receiver gets it.
 
     Args:
         sighting: what was seen last.
@@ -31,6 +31,6 @@ class AlarmReceiver(Protocol):
         """Hand notices over; returns when they were taken.
 
         Raises:
-            ReceiverUnreachable: they were not taken, or nobody knows.
+            ReceiverUnreachable: they were not taken, or the outcome is unknown.
         """
         ...

@@ -12,14 +12,17 @@ class Origin:
     """Where a change comes from.
 
     Args:
-        actor: the role of whoever made it.
+        actor: the role that made it.
         address: the host it came from, if it came over the network.
         undoes: the audit entry that it rolls back, if it does.
+        is_super_user: whether that role may do everything. What a super-user attached or limited, a
+            tenant's admin cannot undo, or the limit would be the tenant's to lift.
     """
 
     actor: str = "anonymous"
     address: str = ""
     undoes: int | None = None
+    is_super_user: bool = True
 
 
 NOBODY = Origin()

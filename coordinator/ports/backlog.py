@@ -1,11 +1,11 @@
-"""What the own broker says of its topics' backlogs, and what shortens them."""
+"""The backlogs of the own broker's topics: read them, and shorten them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Protocol
 
-from coordinator.core.backlog.model import (
+from coordinator.backlog.rules.model import (
     BacklogQuota,
     Glance,
     Position,

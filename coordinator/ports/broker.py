@@ -25,7 +25,7 @@ class BrokerAdmin(Protocol):
         ...
 
     async def partitions_of(self, topic: TopicName) -> int:
-        """How many partitions a topic has; 1 if it is not partitioned, or does not exist yet.
+        """Count a topic's partitions; 1 if it is not partitioned, or does not exist yet.
 
         Raises:
             StoreUnreachable: the broker does not say.

@@ -29,5 +29,5 @@ class ReportBus(Protocol):
         ...
 
     def health(self) -> BusHealth:
-        """How the bus topics are doing."""
+        """The state of the bus topics."""
         ...

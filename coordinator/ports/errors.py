@@ -1,16 +1,17 @@
-"""What a port raises: "refused" and "unreachable" are never one value.
+"""The errors of ports: "refused" and "unreachable" are never one value.
 
 Errors::
 
     PortError
     +-- StoreUnreachable      the store did not answer in time; nothing is known about the outcome
     +-- GateGone              the gate's process has ended or does not answer; the sidecar ends by it
-    +-- ReceiverUnreachable   whoever is told of alarms did not take a message
+    +-- ReceiverUnreachable   the receiver of alarms did not take a message
     +-- Refused               the store answered no
         +-- NotFound          there is no such entry
         +-- AlreadyExists     there is one already
-        +-- VersionConflict   somebody else changed it in between (compare-and-set failed)
+        +-- VersionConflict   another writer changed it in between (compare-and-set failed)
         +-- InUse             a group cannot be deleted while something is attached to it
+        +-- Protected         a super-user made it so, and a tenant's admin may not change that
         +-- Unreadable        there is an entry, but this release cannot understand it
 """
 
@@ -30,7 +31,7 @@ class GateGone(PortError):
 
 
 class ReceiverUnreachable(PortError):
-    """Whoever is told of alarms did not take a message, or nobody knows."""
+    """The receiver of alarms did not take a message, or the outcome is unknown."""
 
 
 class Refused(PortError):
@@ -46,11 +47,25 @@ class AlreadyExists(Refused):
 
 
 class VersionConflict(Refused):
-    """Somebody else changed the entry in between."""
+    """Another writer changed the entry in between."""
 
 
 class InUse(Refused):
     """The group still has attachments."""
+
+
+class Protected(Refused):
+    """A super-user made it so, and a tenant's admin may not change that; the text may be shown.
+
+    Args:
+        what: was done by a super-user, to what.
+        role: of the one who would change it.
+    """
+
+    def __init__(self, what: str, role: str) -> None:
+        super().__init__(
+            f"Role {role} is no super-user, and one {what}: only a super-user may change that"
+        )
 
 
 class Unreadable(Refused):

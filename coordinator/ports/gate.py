@@ -58,7 +58,7 @@ class TrafficGate(Protocol):
         ...
 
     async def collect(self) -> tuple[Traffic, ...]:
-        """What was counted since the last call.
+        """Return the traffic counted since the last call.
 
         Raises:
             GateGone: it cannot be asked any more.

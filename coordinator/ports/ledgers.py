@@ -29,7 +29,7 @@ class LedgerStore(Protocol):
             AlreadyExists: there is a record to be created already.
             VersionConflict: the record has another version.
             StoreUnreachable: the store did not answer.
-            ValueError: nobody could read such a record.
+            ValueError: no reader could understand such a record.
         """
         ...
 

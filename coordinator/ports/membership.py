@@ -1,4 +1,4 @@
-"""Who is alive."""
+"""The sidecars that are alive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coordinator.core.model import Member
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """What a confirmed session is known to be.
+    """The facts known of a confirmed session.
 
     Args:
         connected_ns: when the connection that carried question and answer was asked for.
@@ -24,7 +24,7 @@ class Confirmation:
 
 
 class Membership(Protocol):
-    """Who is alive."""
+    """The sidecars that are alive."""
 
     def watch_connection(self, listener: Callable[[ConnectionState], None]) -> None:
         """Call the listener with every change of the connection's state."""
@@ -34,8 +34,10 @@ class Membership(Protocol):
         """Call the listener with all members, sorted by broker, now and after every change."""
         ...
 
-    async def join(self, broker: str, api_address: str) -> int:
+    async def join(self, broker: str, api_address: str, report_key: bytes = b"") -> int:
         """Register a broker until its session ends; return its incarnation.
+
+        The others see the address of its admin API, and the key to check its reports with.
 
         Joining again replaces the registration of this broker's earlier incarnation. A registration
         that the session lost is not renewed by itself: the core asks again.
@@ -50,7 +52,7 @@ class Membership(Protocol):
         ...
 
     async def confirm(self) -> Confirmation:
-        """Have a majority of the store confirm the session; what follows from it: core/lease.py.
+        """Have a majority of the store confirm the session; what follows from it: core/escrow/lease.py.
 
         Raises:
             StoreUnreachable: the store did not answer, or not over the connection that asked.

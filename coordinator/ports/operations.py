@@ -1,11 +1,11 @@
-"""The durable record of changes on their way (coordinator.core.operations)."""
+"""The durable record of changes on their way (coordinator.insight.model.operations)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Protocol
 
-from coordinator.core.operations import Operation
+from coordinator.insight.model.operations import Operation
 
 OPERATIONS_LENGTH = 1_000
 """Ended operations that the store keeps; the oldest are dropped."""
@@ -42,7 +42,7 @@ class OperationStore(Protocol):
         """Record how an open one ended.
 
         Raises:
-            NotFound: it is not open; somebody else has ended it.
+            NotFound: it is not open; another sidecar has ended it.
             StoreUnreachable: the store did not answer.
         """
         ...

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from coordinator.core.backlog.views import BacklogView
+from coordinator.backlog.rules.views import BacklogView
 from coordinator.core.events import Event
 from coordinator.core.model import Dimension, NamespaceTraffic, UsageReport
-from coordinator.core.operations import Operation
+from coordinator.insight.model.operations import Operation
 
 if TYPE_CHECKING:  # the gate's process has the ports, and no core
     from coordinator.core.decisions import Decision
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # the gate's process has the ports, and no core
 
 @dataclass(frozen=True, slots=True)
 class RecorderHealth:
-    """How recording goes: counts since the start, and why nothing can be written now.
+    """The state of recording: counts since the start, and the reason if nothing can be written now.
 
     Args:
         recording: whether the last attempt to write succeeded.
@@ -44,7 +44,7 @@ class RecorderHealth:
 class Recorder(Protocol):
     """Keeps what happened for later analysis.
 
-    Nobody waits for it: no method blocks or raises, and what cannot be kept is counted.
+    No method blocks or raises; rows that cannot be kept are counted.
     """
 
     def report_sent(self, report: UsageReport, size_bytes: int, now_ns: int) -> None:
@@ -68,7 +68,7 @@ class Recorder(Protocol):
         ...
 
     def namespaces_counted(self, counted: Sequence[NamespaceTraffic], now_ns: int) -> None:
-        """What passed of each namespace since the last time; the first time is when that begins."""
+        """Traffic of each namespace passed since the last call; counting begins with the first."""
         ...
 
     def handled(self, event: Event, state: CoordinatorState, now_ns: int) -> None:
@@ -76,5 +76,5 @@ class Recorder(Protocol):
         ...
 
     def health(self) -> RecorderHealth:
-        """How recording goes."""
+        """Return the state of recording."""
         ...

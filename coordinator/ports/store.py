@@ -109,8 +109,12 @@ class GroupStore(Protocol):
     ) -> None:
         """Attach a tenant, replacing an earlier attachment, if one is expected only that one.
 
+        What a super-user attached is his, also where a tenant's admin had attached it to the same group
+        before. Where it was not written down who did (by an old release), it counts as his, too.
+
         Raises:
             NotFound: there is no such group.
+            Protected: a super-user attached it to another group, and this is none.
             VersionConflict: it was attached to something else than expected.
             StoreUnreachable: the store did not answer.
         """
@@ -134,6 +138,7 @@ class GroupStore(Protocol):
         """Detach a tenant; not attached is fine, unless something else is expected.
 
         Raises:
+            Protected: a super-user attached it, and this is none.
             VersionConflict: it was attached to something else than expected.
             StoreUnreachable: the store did not answer.
         """

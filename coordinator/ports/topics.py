@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from coordinator.core.model import Rates
+from coordinator.core.model import Dimension, Rates
 from coordinator.core.topics import TopicName
 from coordinator.ports.audit import NOBODY, Origin
 
@@ -20,11 +20,14 @@ class TopicLimit:
         limits: per second; not all unlimited.
         version: what a compare-and-set write must name, one of the whole store: it never returns. None
             is not in the store yet.
+        tenants_own: those of the limits that the tenant's admin set, and may change; all others are a
+            super-user's, as are those of which it was not written down.
     """
 
     topic: TopicName
     limits: Rates
     version: int | None = None
+    tenants_own: frozenset[Dimension] = frozenset()
 
 
 TopicLimits = Mapping[str, TopicLimit]
@@ -63,7 +66,7 @@ class TopicLimitStore(Protocol):
             AlreadyExists: there are some already.
             VersionConflict: they have another version.
             StoreUnreachable: the store did not answer.
-            ValueError: nobody could read them, or that is no name of a topic with limits.
+            ValueError: no reader could understand them, or that is no name of a topic with limits.
         """
         ...
 

@@ -92,7 +92,7 @@ def flash_crowd(parameters: Parameters) -> Stage:
 
 
 def cold_start(parameters: Parameters) -> Stage:
-    """S11: all brokers start at once, saturated, and nobody knows anything."""
+    """S11: all brokers start at once, saturated, and know nothing of each other."""
     stage = Stage(parameters, seconds=30, measured_from=0)
     stage.start(stage.all_of_it())
     stage.event(0)

@@ -74,7 +74,7 @@ def series_of(record: GroupRecord) -> metrics.Series:
 
 
 def allowed_per_step(record: GroupRecord) -> list[float]:
-    """What the group's limit allows in every step.
+    """Return the traffic that the group's limit allows in every step.
 
     A lower limit counts from the step after the one in which it was written: it takes a read of the
     store to reach the sidecars, and a step is the finest that is looked at.
@@ -85,7 +85,7 @@ def allowed_per_step(record: GroupRecord) -> list[float]:
 
 
 def central_per_second(record: GroupRecord, allowed: Sequence[float]) -> list[int]:
-    """What an ideal central bucket admits of the same arrivals in every second."""
+    """Return the messages of the same arrivals that an ideal central bucket admits in every second."""
     steps = _central_per_step(record, allowed)
     return [
         sum(steps[second * _STEPS_PER_SECOND : (second + 1) * _STEPS_PER_SECOND])
@@ -96,8 +96,8 @@ def central_per_second(record: GroupRecord, allowed: Sequence[float]) -> list[in
 def steady_seconds(stage: Stage) -> list[range]:
     """The stretches in which everything should have come to rest.
 
-    They begin ten rounds after an event, and where reports are d rounds late after 10 (1 + d): nobody
-    acts on what happened before a report of it has come.
+    They begin ten rounds after an event, and where reports are d rounds late after 10 (1 + d): no
+    sidecar acts on an event before a report of it has come.
     """
     steady = []
     for second in sorted({*stage.events, stage.measured_from}):

@@ -1,4 +1,4 @@
-"""Scenarios about the fleet: its size, an hour of mishaps, PIP-82 brokers, bad reporters (S20-S24)."""
+"""Scenarios about the fleet: its size, an hour of mishaps, brokers without gates, liars (S20-S24)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 
 from coordinator.core.model import NANOS_PER_SECOND, GroupUsage, UsageReport
-from coordinator.simulation.pip82 import Pip82Broker
-from coordinator.simulation.stage import GROUP, WARM_UP_S, Parameters, Stage
-from coordinator.simulation.traffic import Constant, Load, Source
+from coordinator.simulation.native import GatedHost, NativeHost, Topic
+from coordinator.simulation.stage import WARM_UP_S, Parameters, Stage
+from coordinator.simulation.traffic import Constant, Source
 
 _LEAST_GROUPS = 100
 _GROUPS_PER_BROKER = 2
@@ -51,24 +51,15 @@ def soak(parameters: Parameters) -> Stage:
 
 
 def mixed_fleet(parameters: Parameters) -> Stage:
-    """S23: a third of the brokers speaks only PIP-82, the others have sidecars; all are saturated."""
+    """S23: a third of the brokers has no gate, and its own limiter is steered; all are saturated."""
     stage = Stage(parameters, seconds=50)
     third = max(1, parameters.brokers // 3)
-    with_sidecars = parameters.brokers - (third if parameters.pip82 is None else parameters.pip82)
-    old = stage.names[with_sidecars:]
-    stage.define()
-    for name in stage.names:
-        if name not in old:
-            stage.start_one(name, stage.limit)
-    peers: list[Pip82Broker] = []
-
-    def tell(sender: str, used: int) -> None:
-        for peer in peers:
-            peer.hear(sender, used)
-
-    for name in old:
-        load = Load(Constant(stage.limit), unit=parameters.dimension.unit)
-        peers.append(Pip82Broker(stage.world, name, (GROUP, parameters.dimension), load, tell))
+    with_gates = parameters.brokers - (third if parameters.native is None else parameters.native)
+    topic = Topic(stage.world.schedule, stage.world.rng)
+    for place, name in enumerate(stage.names):
+        kind = GatedHost if place < with_gates else NativeHost
+        stage.world.kinds[name] = partial(kind, topic=topic)
+    stage.start(stage.all_of_it())
     stage.event(WARM_UP_S)
     return stage
 

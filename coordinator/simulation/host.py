@@ -17,6 +17,7 @@ from coordinator.core.events import (
     DrainCompleted,
     DrainRequested,
     Event,
+    MembersChanged,
     ParticipantsChanged,
     TrafficCounted,
     UsageReportReceived,
@@ -36,6 +37,7 @@ from coordinator.core.instructions import (
 )
 from coordinator.core.model import (
     DIMENSIONS_OF,
+    Account,
     Dimension,
     Key,
     MonitoringClass,
@@ -44,6 +46,7 @@ from coordinator.core.model import (
     Unit,
     UsageReport,
 )
+from coordinator.core.reports.early import EarlyReports
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.ports import Recorder
@@ -59,7 +62,7 @@ _EVERY_UNIT = frozenset(Unit)
 
 
 class Surroundings(Protocol):
-    """What a host tells the world."""
+    """The world, as a host speaks to it."""
 
     def publish(self, host: Host, report: UsageReport) -> None:
         """Put a report on the bus."""
@@ -122,6 +125,8 @@ class Host:
         self._connected: dict[Key, bool] = {}
         self._paused = False
         self._inbox: deque[Event] = deque()
+        #: Reports of registrations that ZooKeeper has not shown here yet.
+        self._early: EarlyReports[UsageReport] = EarlyReports()
         self._counted_ns = self.now_ns
         #: The groups whose limits are leased, until when, and whether that is over: the gate's own look.
         self._leased: set[str] = set()
@@ -144,7 +149,7 @@ class Host:
         return self._schedule.now_ns + self._clock_ns
 
     def limit_of(self, group: str, dimension: Dimension = Dimension.PUBLISH_MESSAGES) -> int:
-        """What is in force for a group, per second; 0 before anything is, and without a limit."""
+        """Return a group's limit in force, per second; 0 before there is one, and without a limit."""
         if self._is_shut(group):
             return 0
         limiter = self._limiters.get((group, dimension.monitoring_class))
@@ -181,6 +186,21 @@ class Host:
         if self._recorder is not None and isinstance(event, UsageReportReceived):
             size = len(reports.encode(event.report))
             self._recorder.report_received(event.report, size, self.now_ns)
+        if isinstance(event, UsageReportReceived) and self._is_ahead(event.report):
+            sender = Account(event.report.broker, event.report.incarnation)
+            self._early.keep(sender, event.report, 1, self.now_ns)
+            return
+        self._handle(event)
+        if isinstance(event, MembersChanged):
+            members = {member.broker: member for member in event.members}
+            for report in self._early.confirm(members):
+                self._handle(UsageReportReceived(report))
+
+    def _is_ahead(self, report: UsageReport) -> bool:
+        self._early.expire(self.now_ns)
+        return report.broker != self.name and self._early.is_ahead(report.incarnation)
+
+    def _handle(self, event: Event) -> None:
         try:
             instructions = self.state.handle(event, self.now_ns)
         except Exception as error:  # noqa: BLE001  # any failure of a core ends the run, with its seed
@@ -214,12 +234,12 @@ class Host:
         now_ns = self.now_ns
         elapsed_ns = now_ns - self._counted_ns
         self._counted_ns = now_ns
-        traffic = [
-            counted
-            for key, load in self.loads.items()
-            if (counted := self._flow(key, load, elapsed_ns, now_ns)) is not None
-        ]
-        self.receive(TrafficCounted(tuple(traffic)))
+        self.receive(TrafficCounted(self._counted(elapsed_ns, now_ns)))
+
+    def _counted(self, elapsed_ns: int, now_ns: int) -> tuple[Traffic, ...]:
+        """Let the traffic of a step pass, and return what is counted of it."""
+        flows = [self._flow(key, load, elapsed_ns, now_ns) for key, load in self.loads.items()]
+        return tuple(traffic for traffic in flows if traffic is not None)
 
     def _flow(self, key: Key, load: Load, elapsed_ns: int, now_ns: int) -> Traffic | None:
         waited = load.waiting
@@ -232,7 +252,7 @@ class Host:
         size = load.source.message_bytes
         admitted = 0
         if limiter is not None and not self._is_shut(key[0]):
-            admitted = limiter.admit(load.waiting, size, now_ns)
+            admitted = self._admit(key, load, limiter, now_ns)
         load.waiting -= admitted
         self._world.passed(self, key, load, admitted)
         if not connected and not admitted:
@@ -250,6 +270,10 @@ class Host:
             participants=int(connected),
             topics=load.source.topics if connected else 0,
         )
+
+    def _admit(self, key: Key, load: Load, limiter: Limiter, now_ns: int) -> int:  # noqa: ARG002
+        """Admit waiting messages; return how many pass now."""
+        return limiter.admit(load.waiting, load.source.message_bytes, now_ns)
 
     def _carry_out(  # noqa: C901  # one row per instruction
         self, instruction: Instruction
@@ -307,7 +331,7 @@ class Host:
         return self._lease_over and group in self._leased
 
     def _look_at_lease(self) -> None:
-        """What the gate does whenever a message comes: also while the process around it stood still."""
+        """Check the lease, as a gate does at every message even while its process stands still."""
         over = self.now_ns >= self._lease_until_ns
         if over is self._lease_over:
             return
@@ -337,7 +361,7 @@ class Host:
 
 
 def _held_ns(waited: int, load: Load, admitted: int, elapsed_ns: int) -> int:
-    """For how much of a step somebody waited, with arrivals and tokens flowing evenly through it.
+    """Return how long clients waited in a step, with arrivals and tokens flowing evenly through it.
 
     Held to the end: from the moment when what could pass had passed. Held from the start only: until
     what had waited was through.

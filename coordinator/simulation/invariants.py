@@ -5,7 +5,7 @@ always                  the core's own invariants hold (``validate``); a local l
                         than the group's limit, or the law's target, as its sidecar knows them
 ``balanced``            after every raise of a member that is not in trouble, the limits in force at all
                         members add up to at most the group's limit and the reserves; with equal
-                        views, and nobody in trouble, to at most the group's limit, or to what the law
+                        views, and no member in trouble, to at most the group's limit, or to what the law
                         hands out when that is more by design
 ``strict``              at any instant the limits in force add up to at most the group's limit
 ======================  ==========================================================================
@@ -78,7 +78,7 @@ def check_core(host: Host, names: Collection[str]) -> None:
 def agreed_targets(
     hosts: Iterable[Host], group: str, dimension: Dimension
 ) -> Mapping[str, int] | None:
-    """What the law hands out, if all sidecars are active and see the same; None when they do not.
+    """Return the law's targets if all sidecars are active and see the same; None when they do not.
 
     To see the same is to have computed the same targets and to know what is in force at the others.
     """

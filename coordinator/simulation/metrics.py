@@ -1,4 +1,4 @@
-"""What a run is worth, computed from its series and nothing else.
+"""The quality of a run, computed from its series and nothing else.
 
 Words: ``C`` the group's limit, ``u`` a broker's admitted rate, ``d`` what it wants, ``A`` and ``D`` their
 sums, ``a*`` the exact weighted max-min share of ``d`` under ``C``, all per second (or per round of one
@@ -8,7 +8,7 @@ second).
 peak overshoot     the largest ``A/C - 1`` over sliding windows of 1 s and 10 s, never below 0
 volume             what was admitted above the limit, in seconds of the limit
 time over          share of seconds with ``A`` above 1.01 C and 1.05 C
-settle             rounds from an event until, for good, nobody is further than 5 % of C/N from ``a*``;
+settle             rounds from an event until, for good, no broker is over 5 % of C/N from ``a*``;
                    None when that is not before the next event
 aggregate error    how far the mean of A is from that of min(D, C), in parts of C
 utilisation        ``Σ min(A, C) / Σ min(D, C)``
@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from coordinator.core.laws import Claim, max_min
+from coordinator.core.allocation.laws import Claim, max_min
 
 _TOLERANCE = 0.05
 
@@ -57,11 +57,11 @@ class Series:
         return sum(series[second] for series in self.wanted.values())
 
     def wanted_at(self, second: int) -> dict[str, int]:
-        """What everybody wants in one second."""
+        """Return each broker's demand in one second."""
         return {broker: values[second] for broker, values in self.wanted.items()}
 
     def weights_at(self, second: int) -> dict[str, int]:
-        """How many times everybody counts in one second."""
+        """Return each broker's weight in one second."""
         counted = {broker: values[second] for broker, values in self.weights.items()}
         return {broker: counted.get(broker, 1) for broker in self.wanted}
 
@@ -105,7 +105,7 @@ def peak_overshoot(
 
 
 def overshoot_volume(series: Series, seconds: range) -> float:
-    """What was admitted above the limit, in seconds of the limit."""
+    """Return the traffic admitted above the limit, in seconds of the limit."""
     return sum(
         max(0, series.total_admitted(second) - series.limits[second]) / series.limits[second]
         for second in seconds
@@ -149,7 +149,7 @@ def settle(series: Series, event: int, end: int, *, round_seconds: int = 1) -> i
 
 
 def is_settled(series: Series, second: int) -> bool:
-    """Whether nobody is further than 5 % of C/N from its share; N are those who want something."""
+    """Whether no broker is further than 5 % of C/N from its share; N are the brokers with demand."""
     takers = sum(demand > 0 for demand in series.wanted_at(second).values())
     if not takers:
         return True
@@ -161,7 +161,7 @@ def is_settled(series: Series, second: int) -> bool:
 
 
 def utilisation(series: Series, seconds: range) -> float:
-    """How much of what could have passed did; 1 when nothing could."""
+    """Return the admitted part of the traffic that could have passed; 1 when none could."""
     used = possible = 0
     for second in seconds:
         limit = series.limits[second]
@@ -171,7 +171,7 @@ def utilisation(series: Series, seconds: range) -> float:
 
 
 def aggregate_error(series: Series, seconds: range) -> float:
-    """How far the aggregate is from what could have passed, on average over these seconds."""
+    """Return the mean distance of the aggregate from the traffic that could have passed."""
     limits = sum(series.limits[second] for second in seconds)
     possible = sum(min(series.total_wanted(second), series.limits[second]) for second in seconds)
     passed = sum(series.total_admitted(second) for second in seconds)
@@ -196,7 +196,7 @@ def jain(values: Sequence[float]) -> float:
 
 
 def regret(admitted: Sequence[int], central: Sequence[int]) -> float:
-    """How far the aggregate is from an ideal central bucket's, per step or second."""
+    """Return the distance of the aggregate from an ideal central bucket's, per step or second."""
     whole = sum(central)
     apart = sum(abs(own - ideal) for own, ideal in zip(admitted, central, strict=True))
     return apart / whole if whole else 0.0
@@ -235,7 +235,7 @@ def starvation(series: Series, seconds: range) -> int:
 def central_bucket(
     wanted: Sequence[int], allowed: Sequence[float], window: int, burst: int
 ) -> list[int]:
-    """What one ideal bucket for the whole cluster admits of the same arrivals, per step.
+    """Return the same arrivals as one ideal bucket for the whole cluster admits them, per step.
 
     Args:
         wanted: arrivals per step.

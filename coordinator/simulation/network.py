@@ -19,7 +19,7 @@ MILLISECOND_NS = 1_000_000
 
 @dataclass(slots=True)
 class Conditions:
-    """How the network is now; may be changed at any moment.
+    """The present state of the network; may be changed at any moment.
 
     Args:
         loss: share of reports lost, 0 to 1.

@@ -39,7 +39,7 @@ h3 { margin: 1rem 0 0; font-size: 1rem; }
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What one scenario's part of the page shows.
+    """One scenario's part of the page.
 
     Args:
         title: the heading.

@@ -1,4 +1,4 @@
-"""What happened, as series: who wanted, might and did how much, second by second.
+"""The run as series: each broker's demand, limit and admitted rate, second by second.
 
 Each dimension that a group limits has a record of its own, in messages or in bytes.
 
@@ -27,7 +27,7 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What one broker's clients wanted and got in one step, and the limit in force at its end."""
+    """One broker's demand and admitted traffic in one step, and the limit in force at its end."""
 
     admitted: int
     wanted: int

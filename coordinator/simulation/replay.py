@@ -45,7 +45,7 @@ class BrokerStory:
     """One broker's clients in one group and class, second by second.
 
     Args:
-        wanted: messages per second; None where nobody was connected, UNBOUNDED where it is not known.
+        wanted: messages per second; None where no client was connected, UNBOUNDED where it is not known.
         messages: messages admitted.
         size: bytes admitted.
         topics: the most topics that they used.
@@ -58,14 +58,14 @@ class BrokerStory:
 
     @property
     def message_bytes(self) -> int:
-        """How large a message was, on average."""
+        """The mean size of a message, in bytes."""
         passed = sum(self.messages)
         return max(1, sum(self.size) // passed) if passed else MESSAGE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What a recording tells of one group and class.
+    """The recorded facts of one group and class.
 
     Args:
         monitoring_class: whose traffic.
@@ -79,7 +79,7 @@ class Story:
 
     @property
     def seconds(self) -> int:
-        """How long it is."""
+        """Its length."""
         return max((len(broker.wanted) for broker in self.brokers.values()), default=0)
 
     @property
@@ -94,7 +94,7 @@ class Story:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is to be other than it was; None leaves it.
+    """The settings to change; None leaves one as it was.
 
     Args:
         limits: by dimension, per second; None is unlimited.
@@ -215,15 +215,15 @@ def _wanted(story: Story, broker: BrokerStory) -> list[int | None]:
 
 
 def _each(dimension: Dimension, broker: BrokerStory) -> int:
-    """What a message counts in a dimension."""
+    """Return the cost of a message in a dimension."""
     return 1 if dimension.unit is Unit.MESSAGES else broker.message_bytes
 
 
 def _series(story: Story, dimension: Dimension) -> metrics.Series:
-    """What was recorded, as the metrics take it.
+    """Return the recording in the form that the metrics take.
 
-    In the second of a change the higher limit is the measure, as in the convergence report: nobody can
-    tell on which side of the change a message passed.
+    In the second of a change the higher limit is the measure, as in the convergence report: it is
+    unknown on which side of the change a message passed.
     """
     limits = [
         max(_limit(story, dimension, second), _limit(story, dimension, max(0, second - 1)))
@@ -244,7 +244,7 @@ def _series(story: Story, dimension: Dimension) -> metrics.Series:
 
 
 def _limit(story: Story, dimension: Dimension, second: int) -> int:
-    """What is in force at the end of a second; 0 is not limited."""
+    """Return the limit in force at the end of a second; 0 is not limited."""
     *_, group = (group for since, group in story.definitions if since <= second)
     return group.limits.of(dimension) or 0
 

@@ -16,7 +16,7 @@ class Scenario:
     Args:
         title: what it is about, in a few words.
         build: makes a stage on which it is about to happen.
-        brokers: how many it has when nobody says otherwise.
+        brokers: how many it has unless the caller says otherwise.
         least_brokers: with fewer it makes no sense.
         settles: demand comes to rest, so that settling is something that can happen.
     """

@@ -1,7 +1,7 @@
 """The order of things: one heap of moments, integer nanoseconds, first in first out within a moment.
 
-Nothing in a simulation waits or runs by itself. Whoever wants something to happen later says so here,
-and time jumps from one such moment to the next.
+Nothing in a simulation waits or runs by itself. Later actions are scheduled here, and time jumps from one
+such moment to the next.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Action = Callable[[], None]
 
 
 class Schedule:
-    """What will happen, and how far time has come."""
+    """The actions to come, and the present time."""
 
     def __init__(self) -> None:
         #: The true time; every host's own clock is derived from it.
@@ -27,7 +27,7 @@ class Schedule:
         heapq.heappush(self._moments, (max(moment_ns, self.now_ns), self._count, action))
 
     def after(self, delay_ns: int, action: Action) -> None:
-        """Let something happen so much later."""
+        """Schedule an action after a delay."""
         self.at(self.now_ns + delay_ns, action)
 
     def run_until(self, end_ns: int) -> None:

@@ -1,4 +1,4 @@
-"""What scenarios are told with: a world with N named brokers and one group, and shorthands for events.
+"""The means to tell a scenario: a world with N named brokers and one group, and shorthands for events.
 
 A scenario is a function that takes a ``Stage``, starts hosts and says what happens when. ``event`` marks
 a moment from which the group must settle again; the metrics go by those marks.
@@ -28,7 +28,7 @@ _BROKERS_OF_LIMIT = 5
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """What can be chosen about a run.
+    """The choices of a run.
 
     Args:
         brokers: N.
@@ -39,7 +39,7 @@ class Parameters:
         seed: the root of all chance.
         dimension: what every group limits.
         groups: how many there are, in a scenario of many; None leaves it to the scenario.
-        pip82: how many brokers speak only PIP-82, in a mixed fleet; None leaves it to the scenario.
+        native: how many brokers have no gate, in a mixed fleet; None leaves it to the scenario.
     """
 
     brokers: int = 5
@@ -50,7 +50,7 @@ class Parameters:
     seed: int = 0
     dimension: Dimension = Dimension.PUBLISH_MESSAGES
     groups: int | None = None
-    pip82: int | None = None
+    native: int | None = None
 
 
 @dataclass(slots=True)
@@ -146,11 +146,11 @@ class Stage:
         )
 
     def want(self, name: str, per_second: int | None, *, topics: int = 1) -> None:
-        """A broker's clients want so much from now on; None is that they disconnect."""
+        """Set the demand of a broker's clients; None disconnects them."""
         self.load(name, Constant(per_second, topics=topics))
 
     def want_each(self, rates: Sequence[int | None]) -> None:
-        """Every broker's clients want so much from now on."""
+        """Set the demand of every broker's clients."""
         for name, rate in zip(self.names, rates, strict=True):
             self.want(name, rate)
 

@@ -1,8 +1,8 @@
-"""What clients want, as rates over time, and how many messages that makes.
+"""The demand of clients, as rates over time, and the messages that it makes.
 
 A *source* says what the clients of one broker would send (or take) per second if nothing held them, in
-messages or in bytes; None is that nobody is connected. It also says how large their messages are and how
-many topics they use. *Load* turns a source into whole messages per step and keeps what waits.
+messages or in bytes; None is that no client is connected. It also says how large their messages are and
+how many topics they use. *Load* turns a source into whole messages per step and keeps what waits.
 
 Every load is a closed loop in the end: a client has a limited number of messages under way, and when
 those wait it stops sending. So at most ``window_ns`` of the wanted rate waits at the gate, and whatever
@@ -19,27 +19,27 @@ from typing import Protocol
 from coordinator.core.model import NANOS_PER_SECOND, Unit
 
 MESSAGE_BYTES = 1_000
-"""How large a message is where nobody says otherwise."""
+"""The size of a message unless a source says otherwise."""
 
 _WINDOW_NS = 50_000_000
 _NORMAL_FROM = 30.0
 
 
 class Source(Protocol):
-    """What is wanted at a moment."""
+    """The demand at a moment."""
 
     @property
     def message_bytes(self) -> int:
-        """How large each message is."""
+        """The size of each message, in bytes."""
         ...
 
     @property
     def topics(self) -> int:
-        """How many topics the clients are connected to, when they are."""
+        """The number of topics that the clients are connected to, when they are."""
         ...
 
     def rate(self, now_ns: int) -> int | None:
-        """Messages or bytes per second; None when nobody is connected."""
+        """Messages or bytes per second; None when no client is connected."""
         ...
 
 

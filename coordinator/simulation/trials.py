@@ -35,7 +35,7 @@ class Summary:
     """A trial's figures; see metrics.py for the words. The fields are those of ``simulate --json``.
 
     ``settle_rounds`` are the median and the largest over all events of all seeds; None is "did not
-    settle", and both are None for a scenario without events. ``reclaim_seconds`` are None when nobody
+    settle", and both are None for a scenario without events. ``reclaim_seconds`` are None when no broker
     died, or nothing was reclaimed. Control bytes are per broker and second.
     """
 
@@ -70,7 +70,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What one seed gave; ``loss`` and ``delay`` are those in force, chosen or the scenario's own."""
+    """The result of one seed; ``loss`` and ``delay`` are those in force, chosen or the scenario's own."""
 
     loss: float
     delay_rounds: float

@@ -1,4 +1,4 @@
-"""How much of a step's traffic passes: the core's token buckets, asked once a step, not per message.
+"""A valve that passes a step's traffic: the core's token buckets, asked once a step, not per message.
 
 The gate admits frame by frame and wakes waiting producers every few milliseconds, so its bucket loses
 nothing while producers wait and saves at most ``BURST_NS`` while they do not. A simulation that looks
@@ -12,8 +12,8 @@ message larger than the burst passes when the burst is there, and leaves a debt:
 
 from __future__ import annotations
 
+from coordinator.core.limiting.token_bucket import TokenBucket
 from coordinator.core.model import NANOS_PER_SECOND, Unit
-from coordinator.core.token_bucket import TokenBucket
 
 BURST_NS = 50_000_000
 """What the gate's buckets save up, as time."""
@@ -49,7 +49,7 @@ class Valve:
         self._bucket.set_rate(rate, self._room(rate), now_ns)
 
     def fits(self, size: int, now_ns: int) -> int:
-        """How many messages of so many tokens each may pass in the step that ends now."""
+        """Count the messages of `size` tokens each that may pass in the step that ends now."""
         if not self._bucket.rate:
             return 0
         over = self._bucket.balance(now_ns) - min(size, self._burst)
@@ -75,7 +75,7 @@ class Limiter:
 
     def __init__(self) -> None:
         self._valves: dict[Unit, Valve] = {}
-        #: The units of which there was not enough when somebody had to wait last.
+        #: The units that ran short when a client had to wait last.
         self.held_by: frozenset[Unit] = frozenset()
 
     def rate_of(self, unit: Unit) -> int | None:

@@ -1,18 +1,18 @@
 """Every certificate that a sidecar would print is held against what is really in force.
 
-Whoever is asked, at any moment, must not name less than the truth. A certificate is read from outside,
+No sidecar may, at any moment, name less than the truth. A certificate is read from outside,
 as the admin API does, so a run is the same with and without. It is read at every raise of a limit (what
 lowers one breaks no bound) and once a step besides, since a report that arrives makes a bound smaller. As
 a certificate costs as much as there are members, it is read by a few sidecars in turn where there are
 more than some, and where there are many more, after every few raises.
 
-Held to what it says, with the assumptions that it states (core/certificate.py): by every sidecar that
-runs and has read the group's present definition, whatever the network does. A broker that it does not
-name holds at most the newcomer's part; one that holds more, that it once knew as a member and that is cut
-off counts in full, whether it is named or not. Only who was cut off before this one began may be
-unknown to it.
+Held to what it says, with the assumptions that it states (core/certificate/statement.py): by every
+sidecar that runs and has read the group's present definition, whatever the network does. A broker that it
+does not name holds at most the newcomer's part; one that holds more, that it once knew as a member and
+that is cut off counts in full, whether it is named or not. Only who was cut off before this one began may
+be unknown to it.
 
-While somebody lies nothing is checked.
+While a sidecar lies nothing is checked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from weakref import WeakKeyDictionary
 
-from coordinator.core.certificate import Certificate
+from coordinator.core.certificate.statement import Certificate
 from coordinator.core.model import Dimension, ResourceGroup
 from coordinator.simulation.host import Host
 from coordinator.simulation.schedule import Schedule

@@ -14,7 +14,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from coordinator.core.allocation import reserve_of
+from coordinator.core.allocation.splitting import reserve_of
 from coordinator.core.events import Event, TrafficCounted, UsageReportReceived
 from coordinator.core.instructions import Instruction, SetLocalLimits
 from coordinator.core.lifecycle import Lifecycle
@@ -78,10 +78,12 @@ class World:
         self.hosts: dict[str, Host] = {}
         #: Others that read every report but run no core of ours.
         self.listeners: list[Callable[[str, UsageReport], None]] = []
+        #: Makes a host of another kind, by its broker's name.
+        self.kinds: dict[str, Callable[..., Host]] = {}
         #: Makes the recorder of a host that starts, by its broker's name; None records nothing.
         self.record_with: Callable[[str], Recorder] | None = None
         self._definitions: dict[str, ResourceGroup] = {}
-        #: Definitions that somebody may still go by, by group, the newest not included.
+        #: Definitions that a sidecar may still go by, by group, the newest not included.
         self._outgoing: dict[str, list[ResourceGroup]] = {}
         self._sums: dict[tuple[str, Dimension], int] = {}
         self._crashes: dict[tuple[str, Dimension], list[int]] = {}
@@ -168,7 +170,8 @@ class World:
 
     def _begin(self, settings: CoreSettings, loads: dict[Key, Load], clock_ns: int = 0) -> None:
         recorder = self.record_with and self.record_with(settings.broker)
-        self.hosts[settings.broker] = Host(
+        kind = self.kinds.get(settings.broker, Host)
+        self.hosts[settings.broker] = kind(
             settings, loads, self.schedule, self.zookeeper, self, clock_ns, recorder
         )
 
@@ -299,9 +302,9 @@ class World:
             raise PromiseBroken(self._where(broker, f"{group}: {broken}"))
 
     def _of_members(self, subject: tuple[str, Dimension], total: Sum) -> Sum:
-        """What is in force at members, beside what there is for them: the limit and the reserves."""
+        """Sum the limits in force at members, beside their due: the limit and the reserves."""
         most = total.limit + reserve_of(total.limit, 1, _ANYBODYS)
-        if total.in_force <= most:  # as nearly always, so nobody needs to know who is a member
+        if total.in_force <= most:  # as nearly always, and then the members need not be known
             return Sum(total.in_force, most)
         in_force = sum(
             host.limit_of(*subject)

@@ -6,7 +6,7 @@
 * The leader hears of a session when it is connected, and else when it pings the follower, twice a tick of
   half the timeout. A cut takes with it whom the follower has not told of: sessions end as early as they
   ever may. A real ensemble also rounds up to the next tick.
-* Without a quorum nobody is connected and no session ends: the leader that comes next grants every
+* Without a quorum no client is connected and no session ends: the leader that comes next grants every
   session its whole timeout again.
 * An incarnation is the czxid of the ephemeral node: one counter for the whole ensemble, it only grows.
 * A watch says that something changed, the client then reads: what it reads is the state at that moment,
@@ -59,7 +59,7 @@ class Session:
     received_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     #: The server has dropped it; the client does not know until it is back.
     expired: bool = False
-    #: The process ended; nobody is there to be told anything.
+    #: The process ended; no listener is left.
     abandoned: bool = False
     #: Counts how often contact was lost, so that an old countdown does not end a new contact.
     cuts: int = 0
@@ -86,7 +86,7 @@ class ZooKeeper:
 
     @property
     def members(self) -> tuple[Member, ...]:
-        """Who is registered, sorted by broker."""
+        """The registered members, sorted by broker."""
         return tuple(member for _, member in sorted(self._members.items()))
 
     def open(self, broker: str, tell: Callable[[Event], None], clock: Callable[[], int]) -> Session:
@@ -136,13 +136,13 @@ class ZooKeeper:
         self._welcome(session)
 
     def lose_quorum(self) -> None:
-        """The ensemble answers nobody; no session ends meanwhile."""
+        """The ensemble answers no client; no session ends meanwhile."""
         self._quorum = False
         for session in list(self._sessions):
             self._cut(session, notice_ns=0)
 
     def regain_quorum(self) -> None:
-        """The ensemble answers again; sessions that nobody claims have their whole timeout left."""
+        """The ensemble answers again; sessions that no client claims have their whole timeout left."""
         self._quorum = True
         for session in list(self._sessions):
             if session.abandoned:
@@ -159,7 +159,7 @@ class ZooKeeper:
         return written
 
     def write_ledger(self, session: Session, record: LedgerRecord) -> None:
-        """Write a strict group's record over the version that it names; somebody else may be first."""
+        """Write a strict group's record over the version that it names; another writer may be first."""
         self._later(partial(self._write_ledger, session, record))
 
     def remove_ledger(self, session: Session, record: LedgerRecord) -> None:

@@ -1,7 +1,7 @@
-"""The JSON document of an audit entry: who, what, before and after.
+"""The JSON document of an audit entry: author, subject, before and after.
 
-Its number and its time are the node's, not the document's. Definitions stand in it as the documents that
-the store held, so what an old release wrote can be rolled back by a new one, under the same rules.
+Its number and its time belong to the node, not to the document. It contains definitions as the documents
+that the store held, so a new release can roll back what an old one wrote, under the same rules.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ State = ResourceGroup | Rates | str | None
 
 
 def topic_subject(topic: TopicName) -> str:
-    """What the trail calls a topic with limits."""
+    """Return the audit trail's name of a topic with limits."""
     return f"topics/{topic}"
 
 
 def encode_audit_entry(subject: str, before: State, after: State, by: Origin) -> bytes:
-    """The document of a change."""
+    """Encode a change as a document."""
     return encode_fields(
         {
             "actor": by.actor,
@@ -45,6 +45,7 @@ def encode_audit_entry(subject: str, before: State, after: State, by: Origin) ->
             "before": _encode_state(subject, before),
             "after": _encode_state(subject, after),
         }
+        | ({} if by.is_super_user else {"superUser": False})
     )
 
 
@@ -67,7 +68,12 @@ def decode_audit_entry(entry_id: int, at_ms: int, data: bytes) -> AuditEntry:
     return AuditEntry(
         id=entry_id,
         at_ms=at_ms,
-        origin=Origin(_text(fields, "actor"), _text(fields, "address"), undoes),
+        origin=Origin(
+            _text(fields, "actor"),
+            _text(fields, "address"),
+            undoes,
+            is_super_user=fields.get("superUser") is not False,
+        ),
         subject=subject,
         before=_decode_state(subject, fields.get("before")),
         after=_decode_state(subject, fields.get("after")),

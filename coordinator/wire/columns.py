@@ -1,11 +1,11 @@
 """The usage of many groups in a report, as columns: some 40 bytes a group with both classes of traffic.
 
-A group is told by a number, not by its name: the configuration version that the sender follows. It is
-the number of the transaction in which the store took the definition over, which is nobody else's, and
-every sidecar has read it there. So nothing on the wire says which number is which group, a report says
-group and definition in one, and in ascending order the differences have a byte or two. Whoever has not
-read that definition yet cannot read the report yet (intake.py). Should several definitions ever be
-written in one transaction, by another hand than ours, they share a number and are told by name.
+A number identifies a group, not its name: the configuration version that the sender follows. It is the
+number of the store's transaction that took over the definition, which is unique, and every sidecar has
+read it there. So the wire needs no table of numbers and groups, one number identifies group and
+definition, and in ascending order the differences take a byte or two. A sidecar that has not read that
+definition yet cannot read the report yet (intake.py). If a process other than ours writes several
+definitions in one transaction, they share a number and are identified by name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from array import array
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
-from coordinator.core.columns import (
+from coordinator.core.model import GroupUsage, MonitoringClass
+from coordinator.core.usage.columns import (
     OPTIONALS,
     WIDEST,
     ColumnEntries,
@@ -22,9 +23,14 @@ from coordinator.core.columns import (
     entries_in_columns,
     narrow,
 )
-from coordinator.core.model import GroupUsage, MonitoringClass
 from coordinator.wire import resource_usage_pb2 as pb
-from coordinator.wire.fields import BadReport, checked_count, checked_permille
+from coordinator.wire.fields import (
+    MAX_GROUPS,
+    BadReport,
+    checked_count,
+    checked_length,
+    checked_permille,
+)
 
 _COLUMNS: Mapping[str, str] = {
     "messages": "messagesPerPeriod",
@@ -41,13 +47,13 @@ _COLUMNS: Mapping[str, str] = {
     "topics": "topics",
     "message_size": "messageSize",
 }
-"""What each field of Usage is called as a column."""
+"""The column's name of each field of Usage."""
 
 _THROTTLED = ("messages_throttled_permille", "bytes_throttled_permille")
 
 
 class UnknownDefinition(LookupError):
-    """A report speaks of a definition that was not read from the store here, or not yet.
+    """A report names a definition that this sidecar has not read from the store, or not yet.
 
     Args:
         broker: the sender.
@@ -73,14 +79,14 @@ def encode_columns(groups: Sequence[GroupUsage], message: pb.ResourceUsageInfo) 
 
 
 def decode_columns(message: pb.ResourceUsageInfo, names: Mapping[int, str]) -> ColumnEntries:
-    """The entries of a message.
+    """Decode the entries of a message.
 
     Args:
         message: the message.
-        names: the group of every definition that is known, by its configuration version.
+        names: the group of every known definition, by its configuration version.
 
     Raises:
-        BadReport: they are not in order; told before anything else is.
+        BadReport: they are not in order; checked before the definitions are.
         UnknownDefinition: they are in order and cannot be read yet.
     """
     told: dict[MonitoringClass, tuple[list[int], dict[str, array[int]]]] = {}
@@ -114,6 +120,7 @@ def _encode_class(columns: UsageColumns, versions: Sequence[int], target: pb.Usa
 
 
 def _versions(where: str, differences: Sequence[int]) -> list[int]:
+    checked_length(f"{where}.definitions", differences, MAX_GROUPS)
     if not differences:
         raise BadReport(f"{where}.definitions is empty: figures of no group")
     if not min(differences):

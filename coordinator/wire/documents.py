@@ -1,7 +1,7 @@
 """The JSON documents that the store holds: groups, attachments, topics, ledgers and members.
 
-Every document is one JSON object with ``"schema": 1``. A reader takes what it knows and ignores other
-fields, so fields can be added without a new schema; a schema number above its own means that the
+Every document is one JSON object with ``"schema": 1``. A reader takes the fields that it knows and
+ignores others, so fields can be added without a new schema; a schema number above its own means that the
 meaning of a known field changed, and then the reader must not guess: it refuses the whole document.
 Refusing is cheap, because a document that cannot be read is a fault of that one entry and the last
 definition that could be read stays in force.
@@ -9,8 +9,8 @@ definition that could be read stays in force.
 Rates carry Pulsar's field names and Pulsar's -1 for "unlimited"; this module is one of the few places
 that know it. Encoding is canonical (sorted keys, no spaces), so equal definitions are equal bytes.
 
-Documents come from other processes and from people with a ZooKeeper shell, so decoding trusts nothing:
-every mistake, however odd, is a `DocumentError`.
+Documents come from other processes and from users of a ZooKeeper shell, so decoding trusts nothing: every
+mistake, however odd, is a `DocumentError`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from coordinator.core.allocation import WEIGHTS
-from coordinator.core.escrow import NOTHING, TOTAL, total
-from coordinator.core.laws import LAWS
+from coordinator.core.allocation.laws import LAWS
+from coordinator.core.allocation.splitting import WEIGHTS
+from coordinator.core.demand.observing import ENFORCE, ENFORCEMENTS
+from coordinator.core.escrow.books import NOTHING, TOTAL, total
 from coordinator.core.model import (
     Account,
     Dimension,
@@ -31,9 +32,8 @@ from coordinator.core.model import (
     Rates,
     ResourceGroup,
 )
-from coordinator.core.observing import ENFORCE, ENFORCEMENTS
-from coordinator.core.policies import PARTITION_POLICIES, POLICIES
 from coordinator.core.topics import TopicName
+from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 
 SCHEMA = 1
 """The newest schema that this code understands."""
@@ -43,6 +43,7 @@ MAX_RATE = 2**63 - 1
 
 _UNLIMITED = -1
 _LOCAL_NAME_MAX = 255
+_KEY = re.compile(r"([0-9a-f]{64})?")
 _NAME = re.compile(r"[A-Za-z0-9_.:=-]{1,255}")
 
 
@@ -65,7 +66,7 @@ def validate_name(name: str) -> str:
 
 
 def encode_group(group: ResourceGroup) -> bytes:
-    """The document of a group; its name and version are the node's, not the document's.
+    """Encode a group; its name and version belong to the node, not to the document.
 
     Raises:
         ValueError: the definition could not be read back, so it must not be written.
@@ -85,7 +86,7 @@ def encode_group(group: ResourceGroup) -> bytes:
 
 
 def _observing_fields(group: ResourceGroup) -> dict[str, str]:
-    """Only of a group that holds nothing back: the document of any other is what it always was."""
+    """Return the observing fields; empty for all other groups, whose documents stay as they were."""
     fields = {} if group.enforcement == ENFORCE else {"enforcement": group.enforcement}
     return fields | ({"observes": group.observes} if group.observes else {})
 
@@ -94,7 +95,7 @@ def decode_group(name: str, data: bytes, configuration_version: int) -> Resource
     """Read a group's document; an absent field has its default, an absent rate is unlimited.
 
     Raises:
-        DocumentError: the document is broken, newer than this code, or names what it does not know.
+        DocumentError: the document is broken, newer than this code, or has an unknown value.
     """
     fields = decode_fields(data)
     defaults = ResourceGroup(name, Rates())
@@ -115,16 +116,31 @@ def decode_group(name: str, data: bytes, configuration_version: int) -> Resource
     )
 
 
-def encode_attachment(group: str) -> bytes:
-    """The document of a tenant's or namespace's attachment to a group."""
-    return encode_fields({"group": group})
+def encode_attachment(group: str, role: str = "", *, by_super_user: bool = True) -> bytes:
+    """Encode the attachment of a tenant or namespace to a group.
+
+    Args:
+        group: its name.
+        role: the role that attached it; empty is unknown.
+        by_super_user: whether that role may do everything; written only if not.
+    """
+    said: dict[str, Any] = {"attachedBy": role} if role else {}
+    return encode_fields({"group": group} | said | ({} if by_super_user else {"superUser": False}))
+
+
+def is_super_users(data: bytes) -> bool:
+    """Return whether a super-user made an attachment; True unless its document says otherwise."""
+    try:
+        return decode_fields(data).get("superUser") is not False
+    except DocumentError:
+        return True
 
 
 def decode_attachment(data: bytes) -> str:
-    """Read which group an attachment names.
+    """Read the group that an attachment names.
 
     Raises:
-        DocumentError: the document is broken, newer than this code, or its group's name is no name.
+        DocumentError: the document is broken, newer than this code, or its group's name is not valid.
     """
     return _name(_text(decode_fields(data), "group"))
 
@@ -133,7 +149,7 @@ def validate_limited_topic(topic: TopicName) -> TopicName:
     """Return a topic's name if the topic can have limits of its own.
 
     Raises:
-        ValueError: its tenant or namespace is no name, it is one partition, or its local name
+        ValueError: its tenant or namespace is not valid, it is one partition, or its local name
             is too long, has a slash or is not printable.
     """
     validate_name(topic.tenant)
@@ -153,14 +169,22 @@ def validate_limited_topic(topic: TopicName) -> TopicName:
     return topic
 
 
-def encode_topic_limit(topic: TopicName, limits: Rates) -> bytes:
-    """The document of a topic's limits; the topic's name is the node's.
+def encode_topic_limit(
+    topic: TopicName, limits: Rates, tenants_own: frozenset[Dimension] = frozenset()
+) -> bytes:
+    """Encode a topic's limits; the topic's name belongs to the node.
+
+    Args:
+        topic: the topic.
+        limits: its limits.
+        tenants_own: the limits that its tenant's admin set; written only if there are any.
 
     Raises:
         ValueError: the document could not be read back, so it must not be written.
     """
     validate_limited_topic(topic)
-    data = encode_fields(_rates_fields(limits))
+    own = {"tenantsOwn": sorted(each.value for each in tenants_own)} if tenants_own else {}
+    data = encode_fields(_rates_fields(limits) | own)
     decode_topic_limit(data)
     return data
 
@@ -177,8 +201,22 @@ def decode_topic_limit(data: bytes) -> Rates:
     return limits
 
 
+def tenants_own_in(data: bytes) -> frozenset[Dimension]:
+    """Read which limits of a topic's document its tenant's admin set; unknown names do not count.
+
+    Raises:
+        DocumentError: as `decode_topic_limit`.
+    """
+    fields = decode_fields(data)
+    limits, said = _rates(fields), fields.get("tenantsOwn")
+    own = said if isinstance(said, list) else []
+    return frozenset(
+        each for each in Dimension if each.value in own and limits.of(each) is not None
+    )
+
+
 def encode_ledger(record: LedgerRecord) -> bytes:
-    """The document of a strict group's ledger; generation and version are the node's.
+    """Encode a strict group's ledger; generation and version belong to the node.
 
     Raises:
         ValueError: the record could not be read back, so it must not be written.
@@ -215,31 +253,48 @@ def decode_ledger(group: str, data: bytes, generation: int, version: int) -> Led
     return record
 
 
-def encode_member(api_address: str, version: str) -> bytes:
-    """The document of a registered sidecar: where its admin API listens, which release it is."""
-    return encode_fields({"apiAddress": api_address, "version": version})
+class MemberDocument(NamedTuple):
+    """The statements of a registered sidecar about itself.
+
+    Args:
+        api_address: the address of its admin API.
+        report_key: the key that verifies its reports; empty if it signs none.
+    """
+
+    api_address: str
+    report_key: bytes = b""
 
 
-def decode_member(data: bytes) -> str:
-    """Read a member's API address.
+def encode_member(api_address: str, version: str, report_key: bytes = b"") -> bytes:
+    """Encode a registered sidecar: see `MemberDocument`, and its release."""
+    fields = {"apiAddress": api_address, "version": version}
+    return encode_fields(fields | ({"reportKey": report_key.hex()} if report_key else {}))
+
+
+def decode_member(data: bytes) -> MemberDocument:
+    """Read a member's document.
 
     Raises:
         DocumentError: the document is broken or newer than this code.
     """
-    return _text(decode_fields(data), "apiAddress")
+    fields = decode_fields(data)
+    key = fields.get("reportKey", "")
+    if not isinstance(key, str) or not _KEY.fullmatch(key):
+        raise DocumentError(f"reportKey must be a public key in hexadecimal, found {key!r:.80}")
+    return MemberDocument(_text(fields, "apiAddress"), bytes.fromhex(key))
 
 
 def encode_fields(fields: Mapping[str, Any]) -> bytes:
-    """A document with these fields."""
+    """Encode a document with these fields."""
     document = {"schema": SCHEMA, **fields}
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
 
 def decode_fields(data: bytes) -> dict[str, Any]:
-    """The fields of a document, not yet looked at.
+    """Decode the fields of a document, unchecked.
 
     Raises:
-        DocumentError: it is no document, or newer than this code.
+        DocumentError: the bytes are no document, or newer than this code.
     """
     try:
         document = json.loads(data)

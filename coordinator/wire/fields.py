@@ -1,9 +1,24 @@
-"""The bounds of every field of a report: what came over the bus is checked before it is used."""
+"""The bounds of every field of a report: bytes from the bus are checked before they are used."""
 
 from __future__ import annotations
 
+from collections.abc import Sized
+
+from coordinator.core.model import MAX_COUNT
+
 MAX_NAME_LENGTH = 255
-MAX_COUNT = 2**63 - 1
+MAX_NAMED_GROUPS = 20_000
+"""The most groups that one report identifies by name; each is an object of its own."""
+
+MAX_GROUPS = 200_000
+"""The most groups that one report lists in columns."""
+
+MAX_ENTRIES = 50_000
+"""The most entries of any other list in a report."""
+
+MAX_GRANTS = 200_000
+"""The most grants and closures in a report: half of it is a thousand strict groups with 100 brokers."""
+
 _ALL_THE_TIME = 1000
 
 
@@ -12,21 +27,27 @@ class BadReport(ValueError):
 
 
 def checked_name(field: str, value: str) -> str:
-    """A name as it is; raises BadReport."""
+    """Return a name unchanged; raise BadReport if it is not valid."""
     if not value or len(value) > MAX_NAME_LENGTH:
         raise BadReport(f"{field} has {len(value)} characters, 1 to {MAX_NAME_LENGTH} are allowed")
     return value
 
 
 def checked_count(field: str, value: int) -> int:
-    """A number as it is; raises BadReport."""
+    """Return a number unchanged; raise BadReport if it is out of bounds."""
     if value > MAX_COUNT:
         raise BadReport(f"{field} is {value}, more than {MAX_COUNT}")
     return value
 
 
 def checked_permille(where: str, value: int) -> int:
-    """A part of the time as it is; raises BadReport."""
+    """Return a part of the time unchanged; raise BadReport if it is out of bounds."""
     if value > _ALL_THE_TIME:
         raise BadReport(f"{where} was throttled for {value} thousandths of the time")
     return value
+
+
+def checked_length(field: str, values: Sized, most: int = MAX_ENTRIES) -> None:
+    """Raise BadReport if a list is longer than any sidecar's."""
+    if len(values) > most:
+        raise BadReport(f"{field} has {len(values)} entries, at most {most} are allowed")

@@ -1,7 +1,7 @@
-"""The JSON document of an operation in the store: the change, and how far it has come.
+"""The JSON document of an operation in the store: the change and its progress.
 
-Its number is the node's; so is its time while it is open. What ended carries the time in the document,
-since it stands in another node then.
+Its number belongs to the node; so does its time while it is open. An ended operation carries the time in
+the document, since it is in another node then.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from coordinator.core.model import Dimension
-from coordinator.core.operations import Holdings, Operation, Stage
+from coordinator.insight.model.operations import Holdings, Operation, Stage
 from coordinator.ports import RecordedOperation
 from coordinator.wire.documents import DocumentError, decode_fields, encode_fields
 
@@ -18,7 +18,7 @@ _TEXTS = ("group", "subject", "text", "actor", "taker")
 
 
 def encode_operation(recorded: RecordedOperation) -> bytes:
-    """The document of an operation."""
+    """Encode an operation."""
     operation = recorded.operation
     return encode_fields(
         {
@@ -35,7 +35,7 @@ def encode_operation(recorded: RecordedOperation) -> bytes:
 
 
 def decode_operation(operation_id: int, at_ms: int | None, data: bytes) -> RecordedOperation:
-    """Read an operation; without a time of its node the document's counts.
+    """Read an operation; without a time of its node, use the document's.
 
     Raises:
         DocumentError: the document is broken, or newer than this code.

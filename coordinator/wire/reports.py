@@ -1,15 +1,15 @@
 """Usage reports as Protocol Buffers, compatible with Pulsar's ResourceUsageInfo (PIP-82).
 
-Whatever arrives on the bus is somebody else's bytes: ``decode`` accepts only what this project's
+Any process with access to the bus can put bytes there: ``decode`` accepts only what this project's
 sidecars send and answers everything else with ``BadReport``, which names the field. Counts are per
-``elapsedNanos``, as Pulsar's are per period; receivers make rates of them.
+``elapsedNanos``, as Pulsar's are per period; receivers turn them into rates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from google.protobuf.message import DecodeError
 
@@ -27,13 +27,50 @@ from coordinator.core.model import (
 )
 from coordinator.wire import resource_usage_pb2 as pb
 from coordinator.wire.columns import decode_columns, encode_columns
-from coordinator.wire.fields import BadReport, checked_count, checked_name, checked_permille
+from coordinator.wire.fields import (
+    MAX_GRANTS,
+    MAX_NAMED_GROUPS,
+    BadReport,
+    checked_count,
+    checked_length,
+    checked_name,
+    checked_permille,
+)
 
-__all__ = ["BadReport", "decode", "encode"]
+__all__ = ["BadReport", "Head", "decode", "encode", "head_of"]
+
+
+class Head(NamedTuple):
+    """The sender that a report claims."""
+
+    broker: str
+    incarnation: int
+    sequence: int
+
+
+def head_of(payload: bytes) -> Head:
+    """Read the claimed sender of a report, and no more of it.
+
+    Raises:
+        BadReport: the bytes are no message, or name no sender.
+    """
+    message = pb.ReportHead()
+    try:
+        message.ParseFromString(payload)
+    except DecodeError as error:
+        raise BadReport(f"not a usage report: {error}") from error
+    for name in ("incarnation", "sequence"):
+        if not message.HasField(name):
+            raise BadReport(f"{name} is missing: not sent by a sidecar of this project")
+    return Head(
+        checked_name("broker", message.broker),
+        checked_count("incarnation", message.incarnation),
+        checked_count("sequence", message.sequence),
+    )
 
 
 def encode(report: UsageReport) -> bytes:
-    """A report as bytes; fields with their default value are left out."""
+    """Encode a report; fields with their default value are left out."""
     message = pb.ResourceUsageInfo(
         broker=report.broker,
         incarnation=report.incarnation,
@@ -68,11 +105,11 @@ def encode(report: UsageReport) -> bytes:
 
 
 def decode(payload: bytes, names: Mapping[int, str]) -> UsageReport:
-    """A report from bytes.
+    """Decode a report.
 
     Args:
         payload: the bytes.
-        names: the group of every definition that is known, by its configuration version.
+        names: the group of every known definition, by its configuration version.
 
     Raises:
         BadReport: the bytes are no usage report, or a field is missing or out of bounds.
@@ -86,6 +123,7 @@ def decode(payload: bytes, names: Mapping[int, str]) -> UsageReport:
     for name in ("incarnation", "sequence", "elapsedNanos", "since"):
         if not message.HasField(name):
             raise BadReport(f"{name} is missing: not sent by a sidecar of this project")
+    _check_lengths(message)
     if message.usageMap and (message.HasField("publish") or message.HasField("dispatch")):
         raise BadReport("usageMap and columns in one report: groups are told by one of them")
     head = UsageReport(
@@ -109,6 +147,16 @@ def decode(payload: bytes, names: Mapping[int, str]) -> UsageReport:
     if not message.HasField("publish") and not message.HasField("dispatch"):
         return head
     return replace(head, groups=decode_columns(message, names))
+
+
+def _check_lengths(message: pb.ResourceUsageInfo) -> None:
+    checked_length("usageMap", message.usageMap, MAX_NAMED_GROUPS)
+    checked_length("asks", message.asks)
+    checked_length("answeredIncarnations", message.answeredIncarnations)
+    checked_length("ledgers", message.ledgers)
+    accounts = [account for each in message.ledgers for account in (each.grants, each.closures)]
+    if sum(map(len, accounts)) > MAX_GRANTS:
+        raise BadReport(f"ledgers have more grants and closures than {MAX_GRANTS}")
 
 
 def _encode_by_name(groups: Sequence[GroupUsage], message: pb.ResourceUsageInfo) -> None:

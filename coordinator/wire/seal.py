@@ -1,12 +1,14 @@
-"""The seal of a report: who shares the key wrote it, and nobody changed it.
+"""The seal of a report: a holder of the shared key wrote it, and it was not changed.
+
+The signature tells which sidecar wrote it (signature.py). The seal costs a thirtieth of that and is
+checked first, so that a sender without the key causes no signature checks.
 
 A seal is the last field of a report's message (``ResourceUsageInfo.seal``): eight bytes that name the
 key, and the HMAC-SHA256 of all bytes before the field. A reader without keys, and Pulsar itself, skips it
-as a field that it does not know. What is sealed cannot be played again later, since the sequence inside
-only grows; who holds the key can speak for any broker, so the key belongs to sidecars only.
+as an unknown field. A sealed report cannot be replayed later, since the sequence inside only grows.
 
-Keys are changed without a gap: the new one is added as second everywhere (it opens), then comes first (it
-seals), then the old one goes.
+To change the key without a gap, add the new one as second everywhere (it opens), then put it first (it
+seals), then remove the old one.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ MIN_KEY_BYTES = 16
 _NAME_BYTES = 8
 _MAC_BYTES = 32
 _FIELD = bytes((0xB2, 0x09, _NAME_BYTES + _MAC_BYTES))
-"""Field 150, of so many bytes, as Protocol Buffers write it."""
+"""Tag and length of field 150, as Protocol Buffers write them."""
 
 _SEAL_BYTES = len(_FIELD) + _NAME_BYTES + _MAC_BYTES
 
@@ -47,21 +49,21 @@ class Seal:
         self._accept_unsealed = accept_unsealed or not keys
 
     def close(self, payload: bytes) -> bytes:
-        """A report with its seal."""
+        """Return a report with its seal."""
         if self._first is None:
             return payload
         return payload + _FIELD + _name_of(self._first) + _mac(self._first, payload)
 
     def check(self, payload: bytes) -> None:
-        """See that the seal of what arrived is whole.
+        """Check the seal of received bytes.
 
         Raises:
-            BadReport: there is none, its key is unknown, or it does not fit.
+            BadReport: there is no seal, its key is unknown, or it does not fit.
         """
         if not self._keys:
             return
         report, seal = payload[:-_SEAL_BYTES], payload[-_SEAL_BYTES:]
-        if len(seal) < _SEAL_BYTES or not seal.startswith(_FIELD):
+        if not is_seal(seal):
             if self._accept_unsealed:
                 return
             raise BadReport("not sealed: bus_key_files is not set at its sender")
@@ -73,8 +75,13 @@ class Seal:
             raise BadReport("the seal does not fit: it was changed, or its sender has no key")
 
 
+def is_seal(field: bytes) -> bool:
+    """Return whether this looks like a seal, with any key."""
+    return len(field) == _SEAL_BYTES and field.startswith(_FIELD)
+
+
 def _name_of(key: bytes) -> bytes:
-    """What tells keys apart without telling anything of them."""
+    """Return an id that identifies a key without revealing it."""
     return sha256(b"pulsar-quota bus key " + key).digest()[:_NAME_BYTES]
 
 

@@ -1,0 +1,1 @@
+"""The own broker's admin REST and metrics, over HTTP."""

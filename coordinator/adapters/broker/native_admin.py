@@ -1,0 +1,171 @@
+"""The requests of native enforcement to the own broker's admin REST.
+
+A broker's answers are parsed by their expected form; any other form raises StoreUnreachable. Invalid
+names raise ValueError before they become part of a path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Self
+
+import httpx
+
+from coordinator.adapters.broker.web_service import client_of
+from coordinator.native.engine.entries import UNLIMITED, Record
+from coordinator.native.engine.outside import BrokerFacts
+from coordinator.ports import Refused, StoreUnreachable
+from coordinator.wire.documents import validate_name
+
+_TIMEOUT_S = 5.0
+_INTERVAL: Final = "resourceUsageTransportPublishIntervalInSecs"
+_TRANSPORT: Final = "resourceUsageTransportClassName"
+_OPTIONAL = re.compile(r"Optional\[(.*)\]")
+
+
+class HttpNativeAdmin:
+    """`coordinator.native.engine.outside.NativeAdmin` over HTTP.
+
+    Args:
+        web_service_url: the broker's own web service.
+        token: sent as bearer token, a super-user's; None sends none.
+        transport: for tests; None is the network.
+    """
+
+    def __init__(
+        self,
+        web_service_url: str,
+        *,
+        token: str | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._client = client_of(
+            web_service_url, "/admin/v2", token=token, timeout_s=_TIMEOUT_S, transport=transport
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.aclose()
+
+    async def facts(self) -> BrokerFacts:
+        """Return the broker's facts about its own configuration."""
+        answer = _ok(await self._request("GET", "/brokers/configuration/runtime"))
+        try:
+            return facts_in(answer.json())
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise StoreUnreachable(f"{_said(answer)}: {error!r}") from error
+
+    async def record(self, group: str) -> Record | None:
+        """Return a resource group's publish limits in Pulsar; None if there is no such group."""
+        answer = await self._request("GET", f"/resourcegroups/{validate_name(group)}")
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            return None
+        body = _json(_ok(answer))
+        try:
+            return Record(
+                _rate(body.get("publishRateInMsgs")), _rate(body.get("publishRateInBytes"))
+            )
+        except (ValueError, TypeError, AttributeError) as error:
+            raise StoreUnreachable(f"{_said(answer)}: {error!r}") from error
+
+    async def set_record(self, group: str, record: Record) -> None:
+        """Write a resource group's publish limits, or create it."""
+        body = {"publishRateInMsgs": record.messages, "publishRateInBytes": record.bytes}
+        _ok(await self._request("PUT", f"/resourcegroups/{validate_name(group)}", body))
+
+    async def remove_record(self, group: str) -> None:
+        """Remove a resource group that has no attachments."""
+        _ok(await self._request("DELETE", f"/resourcegroups/{validate_name(group)}"))
+
+    async def group_of(self, namespace: str) -> str | None:
+        """Return a namespace's resource group in Pulsar, empty is none; None: no such namespace."""
+        answer = await self._request("GET", _namespace_path(namespace))
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            return None
+        return _ok(answer).text.strip().strip('"')
+
+    async def attach(self, namespace: str, group: str) -> None:
+        """Attach a namespace to a resource group in Pulsar; an empty one detaches it."""
+        path = _namespace_path(namespace)
+        if group:
+            _ok(await self._request("POST", f"{path}/{validate_name(group)}"))
+        else:
+            _ok(await self._request("DELETE", path))
+
+    async def namespaces(self, tenant: str) -> Sequence[str]:
+        """Return a tenant's namespaces, as ``tenant/namespace``; of an unknown tenant, none."""
+        answer = await self._request("GET", f"/namespaces/{validate_name(tenant)}")
+        if answer.status_code == httpx.codes.NOT_FOUND:
+            return ()
+        return _names(_ok(answer))
+
+    async def tenants(self) -> Sequence[str]:
+        """Return all tenants."""
+        return _names(_ok(await self._request("GET", "/tenants")))
+
+    async def _request(
+        self, method: str, path: str, body: Mapping[str, object] | None = None
+    ) -> httpx.Response:
+        try:
+            return await self._client.request(method, path, json=body)
+        except httpx.HTTPError as error:
+            raise StoreUnreachable(f"{method} {path}: {type(error).__name__} {error}") from error
+
+
+def facts_in(body: Mapping[str, str]) -> BrokerFacts:
+    """Read a broker's facts from its runtime configuration.
+
+    It reports in the name of its internal listener: of the first advertised one unless it is named, or
+    of its own address where none is advertised.
+    """
+    listeners = [each.strip() for each in (body.get("advertisedListeners") or "").split(",")]
+    pairs = [each.partition(":")[::2] for each in listeners if each not in ("", "null")]
+    internal = body.get("internalListenerName")
+    internal = internal if internal not in (None, "", "null") else (pairs[0][0] if pairs else "")
+    urls = [url for name, url in pairs if name == internal and url.startswith("pulsar://")]
+    if not urls:
+        found = _OPTIONAL.fullmatch(body["brokerServicePort"])
+        if found is None:
+            raise ValueError("the broker has no plain port, so it reports in no name")
+        urls = [f"pulsar://{body['advertisedAddress']}:{found[1]}"]
+    transport = body.get(_TRANSPORT) or ""
+    return BrokerFacts(urls[0], int(body[_INTERVAL]), "" if transport == "null" else transport)
+
+
+def _namespace_path(namespace: str) -> str:
+    tenant, _, local = namespace.partition("/")
+    return f"/namespaces/{validate_name(tenant)}/{validate_name(local)}/resourcegroup"
+
+
+def _rate(value: object) -> int:
+    return UNLIMITED if value is None else int(value)  # type: ignore[call-overload]
+
+
+def _names(answer: httpx.Response) -> tuple[str, ...]:
+    body = _json(answer)
+    if not isinstance(body, list) or not all(isinstance(name, str) for name in body):
+        raise StoreUnreachable(f"{_said(answer)}: no list of names")
+    return tuple(body)
+
+
+def _json(answer: httpx.Response) -> Any:
+    try:
+        return answer.json()
+    except ValueError as error:
+        raise StoreUnreachable(f"{_said(answer)}: {error}") from error
+
+
+def _ok(answer: httpx.Response) -> httpx.Response:
+    if answer.is_success:
+        return answer
+    if answer.is_client_error:
+        raise Refused(_said(answer))
+    raise StoreUnreachable(_said(answer))
+
+
+def _said(answer: httpx.Response) -> str:
+    request = answer.request
+    return f"{request.method} {request.url.path} answered {answer.status_code}: {answer.text:.200}"

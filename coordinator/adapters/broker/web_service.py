@@ -1,0 +1,36 @@
+"""HTTP clients of the own broker's web service, alike for all adapters."""
+
+from __future__ import annotations
+
+import httpx
+
+from coordinator.runtime.client_tls import machine_trust
+
+
+def client_of(
+    web_service_url: str,
+    path: str = "",
+    *,
+    token: str | None,
+    timeout_s: float,
+    transport: httpx.AsyncBaseTransport | None,
+) -> httpx.AsyncClient:
+    """Return a client for one part of a broker's web service.
+
+    Proxies from the environment are ignored: the sidecar reaches its broker directly.
+
+    Args:
+        web_service_url: such as ``http://127.0.0.1:8080``.
+        path: prefix of all requests, such as ``/admin/v2``.
+        token: sent as bearer token; None sends none.
+        timeout_s: seconds for each step of a request.
+        transport: for tests; None is the network.
+    """
+    return httpx.AsyncClient(
+        base_url=f"{web_service_url.rstrip('/')}{path}",
+        headers={} if token is None else {"Authorization": f"Bearer {token}"},
+        timeout=timeout_s,
+        verify=machine_trust(web_service_url),
+        transport=transport,
+        trust_env=False,
+    )

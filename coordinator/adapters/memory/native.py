@@ -1,0 +1,112 @@
+"""Pulsar's side of native enforcement in memory: records, attachments, and the topic of entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from coordinator.native.engine.conditions import TRANSPORT
+from coordinator.native.engine.entries import Amounts, Record
+from coordinator.native.engine.outside import BrokerFacts, TopicHealth
+from coordinator.native.engine.table import Statement
+from coordinator.ports import Refused
+
+
+class MemoryEntryTopics:
+    """Pulsar's own topic of resource usage, shared by all sidecars that open it."""
+
+    def __init__(self) -> None:
+        self._listeners: list[Callable[[Statement], None]] = []
+
+    def open(self, sidecar: str) -> MemoryEntryTopic:
+        """Return the topic as one sidecar has it."""
+        return MemoryEntryTopic(self, sidecar)
+
+    def watch(self, listener: Callable[[Statement], None]) -> None:
+        """Call the listener with every message."""
+        self._listeners.append(listener)
+
+    def say(self, said: Statement) -> None:
+        """Deliver a message of any process."""
+        for listener in self._listeners:
+            listener(said)
+
+
+class MemoryEntryTopic:
+    """`coordinator.native.engine.outside.EntryTopic` in memory.
+
+    Args:
+        topics: the topic that it connects to.
+        sidecar: the id of its sidecar.
+    """
+
+    def __init__(self, topics: MemoryEntryTopics, sidecar: str) -> None:
+        self._topics = topics
+        self._sidecar = sidecar
+        self._written = 0
+
+    def watch(self, listener: Callable[[Statement], None]) -> None:
+        """Call the listener with every message, the own ones included."""
+        self._topics.watch(listener)
+
+    def write(
+        self, broker: str, amounts: Mapping[str, Amounts], done: Callable[[bool], None]
+    ) -> None:
+        """Write in a broker's name."""
+        self._written += 1
+        self._topics.say(Statement(broker, dict(amounts), self._sidecar, f"of-{self._sidecar}"))
+        done(True)
+
+    def health(self) -> TopicHealth:
+        """Return the health of a topic that is always connected."""
+        return TopicHealth(True, "", self._written, 0)
+
+
+class MemoryNativeAdmin:
+    """`coordinator.native.engine.outside.NativeAdmin` in memory.
+
+    Args:
+        service_url: the name in which the broker reports.
+        interval_s: the time between its reports.
+    """
+
+    def __init__(self, service_url: str = "pulsar://a:6650", interval_s: int = 1) -> None:
+        self._facts = BrokerFacts(service_url, interval_s, TRANSPORT)
+        self.records: dict[str, Record] = {}
+        #: Every namespace, and its group; empty is none.
+        self.groups: dict[str, str] = {}
+
+    async def facts(self) -> BrokerFacts:
+        """Return the broker's facts about its own configuration."""
+        return self._facts
+
+    async def record(self, group: str) -> Record | None:
+        """Return a resource group's publish limits; None if there is no such group."""
+        return self.records.get(group)
+
+    async def set_record(self, group: str, record: Record) -> None:
+        """Write a resource group's publish limits, or create it."""
+        self.records[group] = record
+
+    async def remove_record(self, group: str) -> None:
+        """Remove a resource group that has no attachments."""
+        if group not in self.records or group in self.groups.values():
+            raise Refused(f"{group} does not exist, or is in use")
+        del self.records[group]
+
+    async def group_of(self, namespace: str) -> str | None:
+        """Return the resource group of a namespace, empty is none; None: no such namespace."""
+        return self.groups.get(namespace)
+
+    async def attach(self, namespace: str, group: str) -> None:
+        """Attach a namespace to a resource group; an empty one detaches it."""
+        if namespace not in self.groups or (group and group not in self.records):
+            raise Refused(f"{namespace} or {group} does not exist")
+        self.groups[namespace] = group
+
+    async def namespaces(self, tenant: str) -> Sequence[str]:
+        """Return the namespaces of a tenant."""
+        return sorted(name for name in self.groups if name.startswith(f"{tenant}/"))
+
+    async def tenants(self) -> Sequence[str]:
+        """Return all tenants."""
+        return sorted({name.partition("/")[0] for name in self.groups})

@@ -1,0 +1,47 @@
+"""Operations in memory: complete, for tests and for a single process; several sidecars can share one."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import replace
+
+from coordinator.insight.model.operations import Operation
+from coordinator.ports import OPERATIONS_LENGTH, NotFound, RecordedOperation
+from coordinator.wire.operations import decode_operation, encode_operation
+
+
+class MemoryOperations:
+    """`coordinator.ports.OperationStore` in memory."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, RecordedOperation] = {}
+        self._ended: deque[RecordedOperation] = deque(maxlen=OPERATIONS_LENGTH)
+        self._next = 0
+
+    async def open(self, operation: Operation) -> RecordedOperation:
+        """Record a change that was accepted."""
+        at_ms = time.time_ns() // 1_000_000
+        recorded = RecordedOperation(replace(operation, id=self._next), at_ms)
+        # Through the codec, as in ZooKeeper: a document that cannot be read back must not be written.
+        recorded = decode_operation(self._next, at_ms, encode_operation(recorded))
+        self._next += 1
+        self._open[recorded.operation.id] = recorded
+        return recorded
+
+    async def end(self, recorded: RecordedOperation) -> None:
+        """Record how an open operation ended; raises NotFound."""
+        found = self._open.pop(recorded.operation.id, None)
+        if found is None:
+            raise NotFound(f"operation {recorded.operation.id} is not open")
+        document = encode_operation(recorded)
+        self._ended.append(decode_operation(recorded.operation.id, None, document))
+
+    async def opened(self) -> tuple[RecordedOperation, ...]:
+        """Return all open operations, oldest first."""
+        return tuple(recorded for _, recorded in sorted(self._open.items()))
+
+    async def ended(self, limit: int) -> tuple[RecordedOperation, ...]:
+        """Return the newest ended operations, newest first."""
+        newest = sorted(self._ended, key=lambda recorded: -recorded.operation.id)
+        return tuple(newest[:limit])

@@ -1,0 +1,1 @@
+"""Metrics by push, to an OpenTelemetry collector."""

@@ -1,0 +1,166 @@
+"""The report bus on non-persistent Pulsar topics, over pulsar-client.
+
+Reports are useful only while they are fresh, so this bus rather loses one than delays it: no batching, a
+short send timeout, nothing sent while a topic is not connected, bounded queues everywhere. Lost reports
+are counted. Several topics, owned by several brokers, carry the same reports, so that the loss of one
+broker (a gap of about 12 s) does not silence the bus.
+
+One `pulsar.Client` per process; it must be created after a fork, hence in `start`. It gets no Python
+logger: pulsar-client would call it on its own threads and has deadlocked on the GIL doing so
+(apache/pulsar #16527). Its errors go to the console. How a topic is kept connected: `channel`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pulsar
+import structlog
+from pulsar.exceptions import PulsarException
+
+from coordinator.adapters.pulsar.channel import BusChannel, Counters, Inbox
+from coordinator.ports import BusHealth
+from coordinator.runtime.supervision import Supervisor
+
+DEFAULT_TOPIC = "non-persistent://pulsar/system/quota-usage"
+
+_OPERATION_TIMEOUT_S = 5
+_CONNECTION_TIMEOUT_MS = 2000
+_FLUSH_S = 1.0
+_CLOSE_S = 2.0
+_POLL_S = 0.02
+
+_log = structlog.get_logger(__name__)
+
+
+class PulsarBus:
+    """`coordinator.ports.ReportBus` on Pulsar; a payload counts once per bus topic.
+
+    Args:
+        service_url: ``pulsar://`` or ``pulsar+ssl://`` address of a broker, best the own one.
+        topics: the bus topics; the same on every sidecar.
+        listener_name: the brokers' advertised listener that lookups answer with; beside a broker that is
+            ``internal``, because the external one leads through the gate.
+        token: authenticates to the broker; None sends none.
+        tls_trust_certs_file: trusted authorities for ``pulsar+ssl``; None is certifi's list.
+        compress: whether to use LZ4. Small reports get larger by it; large ones shrink.
+        max_pending: payloads under way at once, per topic; more are dropped.
+        supervisor: the process's supervisor.
+
+    Raises:
+        ValueError: there is no topic.
+    """
+
+    def __init__(
+        self,
+        service_url: str,
+        topics: Sequence[str] = (DEFAULT_TOPIC,),
+        *,
+        listener_name: str | None = None,
+        token: str | None = None,
+        tls_trust_certs_file: str | None = None,
+        compress: bool = False,
+        max_pending: int = 1000,
+        supervisor: Supervisor | None = None,
+    ) -> None:
+        if not topics:
+            raise ValueError("a report bus needs at least one topic")
+        self._service_url = service_url
+        self._topics = tuple(dict.fromkeys(topics))
+        self._listener_name = listener_name
+        self._token = token
+        self._tls_trust_certs_file = tls_trust_certs_file
+        self._compression = pulsar.CompressionType.LZ4 if compress else pulsar.CompressionType.NONE
+        self._max_pending = max_pending
+        self._counters = Counters()
+        self._supervisor = supervisor or Supervisor()
+        self._inbox = Inbox(self._counters, self._supervisor)
+        # One thread per topic, and one to close the client while they are still busy.
+        self._executor = ThreadPoolExecutor(len(self._topics) + 1, "pulsar-bus")
+        self._client: Any = None
+        #: By topic; empty before `start` and from `stop` on, which is what makes publishing drop.
+        self._channels: dict[str, BusChannel] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Begin to connect, and never give up; returns at once, with the broker up or down."""
+        self._inbox.open()
+        self._client = self._new_client()
+        for topic in self._topics:
+            self._channels[topic] = BusChannel(
+                self._client,
+                topic,
+                inbox=self._inbox,
+                counters=self._counters,
+                executor=self._executor,
+                compression=self._compression,
+                max_pending=self._max_pending,
+            )
+        self._tasks = {
+            asyncio.create_task(self._supervisor.keep(f"bus topic {topic}", channel.run))
+            for topic, channel in self._channels.items()
+        }
+
+    async def stop(self) -> None:
+        """Let published payloads go out, then close; takes a few seconds at most."""
+        self._channels = {}
+        await self._flush()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._client is not None:
+            closing = asyncio.get_running_loop().run_in_executor(self._executor, self._close)
+            done, _ = await asyncio.wait({closing}, timeout=_CLOSE_S)
+            if not done:
+                _log.warning("bus is slow to close", timeout_s=_CLOSE_S)
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def watch(self, listener: Callable[[bytes], None]) -> None:
+        """Call the listener with every payload that arrives, the own ones included."""
+        self._inbox.watch(listener)
+
+    def publish(self, payload: bytes) -> None:
+        """Send on every topic; returns at once, drops where not connected and counts that."""
+        for channel in self._channels.values():
+            channel.publish(payload)
+        if not self._channels:
+            with self._counters.lock:
+                self._counters.dropped += len(self._topics)
+
+    def health(self) -> BusHealth:
+        """Return the state of the bus topics."""
+        connected = dict.fromkeys(self._topics, False)
+        for topic, channel in self._channels.items():
+            connected[topic] = channel.is_connected()
+        with self._counters.lock:
+            counters = self._counters
+            return BusHealth(connected, counters.sent, counters.received, counters.dropped)
+
+    def _new_client(self) -> Any:
+        return pulsar.Client(
+            self._service_url,
+            authentication=None if self._token is None else pulsar.AuthenticationToken(self._token),
+            operation_timeout_seconds=_OPERATION_TIMEOUT_S,
+            connection_timeout_ms=_CONNECTION_TIMEOUT_MS,
+            stats_interval_in_seconds=0,
+            listener_name=self._listener_name,
+            tls_trust_certs_file_path=self._tls_trust_certs_file,
+            tls_validate_hostname=True,  # pulsar-client's own default is not to look
+            logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
+        )
+
+    async def _flush(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_FLUSH_S):
+                while self._counters.in_flight:  # noqa: ASYNC110  # other threads count it down
+                    await asyncio.sleep(_POLL_S)
+
+    def _close(self) -> None:
+        """Close the client and all that was created with it; blocks."""
+        with contextlib.suppress(PulsarException):
+            self._client.close()

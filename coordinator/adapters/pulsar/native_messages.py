@@ -1,0 +1,61 @@
+"""Entries on Pulsar's own topic of resource usage, in Pulsar's own form (PIP-82).
+
+Any process may write there: bytes that are no ResourceUsageInfo, or that name no broker, raise
+``BadReport``. Fields of later Pulsars are skipped, as are the additional fields of our own reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from coordinator.native.engine.entries import NOTHING, Amounts
+from coordinator.wire import resource_usage_pb2 as pb
+from coordinator.wire.fields import BadReport
+
+SIDECAR: Final = "pulsar-quota"
+"""The property of a message that names the sidecar which wrote it."""
+
+_AMOUNT_MAX: Final = 2**63 - 1
+_NAME_MAX: Final = 512
+_GROUPS_MAX: Final = 100_000
+
+
+def encode(broker: str, amounts: Mapping[str, Amounts]) -> bytes:
+    """Encode a broker's publishes of an interval, by native group; dispatch is stated as zero."""
+    message = pb.ResourceUsageInfo(broker=broker)
+    for group, (messages, size) in amounts.items():
+        usage = message.usageMap.add(owner=group)
+        usage.publish.messagesPerPeriod = min(messages, _AMOUNT_MAX)
+        usage.publish.bytesPerPeriod = min(size, _AMOUNT_MAX)
+        usage.dispatch.messagesPerPeriod = usage.dispatch.bytesPerPeriod = 0
+    return message.SerializeToString()
+
+
+def decode(payload: bytes) -> tuple[str, dict[str, Amounts]]:
+    """Return broker and publishes by native group; groups without publish fields are left out.
+
+    Raises:
+        BadReport: the bytes are no such message, or out of bounds.
+    """
+    message = pb.ResourceUsageInfo()
+    try:
+        message.ParseFromString(payload)
+    except DecodeError as error:
+        raise BadReport(f"payload: {error}") from error
+    if not 0 < len(message.broker) <= _NAME_MAX:
+        raise BadReport("broker: empty or too long")
+    if len(message.usageMap) > _GROUPS_MAX:
+        raise BadReport(f"usageMap: more than {_GROUPS_MAX} groups")
+    found: dict[str, Amounts] = {}
+    for usage in message.usageMap:
+        if not 0 < len(usage.owner) <= _NAME_MAX:
+            raise BadReport("owner: empty or too long")
+        if not usage.HasField("publish"):
+            continue
+        amounts = Amounts(usage.publish.messagesPerPeriod, usage.publish.bytesPerPeriod)
+        # A broker would read such a number as a negative one and ignore the entry.
+        found[usage.owner] = amounts if max(amounts) <= _AMOUNT_MAX else NOTHING
+    return message.broker, found

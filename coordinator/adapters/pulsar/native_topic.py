@@ -1,0 +1,207 @@
+"""Pulsar's own topic of resource usage, over pulsar-client.
+
+Written like the bus: no batching, a short send timeout, nothing queued while it is not connected. Each
+message names its sidecar in a property, which brokers ignore. Brokers drop messages that are older than
+two intervals by their own clock, so each message is passed on with the delay of its arrival.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import pulsar
+import structlog
+from pulsar.exceptions import PulsarException
+
+from coordinator.adapters.pulsar.channel import BusChannel, Counters, Inbox
+from coordinator.adapters.pulsar.native_messages import SIDECAR, decode, encode
+from coordinator.native.engine.entries import Amounts
+from coordinator.native.engine.outside import TopicHealth
+from coordinator.native.engine.table import Statement
+from coordinator.runtime.supervision import Supervisor
+from coordinator.wire.fields import BadReport
+
+TOPIC: Final = "non-persistent://pulsar/system/resource-usage"
+
+_OPERATION_TIMEOUT_S = 5
+_CONNECTION_TIMEOUT_MS = 2000
+_CLOSE_S = 2.0
+_MAX_PENDING = 1000
+_NANOS_PER_MS = 1_000_000
+
+_log = structlog.get_logger(__name__)
+
+
+class NativeTopic:
+    """`coordinator.native.engine.outside.EntryTopic` on Pulsar.
+
+    Args:
+        service_url: URL of a broker, best the own one.
+        sidecar: this sidecar's id.
+        listener_name: the brokers' advertised listener that lookups answer with.
+        token: authenticates to the broker; None sends none.
+        tls_trust_certs_file: trusted authorities for ``pulsar+ssl``; None is certifi's list.
+    """
+
+    def __init__(
+        self,
+        service_url: str,
+        sidecar: str,
+        *,
+        listener_name: str | None = None,
+        token: str | None = None,
+        tls_trust_certs_file: str | None = None,
+    ) -> None:
+        self._service_url = service_url
+        self._sidecar = sidecar
+        self._listener_name = listener_name
+        self._token = token
+        self._tls_trust_certs_file = tls_trust_certs_file
+        self._counters = Counters()
+        self._executor = ThreadPoolExecutor(2, "pulsar-native")
+        self._listeners: list[Callable[[Statement], None]] = []
+        self._client: Any = None
+        self._channel: _Channel | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._bad = 0
+
+    def watch(self, listener: Callable[[Statement], None]) -> None:
+        """Call the listener with every message, the own ones included."""
+        self._listeners.append(listener)
+
+    async def start(self) -> None:
+        """Begin to connect, and never give up."""
+        self._loop = asyncio.get_running_loop()
+        self._client = pulsar.Client(
+            self._service_url,
+            authentication=None if self._token is None else pulsar.AuthenticationToken(self._token),
+            operation_timeout_seconds=_OPERATION_TIMEOUT_S,
+            connection_timeout_ms=_CONNECTION_TIMEOUT_MS,
+            stats_interval_in_seconds=0,
+            listener_name=self._listener_name,
+            tls_trust_certs_file_path=self._tls_trust_certs_file,
+            tls_validate_hostname=True,
+            logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
+        )
+        self._channel = _Channel(
+            self._client, self._counters, self._executor, {SIDECAR: self._sidecar}, self._arrived
+        )
+        self._task = asyncio.create_task(self._channel.run())
+
+    async def stop(self) -> None:
+        """Close; messages that no broker has taken yet are lost."""
+        self._channel = None
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+        if self._client is not None:
+            closing = asyncio.get_running_loop().run_in_executor(self._executor, self._close)
+            await asyncio.wait({closing}, timeout=_CLOSE_S)
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def write(
+        self, broker: str, amounts: Mapping[str, Amounts], done: Callable[[bool], None]
+    ) -> None:
+        """Write in a broker's name; call back on the loop whether a broker took it."""
+        if self._channel is None:
+            done(False)
+            return
+        self._channel.send(encode(broker, amounts), done)
+
+    def health(self) -> TopicHealth:
+        """Return the state of the topic."""
+        channel = self._channel
+        connected = channel is not None and channel.is_connected()
+        with self._counters.lock:
+            sent, dropped = self._counters.sent, self._counters.dropped
+        reason = "" if connected or channel is None else channel.reason
+        return TopicHealth(connected, reason, sent, dropped)
+
+    def _arrived(self, payload: bytes, sidecar: str, producer: str, skew_ns: int) -> None:
+        """Handle one message, on the loop."""
+        try:
+            broker, amounts = decode(payload)
+        except BadReport as error:
+            self._bad += 1
+            if self._bad == 1:
+                _log.warning("not a report of usage", topic=TOPIC, reason=str(error))
+            return
+        said = Statement(broker, amounts, sidecar, producer, skew_ns)
+        for listener in self._listeners:
+            listener(said)
+
+    def _close(self) -> None:
+        with contextlib.suppress(PulsarException):
+            self._client.close()
+
+
+class _Channel(BusChannel):
+    """A bus channel whose messages name their writer, and whose sends report their result."""
+
+    def __init__(
+        self,
+        client: Any,
+        counters: Counters,
+        executor: ThreadPoolExecutor,
+        properties: Mapping[str, str],
+        arrived: Callable[[bytes, str, str, int], None],
+    ) -> None:
+        super().__init__(
+            client,
+            TOPIC,
+            inbox=Inbox(counters, Supervisor()),
+            counters=counters,
+            executor=executor,
+            compression=pulsar.CompressionType.NONE,
+            max_pending=_MAX_PENDING,
+        )
+        self._loop = asyncio.get_running_loop()
+        self._properties = dict(properties)
+        self._arrived = arrived
+        #: Why the last attempt to connect failed.
+        self.reason = ""
+
+    def send(self, payload: bytes, done: Callable[[bool], None]) -> None:
+        """Send; call back on the loop whether a broker took it."""
+        pair = self._pair
+        if pair is None or not pair.producer.is_connected():
+            self._count_dropped()
+            done(False)
+            return
+
+        def sent(result: Any, message_id: Any) -> None:
+            self._on_sent(result, message_id)
+            self._on_loop(done, result == pulsar.Result.Ok)
+
+        with self._counters.lock:
+            self._counters.in_flight += 1
+        try:
+            pair.producer.send_async(payload, sent, properties=self._properties)
+        except PulsarException:
+            sent(pulsar.Result.UnknownError, None)
+
+    def _open(self) -> Any:
+        try:
+            pair = super()._open()
+        except PulsarException as error:
+            self.reason = f"{type(error).__name__}: {error}"
+            raise
+        self.reason = ""
+        return pair
+
+    def _on_message(self, _reader: Any, message: Any) -> None:
+        """Called on pulsar-client's threads: must not raise, must not block."""
+        skew_ns = time.time_ns() - message.publish_timestamp() * _NANOS_PER_MS
+        sidecar = message.properties().get(SIDECAR, "")
+        self._on_loop(self._arrived, message.data(), sidecar, message.producer_name(), skew_ns)
+
+    def _on_loop(self, function: Callable[..., None], *given: Any) -> None:
+        # The loop may be closed already while the last messages arrive.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(function, *given)

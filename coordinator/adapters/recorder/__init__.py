@@ -1,0 +1,1 @@
+"""The recording of a sidecar's events, as Parquet files."""

@@ -1,0 +1,152 @@
+"""Parquet files that are always complete for readers: written under a dot name, then renamed.
+
+The layout is ``table=NAME/date=YYYY-MM-DD/BROKER.RUN.NUMBER.parquet``, one broker's rows of one UTC
+day per file. Readers skip names that begin with a dot, so a file is there as a whole or not at all,
+also after a crash or on a full disk; what a crash left under a dot name is removed by the next run of
+its broker.
+
+A place is a local directory or any URL that ``pyarrow.fs`` knows (``s3://``, ``gs://``, ``hdfs://``;
+with fsspec installed also ``fsspec+SCHEME://``). Every method may block and is called on the recorder's
+thread.
+
+Retention looks at this broker's own files only, so that sidecars may share a place: files older than
+``retention_s`` are deleted, and the oldest ones as long as all of them together exceed ``bytes_max``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import PurePosixPath
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from coordinator.adapters.recorder.tables import Table, file_schema
+
+SUFFIX = ".parquet"
+UNFINISHED = "."
+
+
+class UnusablePlace(ValueError):
+    """A place that cannot be written to; the message gives the reason."""
+
+
+class RecordedFiles:
+    """The files of one run of one broker's sidecar.
+
+    Args:
+        place: directory or URL.
+        cluster: name of the cluster, kept in each file's metadata.
+        broker: the sidecar's broker.
+        run: unique for this process.
+        retention_s: age at which a file is deleted.
+        bytes_max: the most bytes of all files of this broker.
+
+    Raises:
+        UnusablePlace: no file system answers to this URL.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        *,
+        cluster: str,
+        broker: str,
+        run: str,
+        retention_s: float,
+        bytes_max: int,
+    ) -> None:
+        self._filesystem, self._root = open_place(place)
+        self._cluster = cluster
+        # A colon means something else in the paths of some readers.
+        self._broker = broker.replace(":", "_")
+        self._run = run
+        self._retention_s = retention_s
+        self._bytes_max = bytes_max
+        self._written = 0
+        #: What this broker's files take; known from the first tidying on.
+        self._total = 0
+
+    def write(self, table: Table, date: str, content: pa.Table) -> int:
+        """Write one file and return its size in bytes.
+
+        Raises:
+            OSError: it could not be written, and nothing is left of it.
+        """
+        name = f"{self._broker}.{self._run}.{self._written:08d}{SUFFIX}"
+        directory = f"{self._root}/table={table.value}/date={date}"
+        self._filesystem.create_dir(directory, recursive=True)
+        unfinished = f"{directory}/{UNFINISHED}{name}"
+        schema = file_schema(table, self._cluster, f"{self._run}.{self._written:08d}")
+        try:
+            pq.write_table(
+                content.cast(schema),
+                unfinished,
+                filesystem=self._filesystem,
+                compression="zstd",
+                write_page_checksum=True,
+            )
+            size = self._filesystem.get_file_info(unfinished).size or 0
+            self._filesystem.move(unfinished, f"{directory}/{name}")
+        except OSError:
+            with contextlib.suppress(OSError):
+                self._filesystem.delete_file(unfinished)
+            raise
+        self._written += 1
+        self._total += size
+        return size
+
+    def exceeds_bytes(self) -> bool:
+        """Return whether this broker's files exceed their bound."""
+        return self._total > self._bytes_max
+
+    def tidy(self, now_s: float) -> int:
+        """Remove files that earlier runs left unfinished or that are too old; return their number.
+
+        Raises:
+            OSError: the place does not answer.
+        """
+        finished: list[fs.FileInfo] = []
+        doomed: list[fs.FileInfo] = []
+        for info in self._own_files():
+            (doomed if info.base_name.startswith(UNFINISHED) else finished).append(info)
+        finished.sort(key=lambda info: (info.mtime_ns or 0, info.path))
+        total = sum(info.size or 0 for info in finished)
+        for info in finished:
+            old = now_s - (info.mtime_ns or 0) / 1e9 > self._retention_s
+            if old or total > self._bytes_max:
+                doomed.append(info)
+                total -= info.size or 0
+        for info in doomed:
+            self._filesystem.delete_file(info.path)
+        self._total = total
+        return len(doomed)
+
+    def _own_files(self) -> Iterator[fs.FileInfo]:
+        selector = fs.FileSelector(self._root, allow_not_found=True, recursive=True)
+        for info in self._filesystem.get_file_info(selector):
+            if info.type is fs.FileType.File and self._is_own(info.base_name):
+                yield info
+
+    def _is_own(self, name: str) -> bool:
+        parts = PurePosixPath(name).name.removeprefix(UNFINISHED).rsplit(".", 3)
+        return parts[0] == self._broker and name.endswith(SUFFIX)
+
+
+def date_of(ts_us: int) -> str:
+    """Return the UTC day of a timestamp in microseconds, as its partition is named."""
+    return datetime.fromtimestamp(ts_us // 1_000_000, UTC).date().isoformat()
+
+
+def open_place(place: str) -> tuple[fs.FileSystem, str]:
+    """Return the file system of a directory or URL, and the path in it; raises UnusablePlace."""
+    if "://" not in place:
+        return fs.LocalFileSystem(), place.rstrip("/")
+    try:
+        filesystem, path = fs.FileSystem.from_uri(place)
+    except (pa.ArrowException, ImportError, ValueError) as error:
+        raise UnusablePlace(f"{place}: no file system for this URL: {error}") from error
+    return filesystem, path.rstrip("/")

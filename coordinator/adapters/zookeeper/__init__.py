@@ -1,0 +1,1 @@
+"""Membership and the durable stores, on ZooKeeper by kazoo."""

@@ -1,0 +1,230 @@
+"""Attachments in ZooKeeper, and why no attachment ever names a deleted group.
+
+Two nodes stand for one attachment, written in one transaction:
+
+* ``attachments/tenants/<t>`` or ``attachments/namespaces/<t>/<n>``, the attachment itself: which group;
+* ``groups/<group>/<t>`` or ``groups/<group>/<t>,<n>``, its *use*: an empty child of the group's node.
+
+ZooKeeper itself then keeps the two sides apart: it refuses to delete a node with children and to create
+a child without its parent, and it puts all transactions in one order. So a deletion that comes first
+makes the attachment fail, and an attachment that comes first makes the deletion fail; there is no lock,
+no counter and nothing to retry between the two. Invariant, kept by every transaction of this module:
+an attachment that names a group has its use under that group, hence the group exists.
+
+Changing an attachment is a compare-and-set on the attachment's version: read it, then in one transaction
+set it, create the new use, delete the old one. A sidecar that loses such a race reads again. Creating a
+child changes neither version nor mzxid of the group's node, so attachments do not disturb compare-and-set
+writes of definitions, and do not look like changes of them.
+
+Users of a ZooKeeper shell can break the invariant. Reading before writing repairs what it meets: a
+missing use is created, an existing use is kept, and if an attachment cannot be read, the groups are
+searched for its use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kazoo.client import TransactionRequest
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
+
+from coordinator.adapters.zookeeper.audit import ZooKeeperAudit
+from coordinator.adapters.zookeeper.session import ZooKeeperSession
+from coordinator.ports import ANYTHING, Anything, NotFound, Origin, Protected, VersionConflict
+from coordinator.wire.documents import (
+    DocumentError,
+    decode_attachment,
+    encode_attachment,
+    is_super_users,
+    validate_name,
+)
+
+#: How often other writers may win the race for the same attachment.
+_MAX_TRIES = 20
+
+#: A transaction that fails so lost a race: a node had changed since it was read.
+_RACE_LOST = (BadVersionError, NodeExistsError, NoNodeError)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A tenant, or a namespace of one, that can be attached to a group.
+
+    Raises:
+        ValueError: one of the names cannot be a node's name.
+    """
+
+    tenant: str
+    namespace: str | None = None
+
+    def __post_init__(self) -> None:
+        validate_name(self.tenant)
+        if self.namespace is not None:
+            validate_name(self.namespace)
+
+    @property
+    def attachment(self) -> str:
+        """The attachment's node below the root."""
+        if self.namespace is None:
+            return f"attachments/tenants/{self.tenant}"
+        return f"attachments/namespaces/{self.tenant}/{self.namespace}"
+
+    @property
+    def subject(self) -> str:
+        """The audit trail's name of the owner."""
+        if self.namespace is None:
+            return f"tenants/{self.tenant}"
+        return f"namespaces/{self.tenant}/{self.namespace}"
+
+    @property
+    def use(self) -> str:
+        """The use's name below its group's node; a comma is in neither name."""
+        return self.tenant if self.namespace is None else f"{self.tenant},{self.namespace}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Current:
+    """An attachment as it was read.
+
+    ``version`` is None when there is none, ``group`` also when it cannot be read; ``uses`` are the
+    nodes that stand for it; ``is_super_users`` is whether a tenant's admin may not replace it.
+    """
+
+    version: int | None = None
+    group: str | None = None
+    uses: frozenset[str] = frozenset()
+    is_super_users: bool = False
+
+    def check(self, owner: Owner, expected: str | Anything | None) -> None:
+        """Check the precondition of a change; raises VersionConflict."""
+        if expected is not ANYTHING and self.group != expected:
+            raise VersionConflict(f"{owner.subject} was attached otherwise meanwhile")
+
+    def check_right(self, owner: Owner, group: str | None, by: Origin) -> None:
+        """Check the right of this author to change it; raises Protected."""
+        if self.is_super_users and not by.is_super_user and group != self.group:
+            raise Protected(f"attached {owner.subject}", by.actor)
+
+
+class AttachmentWriter:
+    """Attaches and detaches, by the protocol above."""
+
+    def __init__(self, session: ZooKeeperSession, audit: ZooKeeperAudit) -> None:
+        self._session = session
+        self._audit = audit
+
+    async def attach(
+        self, owner: Owner, group: str, expected: str | Anything | None, by: Origin
+    ) -> None:
+        """Attach an owner to a group, replacing an earlier attachment, the expected one.
+
+        Raises:
+            NotFound: there is no such group.
+            Protected: a super-user attached it to another group, and the author is no super-user.
+            StoreUnreachable: ZooKeeper did not answer; the owner is attached or as it was before.
+            VersionConflict: it was not attached as expected, or others kept changing this attachment.
+        """
+        await self._audit.prepare()
+        path = self._session.path(owner.attachment)
+        parent = path.rpartition("/")[0]
+        await self._session.call(lambda client: client.ensure_path_async(parent))
+        for _ in range(_MAX_TRIES):
+            if not await self._exists(self._session.path("groups", group)):
+                raise NotFound(f"there is no resource group {group}")
+            current = await self._read(owner)
+            current.check(owner, expected)
+            current.check_right(owner, group, by)
+            if await self._try_attach(owner, group, current, by):
+                return
+        raise VersionConflict(f"the attachment of {owner.use} kept changing")
+
+    async def detach(self, owner: Owner, expected: str | Anything | None, by: Origin) -> None:
+        """Detach an owner; not attached is fine, unless another group is expected.
+
+        Raises:
+            Protected: a super-user attached it, and the author is no super-user.
+            StoreUnreachable: ZooKeeper did not answer; the owner is detached or as it was before.
+            VersionConflict: it was not attached as expected, or others kept changing this attachment.
+        """
+        await self._audit.prepare()
+        for _ in range(_MAX_TRIES):
+            current = await self._read(owner)
+            current.check(owner, expected)
+            current.check_right(owner, None, by)
+            if await self._try_detach(owner, current, by):
+                return
+        raise VersionConflict(f"the attachment of {owner.use} kept changing")
+
+    async def _try_attach(self, owner: Owner, group: str, current: _Current, by: Origin) -> bool:
+        path = self._session.path(owner.attachment)
+        stays = current.group == group and (current.is_super_users or not by.is_super_user)
+        document = encode_attachment(
+            group, by.actor, by_super_user=by.is_super_user or (stays and current.is_super_users)
+        )
+        new_use = self._use(group, owner)
+        use_exists = await self._exists(new_use)
+        if use_exists and stays and current.uses == {new_use}:
+            return True
+
+        def write(transaction: TransactionRequest) -> None:
+            if current.version is None:
+                transaction.create(path, document)
+            else:
+                transaction.set_data(path, document, current.version)
+            if use_exists:
+                transaction.check(new_use, -1)
+            else:
+                transaction.create(new_use)
+            for use in current.uses - {new_use}:
+                transaction.delete(use)
+            self._audit.record(transaction, owner.subject, current.group, group, by)
+
+        return await self._wins(write)
+
+    async def _try_detach(self, owner: Owner, current: _Current, by: Origin) -> bool:
+        path = self._session.path(owner.attachment)
+        if current.version is None:
+            return True
+
+        def write(transaction: TransactionRequest) -> None:
+            transaction.delete(path, current.version)
+            for use in current.uses:
+                transaction.delete(use)
+            self._audit.record(transaction, owner.subject, current.group, None, by)
+
+        return await self._wins(write)
+
+    async def _wins(self, write: Callable[[TransactionRequest], None]) -> bool:
+        try:
+            results: list[Any] = await self._session.transact(write)
+        except _RACE_LOST:
+            return False
+        await self._audit.recorded(results)
+        return True
+
+    async def _read(self, owner: Owner) -> _Current:
+        path = self._session.path(owner.attachment)
+        try:
+            data, stat = await self._session.call(lambda client: client.get_async(path))
+        except NoNodeError:
+            return _Current()
+        group = None
+        try:
+            group = decode_attachment(data)
+            groups = [group]
+        except DocumentError:
+            directory = self._session.path("groups")
+            groups = await self._session.call(lambda client: client.get_children_async(directory))
+        uses = [self._use(group, owner) for group in groups]
+        exist = await asyncio.gather(*map(self._exists, uses))
+        there = (use for use, exists in zip(uses, exist, strict=True) if exists)
+        return _Current(stat.version, group, frozenset(there), is_super_users(data))
+
+    async def _exists(self, path: str) -> bool:
+        return await self._session.call(lambda client: client.exists_async(path)) is not None
+
+    def _use(self, group: str, owner: Owner) -> str:
+        return self._session.path("groups", group, owner.use)

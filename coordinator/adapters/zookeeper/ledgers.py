@@ -1,0 +1,134 @@
+"""The ledgers of strict groups in ZooKeeper, one node ``ledgers/<group>`` each.
+
+A record's version is its node's, its generation the node's czxid: the number of the transaction that
+created it, higher than any before, also across delete and re-create. Transactions keep ledgers and
+groups together: a ledger is created together with a check that its group exists, and removed together
+with the creation and deletion of a group of that name, which fails while there is one.
+
+A record that cannot be read is logged and left out: no sidecar follows it, so its group stays as it is
+until an operator repairs or removes the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+from kazoo.client import TransactionRequest
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
+
+from coordinator.adapters.zookeeper.mirror import Node, ZooKeeperMirror
+from coordinator.adapters.zookeeper.session import ZooKeeperSession
+from coordinator.core.model import LedgerRecord
+from coordinator.ports import AlreadyExists, InUse, NotFound, VersionConflict
+from coordinator.wire.documents import (
+    DocumentError,
+    decode_ledger,
+    encode_ledger,
+    validate_name,
+)
+
+_log = structlog.get_logger(__name__)
+
+
+class ZooKeeperLedgers:
+    """`coordinator.ports.LedgerStore` on ZooKeeper."""
+
+    def __init__(self, session: ZooKeeperSession) -> None:
+        self._session = session
+        self._directory = session.path("ledgers")
+        self._mirror = ZooKeeperMirror(session, {self._directory: 1}, self._apply, self._tell)
+        self._listeners: list[Callable[[tuple[LedgerRecord, ...]], None]] = []
+        self._records: dict[str, LedgerRecord] = {}
+        #: The records last passed on; None until all were read once.
+        self._told: tuple[LedgerRecord, ...] | None = None
+
+    async def start(self) -> None:
+        """Begin to copy; returns at once, with ZooKeeper up or down."""
+        self._mirror.start()
+
+    async def stop(self) -> None:
+        """End copying; no listener is called afterwards."""
+        await self._mirror.stop()
+
+    def watch(self, listener: Callable[[tuple[LedgerRecord, ...]], None]) -> None:
+        """Call the listener with all records, sorted by group, as soon as known and after changes."""
+        self._listeners.append(listener)
+        if self._told is not None:
+            listener(self._told)
+
+    async def write(self, record: LedgerRecord) -> LedgerRecord:
+        """Create or replace a record; raises as the port says."""
+        path, data = self._path(record), encode_ledger(record)
+        if record.version < 0:
+            await self._create(path, record.group, data)
+        else:
+            await self._replace(path, record, data)
+        try:
+            data, stat = await self._session.call(lambda client: client.get_async(path))
+        except NoNodeError as error:
+            raise NotFound(f"the ledger of {record.group} was removed meanwhile") from error
+        return decode_ledger(record.group, data, stat.czxid, stat.version)
+
+    async def remove(self, record: LedgerRecord) -> None:
+        """Remove the record of a group that is gone; raises as the port says."""
+        path, group = self._path(record), self._group_path(record.group)
+
+        def write(transaction: TransactionRequest) -> None:
+            transaction.delete(path, record.version)
+            transaction.create(group)  # fails while the group exists
+            transaction.delete(group)
+
+        try:
+            await self._session.transact(write)
+        except NoNodeError as error:
+            raise NotFound(f"there is no ledger of {record.group}") from error
+        except BadVersionError as error:
+            raise VersionConflict(f"the ledger of {record.group} was changed meanwhile") from error
+        except NodeExistsError as error:
+            raise InUse(f"there is a resource group {record.group}") from error
+
+    async def _create(self, path: str, group: str, data: bytes) -> None:
+        def write(transaction: TransactionRequest) -> None:
+            transaction.check(self._group_path(group), -1)
+            transaction.create(path, data)
+
+        await self._session.call(lambda client: client.ensure_path_async(self._directory))
+        try:
+            await self._session.transact(write)
+        except NoNodeError as error:
+            raise NotFound(f"there is no resource group {group}") from error
+        except NodeExistsError as error:
+            raise AlreadyExists(f"there is a ledger of {group} already") from error
+
+    async def _replace(self, path: str, record: LedgerRecord, data: bytes) -> None:
+        def write(transaction: TransactionRequest) -> None:
+            transaction.check(self._group_path(record.group), -1)
+            transaction.set_data(path, data, record.version)
+
+        try:
+            await self._session.transact(write)
+        except NoNodeError as error:
+            raise NotFound(f"there is no ledger, or no group, {record.group}") from error
+        except BadVersionError as error:
+            raise VersionConflict(f"the ledger of {record.group} was changed meanwhile") from error
+
+    def _path(self, record: LedgerRecord) -> str:
+        return f"{self._directory}/{validate_name(record.group)}"
+
+    def _group_path(self, group: str) -> str:
+        return self._session.path("groups", group)
+
+    def _apply(self, path: str, node: Node | None) -> None:
+        group = path.rpartition("/")[2]
+        self._records.pop(group, None)
+        if node is None:
+            return
+        try:
+            self._records[group] = decode_ledger(group, node.data, node.created_zxid, node.version)
+        except DocumentError as error:
+            _log.error("ledger unreadable", path=path, reason=node.refusal or str(error))
+
+    def _tell(self) -> None:
+        self._told = tuple(record for _, record in sorted(self._records.items()))
+        self._session.supervisor.tell("ledgers", self._listeners, self._told)

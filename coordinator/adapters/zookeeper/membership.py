@@ -1,0 +1,176 @@
+"""Membership as ephemeral nodes: a sidecar is a member for as long as its session lives.
+
+The incarnation is the node's czxid, the number of the transaction that created it. ZooKeeper hands
+these out, ever growing, so a later registration of the same broker always has the larger incarnation,
+whatever the clocks of the hosts say.
+
+A registration left by an earlier session lives until that session times out. Joining replaces it in one
+transaction (delete and create), so the others see the new incarnation and no gap. The same happens to
+the registration of a second sidecar that was given the same broker id by mistake: the last to join
+wins, and a warning names the other's address.
+
+A member whose document cannot be read is a member all the same, because its broker has traffic in any
+case; only its API address and its key are unknown, so its reports are not believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+from kazoo.client import KazooClient, TransactionRequest
+from kazoo.exceptions import NodeExistsError, NoNodeError
+
+from coordinator.adapters.zookeeper.mirror import Node, ZooKeeperMirror
+from coordinator.adapters.zookeeper.session import ZooKeeperSession
+from coordinator.core.events import ConnectionState
+from coordinator.core.model import Member
+from coordinator.ports import Confirmation, StoreUnreachable
+from coordinator.wire.documents import (
+    DocumentError,
+    MemberDocument,
+    decode_member,
+    encode_member,
+    validate_name,
+)
+
+#: How often the registration may change between our read and our write while we join.
+_MAX_TRIES = 10
+
+_log = structlog.get_logger(__name__)
+
+
+class ZooKeeperMembership:
+    """`coordinator.ports.Membership` on ZooKeeper.
+
+    Args:
+        session: the process's session.
+        version: this sidecar's release, written beside its address for people to read.
+    """
+
+    def __init__(self, session: ZooKeeperSession, *, version: str = "") -> None:
+        self._session = session
+        self._version = version
+        self._directory = session.path("brokers")
+        self._mirror = ZooKeeperMirror(session, {self._directory: 1}, self._apply, self._tell)
+        self._listeners: list[Callable[[tuple[Member, ...]], None]] = []
+        self._members: dict[str, Member] = {}
+        #: The members last passed on; None until all were read once.
+        self._told: tuple[Member, ...] | None = None
+        #: The node that may be ours: set before it is created, because the answer may get lost.
+        self._own_path: str | None = None
+
+    async def start(self) -> None:
+        """Begin to watch; returns at once, with ZooKeeper up or down."""
+        self._mirror.start()
+
+    async def stop(self) -> None:
+        """End watching. The registration stays until `leave` or the end of the session."""
+        await self._mirror.stop()
+
+    def watch_connection(self, listener: Callable[[ConnectionState], None]) -> None:
+        """Call the listener with every change of the connection's state."""
+        self._session.watch_state(listener)
+
+    def watch_members(self, listener: Callable[[tuple[Member, ...]], None]) -> None:
+        """Call the listener with all members, sorted by broker, now and after every change.
+
+        "Now" is as soon as they are known.
+        """
+        self._listeners.append(listener)
+        if self._told is not None:
+            listener(self._told)
+
+    async def join(self, broker: str, api_address: str, report_key: bytes = b"") -> int:
+        """Register a broker until its session ends; return its incarnation.
+
+        Raises:
+            StoreUnreachable: ZooKeeper did not answer; the broker may be registered or not, and
+                joining again is always safe.
+            ValueError: the broker's id cannot be a node's name.
+        """
+        path = f"{self._directory}/{validate_name(broker)}"
+        document = encode_member(api_address, self._version, report_key)
+        self._own_path = path
+        for _ in range(_MAX_TRIES):
+            incarnation = await self._create_or_replace(path, document)
+            if incarnation is not None:
+                return incarnation
+        raise StoreUnreachable(f"the registration of {broker} kept changing while joining")
+
+    async def leave(self) -> None:
+        """Deregister at once; not registered is fine.
+
+        Raises:
+            StoreUnreachable: ZooKeeper did not answer; the registration ends with the session.
+        """
+        path = self._own_path
+        if path is None:
+            return
+        stat = await self._session.call(lambda client: client.exists_async(path))
+        # Another sidecar's registration under our id is not ours to delete.
+        if stat is not None and stat.owner_session_id == self._session.session_id():
+            try:
+                await self._session.call(lambda client: client.delete_async(path))
+            except NoNodeError:
+                _log.debug("registration gone already", path=path)
+        self._own_path = None
+
+    async def confirm(self) -> Confirmation:
+        """Have a majority confirm the session; raises StoreUnreachable, Refused."""
+        return await self._session.confirm()
+
+    async def _create_or_replace(self, path: str, document: bytes) -> int | None:
+        """Try once; return the incarnation, or None when the node was changed meanwhile."""
+
+        def create(client: KazooClient) -> object:
+            return client.create_async(
+                path, document, ephemeral=True, makepath=True, include_data=True
+            )
+
+        def replace(transaction: TransactionRequest) -> None:
+            transaction.delete(path)
+            transaction.create(path, document, ephemeral=True)
+
+        try:
+            _, stat = await self._session.call(create)
+            return int(stat.czxid)
+        except NodeExistsError:
+            await self._warn_of_namesake(path, document)
+        try:
+            await self._session.transact(replace)
+        except (NoNodeError, NodeExistsError):
+            return None
+        stat = await self._session.call(lambda client: client.exists_async(path))
+        if stat is None or stat.owner_session_id != self._session.session_id():
+            return None
+        return int(stat.czxid)
+
+    async def _warn_of_namesake(self, path: str, document: bytes) -> None:
+        """Log a warning if the registration about to be replaced looks like another sidecar's."""
+        try:
+            data, _ = await self._session.call(lambda client: client.get_async(path))
+        except NoNodeError:
+            return
+        if data != document:
+            _log.warning("other registration replaced", path=path, was=data, now=document)
+
+    def _apply(self, path: str, node: Node | None) -> None:
+        broker = path.rpartition("/")[2]
+        if node is None:
+            self._members.pop(broker, None)
+        else:
+            self._members[broker] = _member(broker, node)
+
+    def _tell(self) -> None:
+        self._told = tuple(member for _, member in sorted(self._members.items()))
+        self._session.supervisor.tell("membership", self._listeners, self._told)
+
+
+def _member(broker: str, node: Node) -> Member:
+    try:
+        document = decode_member(node.data)
+    except DocumentError as error:
+        _log.warning("member unreadable", broker=broker, reason=node.refusal or str(error))
+        document = MemberDocument("")
+    return Member(broker, node.created_zxid, *document)

@@ -1,0 +1,252 @@
+"""Group definitions and attachments in ZooKeeper.
+
+A definition is the document of ``groups/<name>``; its version is the node's mzxid, the number of the
+transaction that wrote it. How definitions are written: `definitions`. Attachments, and why a
+group that is in use cannot be deleted: `attachments`. Who changed what: `audit`.
+
+Every sidecar copies all of it (`mirror`) and hands snapshots to its listeners. An entry that cannot be
+read, because its bytes are invalid, because a newer release wrote it, or because ZooKeeper forbids it, is
+a fault of that entry alone: it is logged once, counted, listed, and the last definition that could be
+read stays, with its old version, so no sidecar can overwrite an entry that it cannot read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import structlog
+
+from coordinator.adapters.zookeeper.attachments import AttachmentWriter, Owner
+from coordinator.adapters.zookeeper.audit import ZooKeeperAudit
+from coordinator.adapters.zookeeper.definitions import DefinitionWriter
+from coordinator.adapters.zookeeper.mirror import Node, ZooKeeperMirror
+from coordinator.adapters.zookeeper.session import ZooKeeperSession
+from coordinator.core.model import Attachments, ResourceGroup
+from coordinator.ports import (
+    ANYTHING,
+    NOBODY,
+    Anything,
+    AuditEntry,
+    Catalogue,
+    Origin,
+    Versioned,
+)
+from coordinator.wire.documents import (
+    DocumentError,
+    decode_attachment,
+    decode_group,
+    validate_name,
+)
+
+_V = TypeVar("_V")
+
+_log = structlog.get_logger(__name__)
+
+
+class ZooKeeperStore:
+    """`coordinator.ports.GroupStore` on ZooKeeper.
+
+    Invalid names raise ValueError, before any request.
+    """
+
+    def __init__(self, session: ZooKeeperSession) -> None:
+        self._session = session
+        self._audit = ZooKeeperAudit(session)
+        self._definitions = DefinitionWriter(session, self._audit)
+        self._attachments = AttachmentWriter(session, self._audit)
+        self._groups_path = session.path("groups")
+        self._tenants_path = session.path("attachments", "tenants")
+        self._namespaces_path = session.path("attachments", "namespaces")
+        self._mirror = ZooKeeperMirror(
+            session,
+            {self._groups_path: 1, self._tenants_path: 1, self._namespaces_path: 2},
+            self._apply,
+            self._tell,
+        )
+        self._listeners: list[Callable[[Catalogue], None]] = []
+        self._groups: dict[str, Versioned] = {}
+        self._tenants: dict[str, str] = {}
+        self._namespaces: dict[str, str] = {}
+        #: Path to reason, of the entries that cannot be read now.
+        self._faults: dict[str, str] = {}
+        self._faults_seen = 0
+        #: The catalogue last passed on; None until everything was read once.
+        self._catalogue: Catalogue | None = None
+
+    @property
+    def faults_seen(self) -> int:
+        """The number of times that an entry became unreadable since the start."""
+        return self._faults_seen
+
+    async def start(self) -> None:
+        """Begin to copy; returns at once, with ZooKeeper up or down."""
+        self._mirror.start()
+
+    async def stop(self) -> None:
+        """End copying; no listener is called afterwards."""
+        await self._mirror.stop()
+
+    def watch(self, listener: Callable[[Catalogue], None]) -> None:
+        """Call the listener with the whole catalogue now and after every change.
+
+        "Now" is as soon as it is known. Several changes at once are one call.
+        """
+        self._listeners.append(listener)
+        if self._catalogue is not None:
+            listener(self._catalogue)
+
+    async def read_group(self, name: str) -> Versioned:
+        """Read one group from ZooKeeper itself.
+
+        Raises:
+            NotFound: there is no such group.
+            Unreadable: there is one, but its definition cannot be understood.
+            StoreUnreachable: ZooKeeper did not answer.
+        """
+        return await self._definitions.read(name)
+
+    async def create_group(self, group: ResourceGroup, *, by: Origin = NOBODY) -> Versioned:
+        """Create a group.
+
+        Raises:
+            AlreadyExists: there is one of that name.
+            StoreUnreachable: ZooKeeper did not answer; the group may exist now or not.
+        """
+        return await self._definitions.create(group, by)
+
+    async def update_group(
+        self, group: ResourceGroup, version: int, *, by: Origin = NOBODY
+    ) -> Versioned:
+        """Replace a group's definition if it still has that version.
+
+        Raises:
+            NotFound: there is no such group.
+            VersionConflict: it has another version.
+            Unreadable: there is one, but its definition cannot be understood.
+            StoreUnreachable: ZooKeeper did not answer; the definition is the old or the new one.
+        """
+        return await self._definitions.update(group, version, by)
+
+    async def delete_group(
+        self, name: str, *, version: int | None = None, by: Origin = NOBODY
+    ) -> None:
+        """Delete a group, whether its definition can be read or not.
+
+        Raises:
+            NotFound: there is no such group.
+            InUse: something is attached to it.
+            VersionConflict: it has another version than the one given.
+            StoreUnreachable: ZooKeeper did not answer; the group may be gone or not.
+        """
+        await self._definitions.delete(name, version, by)
+
+    async def attach_tenant(
+        self,
+        tenant: str,
+        group: str,
+        *,
+        expected: str | Anything | None = ANYTHING,
+        by: Origin = NOBODY,
+    ) -> None:
+        """Attach a tenant; see `AttachmentWriter.attach`."""
+        await self._attachments.attach(Owner(tenant), validate_name(group), expected, by)
+
+    async def attach_namespace(
+        self,
+        tenant: str,
+        namespace: str,
+        group: str,
+        *,
+        expected: str | Anything | None = ANYTHING,
+        by: Origin = NOBODY,
+    ) -> None:
+        """Attach a namespace; see `AttachmentWriter.attach`."""
+        owner = Owner(tenant, namespace)
+        await self._attachments.attach(owner, validate_name(group), expected, by)
+
+    async def detach_tenant(
+        self, tenant: str, *, expected: str | Anything | None = ANYTHING, by: Origin = NOBODY
+    ) -> None:
+        """Detach a tenant; see `AttachmentWriter.detach`."""
+        await self._attachments.detach(Owner(tenant), expected, by)
+
+    async def detach_namespace(
+        self,
+        tenant: str,
+        namespace: str,
+        *,
+        expected: str | Anything | None = ANYTHING,
+        by: Origin = NOBODY,
+    ) -> None:
+        """Detach a namespace; see `AttachmentWriter.detach`."""
+        await self._attachments.detach(Owner(tenant, namespace), expected, by)
+
+    async def audit_entries(self, limit: int, before: int | None = None) -> tuple[AuditEntry, ...]:
+        """Return the newest entries, newest first; raises StoreUnreachable."""
+        return await self._audit.entries(limit, before)
+
+    async def audit_entry(self, entry_id: int) -> AuditEntry:
+        """Return one entry; raises NotFound, StoreUnreachable."""
+        return await self._audit.entry(entry_id)
+
+    def _apply(self, path: str, node: Node | None) -> None:
+        try:
+            self._apply_readable(path, node)
+        except DocumentError as error:
+            self._note_fault(path, str(error))
+        else:
+            self._faults.pop(path, None)
+
+    def _apply_readable(self, path: str, node: Node | None) -> None:
+        """Take over one changed entry.
+
+        Raises:
+            DocumentError: it cannot be read; nothing was changed.
+        """
+        directory, _, name = path.rpartition("/")
+        if node is not None:
+            if node.refusal:
+                raise DocumentError(node.refusal)
+            _check_name(name)
+        if directory == self._groups_path:
+            _put(self._groups, name, None if node is None else _versioned(name, node))
+            return
+        group = None if node is None else decode_attachment(node.data)
+        if directory == self._tenants_path:
+            _put(self._tenants, name, group)
+        else:
+            tenant = directory.rpartition("/")[2]
+            _put(self._namespaces, f"{tenant}/{name}", group)
+
+    def _note_fault(self, path: str, reason: str) -> None:
+        if self._faults.get(path) != reason:
+            self._faults[path] = reason
+            self._faults_seen += 1
+            _log.error("store entry unreadable", path=path, reason=reason)
+
+    def _tell(self) -> None:
+        self._catalogue = Catalogue(
+            groups=dict(self._groups),
+            attachments=Attachments(dict(self._tenants), dict(self._namespaces)),
+            faults=dict(self._faults),
+        )
+        self._session.supervisor.tell("catalogue", self._listeners, self._catalogue)
+
+
+def _versioned(name: str, node: Node) -> Versioned:
+    return Versioned(decode_group(name, node.data, node.modified_zxid), node.modified_zxid)
+
+
+def _check_name(name: str) -> None:
+    try:
+        validate_name(name)
+    except ValueError as error:
+        raise DocumentError(str(error)) from error
+
+
+def _put(entries: dict[str, _V], key: str, value: _V | None) -> None:
+    if value is None:
+        entries.pop(key, None)
+    else:
+        entries[key] = value

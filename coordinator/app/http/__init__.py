@@ -1,0 +1,1 @@
+"""The admin API on its port: TLS, connections within bounds, and a thread of its own."""

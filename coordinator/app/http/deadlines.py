@@ -1,0 +1,109 @@
+"""The deadlines of one HTTP connection: decided here, told the time; `protocol` closes the connection.
+
+A connection waits for a head, takes a body, or is answered, and each has a deadline:
+
+* *head*: whole within ``request_s`` of the connection, and later of its first byte, whatever that is. The
+  server's own idle bound limits the wait for that byte between two requests;
+* *body*: within ``request_s`` and a second more for every `BODY_BYTES_PER_S` that arrived. While the
+  server itself does not read, since the broker takes a relayed body slowly, no time counts. The rest of a
+  body after its answer is read for `LINGER_S`, so that the answer arrives, and no longer;
+* *answer*: of the bytes that the caller does not take at once, `ANSWER_BYTES` in every ``request_s``.
+
+So a caller holds a connection only while it sends or takes data, and single bytes now and then are not
+enough.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+BODY_BYTES_PER_S: Final = 16 * 1024
+ANSWER_BYTES: Final = 64 * 1024
+LINGER_S: Final = 2.0
+
+
+class Overdue(Enum):
+    """The part of an exchange that took too long."""
+
+    HEAD = "head deadline"
+    BODY = "body deadline"
+    ANSWER = "answer not taken"
+    LINGER = "body after its answer"
+
+
+class Deadlines:
+    """The deadlines of one connection.
+
+    Args:
+        request_s: for a head, and for a body's beginning.
+        now_s: the time of the connection; monotonic, as all times here.
+    """
+
+    def __init__(self, request_s: float, now_s: float) -> None:
+        self._request_s = request_s
+        #: When the awaited head began; None between two requests, or while there is none.
+        self._head_since_s: float | None = now_s
+        #: When the present body began; None while there is none.
+        self._body_since_s: float | None = None
+        self._body_bytes = 0
+        #: When the answer was sent to a request whose body has not ended.
+        self._lingers_since_s: float | None = None
+        #: The time and number of unsent bytes at the last progress; None while all is sent.
+        self._unsent: tuple[float, int] | None = None
+
+    def received(self, now_s: float) -> None:
+        """Note bytes that belong to no body; a head begins, if none did."""
+        if self._head_since_s is None:
+            self._head_since_s = now_s
+
+    def head_taken(self, now_s: float) -> None:
+        """Note a whole head; its body begins, if there is one."""
+        self._head_since_s = None
+        self._body_since_s, self._body_bytes = now_s, 0
+        self._lingers_since_s = None
+
+    def body_taken(self, size: int) -> None:
+        """Note a part of a body."""
+        self._body_bytes += size
+
+    def body_ended(self) -> None:
+        """Note the end of a request."""
+        self._body_since_s = self._lingers_since_s = None
+
+    def answered(self, now_s: float) -> None:
+        """Note the answer to the last request; its body may not have ended, and a head may have begun."""
+        if self._body_since_s is not None:
+            self._lingers_since_s = now_s
+        if self._head_since_s is not None:
+            self._head_since_s = now_s
+
+    def overdue(self, now_s: float, *, reads: bool, answers: bool, unsent: int) -> Overdue | None:
+        """Return the part that has exceeded its deadline; None if there is none.
+
+        Args:
+            now_s: the time.
+            reads: whether the server reads; if it does not, a body is not late.
+            answers: whether it owes an answer; while it does, the next head is not late.
+            unsent: bytes of answers that the caller has not taken.
+        """
+        if self._answer_is_late(now_s, unsent):
+            return Overdue.ANSWER
+        if self._lingers_since_s is not None and now_s - self._lingers_since_s > LINGER_S:
+            return Overdue.LINGER
+        if self._body_since_s is not None:
+            if not reads:
+                self._body_since_s, self._body_bytes = now_s, 0
+            allowed_s = self._request_s + self._body_bytes / BODY_BYTES_PER_S
+            return Overdue.BODY if now_s - self._body_since_s > allowed_s else None
+        return Overdue.HEAD if not answers and self._head_is_late(now_s) else None
+
+    def _head_is_late(self, now_s: float) -> bool:
+        return self._head_since_s is not None and now_s - self._head_since_s > self._request_s
+
+    def _answer_is_late(self, now_s: float, unsent: int) -> bool:
+        if not unsent:
+            self._unsent = None
+        elif self._unsent is None or self._unsent[1] - unsent >= ANSWER_BYTES:
+            self._unsent = now_s, unsent
+        return self._unsent is not None and now_s - self._unsent[0] > self._request_s

@@ -1,0 +1,272 @@
+"""The parts of a sidecar, each made as the configuration asks for it; nothing is started.
+
+The files that it names are tried out here, so that a mistake in them is reported at the start.
+
+Raises, all of them: ConfigError: a file or place that the configuration names cannot be used.
+"""
+
+from __future__ import annotations
+
+import uuid
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from admin_api.backend import Backlogs
+from coordinator.adapters.broker.admin import HttpBrokerAdmin
+from coordinator.adapters.broker.backlog import HttpBacklogSource
+from coordinator.adapters.broker.counters import MetricsCounters
+from coordinator.adapters.broker.native_admin import HttpNativeAdmin
+from coordinator.adapters.clock import wall_ms
+from coordinator.adapters.pulsar.bus import PulsarBus
+from coordinator.adapters.pulsar.native_topic import NativeTopic
+from coordinator.adapters.webhook import WebhookReceiver
+from coordinator.adapters.zookeeper.access import ZooKeeperAccess
+from coordinator.adapters.zookeeper.session import ZooKeeperSession
+from coordinator.backlog.rules.guard import BacklogGuard
+from coordinator.backlog.rules.monitor import BacklogMonitor
+from coordinator.backlog.shell.checker import BacklogWatch
+from coordinator.backlog.shell.enforcer import BacklogEnforcement, BlockingGate
+from coordinator.config import Config, ConfigError
+from coordinator.native.engine.steering import Steering
+from coordinator.native.shell.actuator import NativeActuator
+from coordinator.ports import Clock
+from coordinator.runtime.client_tls import ClientTls
+from coordinator.runtime.release import RELEASE
+from coordinator.runtime.supervision import Supervisor
+from coordinator.wire.seal import Seal
+
+if TYPE_CHECKING:
+    from coordinator.adapters.otlp.push import OtlpPush
+    from coordinator.adapters.recorder.recorder import ParquetRecorder
+
+_SECONDS_PER_DAY = 86_400
+
+
+def session(config: Config, supervisor: Supervisor | None = None) -> ZooKeeperSession:
+    """Return the one session with ZooKeeper."""
+    return ZooKeeperSession(
+        config.zookeeper_servers,
+        root=config.zookeeper_root,
+        session_timeout_s=config.zookeeper_session_timeout_seconds,
+        access=zookeeper_access(config),
+        supervisor=supervisor,
+    )
+
+
+def broker_admin(config: Config) -> HttpBrokerAdmin:
+    """Return the own broker's admin REST."""
+    return HttpBrokerAdmin(config.broker_web_url, token=_broker_token(config))
+
+
+def bus(config: Config, supervisor: Supervisor | None = None) -> PulsarBus:
+    """Return the bus that carries usage reports."""
+    return PulsarBus(
+        config.bus_service_url,
+        config.bus_topics,
+        listener_name=config.bus_listener_name,
+        token=_secret("bus_token_file", config.bus_token_file) or None,
+        tls_trust_certs_file=config.bus_tls_ca_file or None,
+        supervisor=supervisor,
+    )
+
+
+def native_topic(config: Config) -> NativeTopic:
+    """Return Pulsar's own topic of resource usage."""
+    return NativeTopic(
+        config.bus_service_url,
+        config.broker_id,
+        listener_name=config.bus_listener_name,
+        token=_secret("bus_token_file", config.bus_token_file) or None,
+        tls_trust_certs_file=config.bus_tls_ca_file or None,
+    )
+
+
+def native_admin(config: Config) -> HttpNativeAdmin:
+    """Return the own broker's admin REST, for the settings of native enforcement."""
+    return HttpNativeAdmin(config.broker_web_url, token=_broker_token(config))
+
+
+def broker_counters(config: Config) -> MetricsCounters:
+    """Return the own broker's counters."""
+    return MetricsCounters(config.broker_web_url, token=_broker_token(config))
+
+
+def native(
+    config: Config,
+    topic: NativeTopic,
+    admin: HttpNativeAdmin,
+    counters: MetricsCounters,
+    clock: Clock,
+) -> NativeActuator:
+    """Return the actuator that steers the broker's own limiter."""
+    margin_permille = config.native_margin_permille
+    steering = Steering(
+        cluster_group=config.cluster_group,
+        margin_permille=margin_permille,
+        headroom_permille=round(config.native_headroom * 1000),
+        behind_gate=config.has_gate,
+    )
+    return NativeActuator(
+        config.broker_id,
+        steering,
+        topic,
+        admin,
+        counters,
+        clock,
+        poll_s=0.0 if config.has_gate else config.native_poll_seconds,
+        service_url=config.native_service_url,
+        cluster_group=config.cluster_group,
+        margin_permille=margin_permille,
+    )
+
+
+def seal(config: Config) -> Seal:
+    """Return the seal that signs usage reports and verifies them."""
+    keys = []
+    for path in config.bus_key_files:
+        try:
+            keys.append(Path(path).read_bytes().strip())
+            Seal(keys)
+        except OSError as error:
+            raise ConfigError(f"bus_key_files: {path} cannot be read: {error.strerror}") from error
+        except ValueError as error:
+            raise ConfigError(f"bus_key_files: {path}: {error}") from error
+    return Seal(keys, accept_unsealed=config.bus_accept_unsealed)
+
+
+def backlog_source(config: Config) -> HttpBacklogSource:
+    """Return the source of the topics' backlogs at the broker."""
+    return HttpBacklogSource(config.broker_web_url, token=_broker_token(config))
+
+
+def backlogs(
+    config: Config, source: HttpBacklogSource, gate: BlockingGate, clock: Clock
+) -> Backlogs:
+    """Return the backlog monitor, with the enforcement of exceeded quotas where it is configured."""
+    watch = BacklogWatch(
+        source,
+        BacklogMonitor(precise=config.backlog_age == "precise"),
+        clock=clock,
+        wall_ms=wall_ms,
+        interval_s=config.backlog_check_seconds,
+        concurrency=config.backlog_concurrency,
+        calls_per_second=config.backlog_calls_per_second,
+    )
+    enforcement = BacklogEnforcement(
+        watch,
+        BacklogGuard(config.backlog_enforcement),
+        source,
+        gate,
+        wall_ms=wall_ms,
+        interval_s=config.backlog_enforcement_seconds,
+    )
+    return Backlogs(watch, enforcement, by_topic=config.backlog_topic_metrics)
+
+
+def recorder(config: Config) -> ParquetRecorder | None:
+    """Return the configured recorder; Arrow is loaded only for it, as it takes 50 MB."""
+    if not config.record_dir:
+        return None
+    from coordinator.adapters.recorder.files import RecordedFiles, UnusablePlace  # noqa: PLC0415
+    from coordinator.adapters.recorder.recorder import ParquetRecorder  # noqa: PLC0415
+    from coordinator.adapters.recorder.writer import RecorderBounds  # noqa: PLC0415
+
+    run = uuid.uuid4().hex[:16]
+    try:
+        files = RecordedFiles(
+            config.record_dir,
+            cluster=config.record_cluster,
+            broker=config.broker_id,
+            run=run,
+            retention_s=config.record_retention_days * _SECONDS_PER_DAY,
+            bytes_max=config.record_bytes_max,
+        )
+    except UnusablePlace as error:
+        raise ConfigError(f"record_dir {error}") from error
+    return ParquetRecorder(
+        files,
+        cluster=config.record_cluster,
+        broker=config.broker_id,
+        run=run,
+        bounds=RecorderBounds(
+            file_rows=config.record_file_rows,
+            file_s=config.record_file_seconds,
+            buffer_rows=config.record_buffer_rows,
+        ),
+    )
+
+
+def webhook(config: Config) -> WebhookReceiver:
+    """Return the receiver of alarms."""
+    token = _secret("alarm_webhook_token_file", config.alarm_webhook_token_file)
+    return WebhookReceiver(config.alarm_webhook_url, cluster=config.record_cluster, token=token)
+
+
+def otlp(config: Config) -> OtlpPush | None:
+    """Return the push of metrics, if the configuration asks for it; its libraries are an extra."""
+    if not config.otlp_metrics_url:
+        return None
+    try:
+        from coordinator.adapters.otlp.push import OtlpPush  # noqa: PLC0415
+    except ImportError as error:
+        raise ConfigError(
+            f"otlp_metrics_url: needs more libraries: pip install 'pulsar-quota[otlp]' ({error})"
+        ) from error
+    return OtlpPush(
+        config.otlp_metrics_url,
+        interval_s=config.otlp_interval_seconds,
+        resource={
+            "service.name": "pulsar-quota",
+            "service.namespace": config.record_cluster,
+            "service.instance.id": config.broker_id,
+            "service.version": RELEASE,
+        },
+        token=_secret("otlp_token_file", config.otlp_token_file),
+    )
+
+
+def zookeeper_access(config: Config) -> ZooKeeperAccess:
+    """Return the credentials for ZooKeeper and the trust in its servers."""
+    return ZooKeeperAccess(credentials(config), config.zookeeper_sasl, _zookeeper_tls(config))
+
+
+def _zookeeper_tls(config: Config) -> ClientTls | None:
+    if not config.zookeeper_tls:
+        return None
+    tls = ClientTls.of(
+        config.zookeeper_tls_ca_file,
+        config.zookeeper_tls_certificate_file,
+        config.zookeeper_tls_key_file,
+    )
+    try:
+        tls.context()
+    except OSError as error:  # SSLError is one
+        raise ConfigError(f"zookeeper_tls_*_file: {tls}: cannot be used: {error}") from error
+    return tls
+
+
+def credentials(config: Config) -> str:
+    """Return user:password for ZooKeeper; empty for none."""
+    key = "zookeeper_credentials_file"
+    found = _secret(key, config.zookeeper_credentials_file)
+    user, _, password = found.partition(":")
+    if found and not (user and password):
+        raise ConfigError(f"{key}: {config.zookeeper_credentials_file} must hold user:password")
+    if config.zookeeper_sasl and find_spec("puresasl") is None:
+        raise ConfigError(
+            "zookeeper_sasl: needs one more library: pip install 'pulsar-quota[sasl]'"
+        )
+    return found
+
+
+def _broker_token(config: Config) -> str | None:
+    return _secret("broker_token_file", config.broker_token_file) or None
+
+
+def _secret(key: str, path: str) -> str:
+    """Return the content of a file that the configuration names; empty without one."""
+    try:
+        return Path(path).read_text(encoding="utf-8").strip() if path else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{key}: {path} cannot be read: {error}") from error

@@ -1,0 +1,449 @@
+"""The shell around the core: it turns news into events and carries instructions out, in order.
+
+Everything runs on one event loop's thread, the *coordinator's loop*. A source of news calls ``post``;
+events are handled one after the other, never one inside the other, and the instructions of one event are
+carried out before the next event is handled. Messages to others (a report, a ledger, a farewell) wait
+until the limits that were set before are in force at the gate. Slow work (joining and leaving the
+membership, draining the gate) runs as a task whose outcome comes back as an event; a failure is logged
+and the core asks again. A failure stops nothing else (coordinator.runtime.supervision): an event that the
+core cannot handle costs no other event, and failures of the journal or the recorder do not reach the
+core. Only if the core fails at every count for `_FAILED_COUNTS_MAX` in a row the sidecar ends, to begin
+with a new core.
+
+All other work on that loop (samples of groups and backlogs, questions of requests) goes in small steps
+with turns in between. Traffic does not wait for it, being in another process; but counts do, which are
+due every `COLLECTED_EVERY_S`, and with them rounds and urgent reports. If the coordinator is silent for a
+second, even its gate stands still (coordinator.gate.process).
+
+The bus carries bytes from any sender; coordinator.app.reception verifies them before the core sees them.
+The watch's journal and the recorder keep the history; events themselves are not kept, since a report is
+as large as there are groups.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from functools import partial
+from typing import assert_never
+
+import structlog
+
+from coordinator.app.reception import Reception
+from coordinator.core.events import (
+    BrokerAvailabilityChanged,
+    ConnectionChanged,
+    ConnectionState,
+    DrainCompleted,
+    DrainRequested,
+    Event,
+    GroupsChanged,
+    LedgersChanged,
+    MembersChanged,
+    MembershipJoined,
+    ParticipantsChanged,
+    SessionConfirmed,
+    TrafficCounted,
+    UsageReportReceived,
+)
+from coordinator.core.instructions import (
+    ConfirmSession,
+    DrainGate,
+    HoldLease,
+    Instruction,
+    JoinMembership,
+    LeaveMembership,
+    PublishUsageReport,
+    RemoveLedger,
+    RemoveLocalLimits,
+    SetLocalLimits,
+    WriteLedger,
+)
+from coordinator.core.lifecycle import Lifecycle
+from coordinator.core.model import (
+    NANOS_PER_SECOND,
+    Dimension,
+    LedgerRecord,
+    Member,
+    MonitoringClass,
+)
+from coordinator.core.state import CoordinatorState
+from coordinator.insight.shell.views import SidecarViews
+from coordinator.insight.shell.watch import Watch
+from coordinator.ports import (
+    COLLECTED_EVERY_S,
+    COLLECTED_QUIETLY_EVERY_S,
+    COLLECTED_QUIETLY_OF_SESSION,
+    BrokerAdmin,
+    Catalogue,
+    Clock,
+    GateGone,
+    GroupStore,
+    LedgerStore,
+    Membership,
+    PortError,
+    Recorder,
+    ReportBus,
+    TrafficGate,
+)
+from coordinator.runtime.supervision import Supervisor
+from coordinator.wire.intake import Received
+
+_BROKER_CHECK_S = 1.0
+_BROKER_FAILURES = 3
+_FAILED_COUNTS_MAX = 100
+"""Counts come twenty times a second while traffic passes, and twice while none does."""
+
+log = structlog.get_logger(__name__)
+
+
+class Runner:
+    """Run one core.
+
+    Args:
+        state: the core.
+        clock: monotonic time.
+        store: groups and attachments.
+        membership: the live sidecars.
+        bus: usage reports.
+        broker: the own broker's admin REST.
+        api_address: host:port of the own admin API, told to the others.
+        drain_timeout_s: the longest that draining may take.
+        supervisor: the process's.
+    """
+
+    def __init__(  # noqa: PLR0913  # one per part
+        self,
+        state: CoordinatorState,
+        *,
+        clock: Clock,
+        store: GroupStore,
+        membership: Membership,
+        bus: ReportBus,
+        broker: BrokerAdmin,
+        api_address: str,
+        drain_timeout_s: float,
+        supervisor: Supervisor | None = None,
+    ) -> None:
+        #: Runs the tasks that must not end, and counts their failures.
+        self.supervisor = supervisor or Supervisor()
+        self._state = state
+        self._clock = clock
+        self._store = store
+        self._membership = membership
+        self._bus = bus
+        self._broker = broker
+        self._api_address = api_address
+        self._drain_timeout_s = drain_timeout_s
+        self._recorder: Recorder | None = None
+        self._gate: TrafficGate | None = None
+        self._ledgers: LedgerStore | None = None
+        self._events: deque[Event] = deque()
+        #: Set when traffic passes again, or work is due: else counts are collected seldom.
+        self._counts_wanted = asyncio.Event()
+        self._collected_quietly_every_s = min(
+            COLLECTED_QUIETLY_EVERY_S,
+            COLLECTED_QUIETLY_OF_SESSION * state.settings.session_timeout_ns / NANOS_PER_SECOND,
+        )
+        self._handling = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._failed_counts = 0
+        #: The present state, for readers.
+        self.views = SidecarViews(state, clock, self.supervisor)
+        #: The check of the payloads from the bus.
+        self.reception = Reception(
+            state.settings.broker,
+            clock,
+            received=self._report_received,
+            dropped=self.views.payloads_dropped,
+            own_wanted=lambda: self._recorder is not None,
+        )
+        #: The journal, and the samples of every group.
+        self.watch = Watch(state, clock, self.supervisor)
+        #: Set when the catalogue was read for the first time: from then on limits are known.
+        self.informed = asyncio.Event()
+        #: Set when the core has stopped.
+        self.stopped = asyncio.Event()
+
+    # News from outside.
+
+    def start(
+        self, gate: TrafficGate, ledgers: LedgerStore, recorder: Recorder | None = None
+    ) -> None:
+        """Connect everything; events flow from now on, and are recorded if there is a recorder."""
+        self._gate = gate
+        self._ledgers = ledgers
+        self._recorder = self.views.recorder = recorder
+        gate.watch_traffic(self._counts_wanted.set)
+        self._membership.watch_connection(self._connection_changed)
+        self._membership.watch_members(self._members_changed)
+        ledgers.watch(self._ledgers_changed)
+        self._store.watch(self._catalogue_changed)
+        self._bus.watch(self.reception.arrived)
+        self.keep("rounds", self._tick)
+        self.keep("broker checks", self._watch_broker)
+        self.keep("samples", self.watch.run)
+
+    def post(self, event: Event) -> None:
+        """Hand an event to the core; return when it and all its consequences are handled."""
+        self._events.append(event)
+        if self._handling:
+            return
+        self._handling = True
+        try:
+            while self._events:
+                self._handle_safely(self._events.popleft())
+        finally:
+            self._handling = False
+
+    def participants_changed(
+        self, group: str, monitoring_class: MonitoringClass, participants: int
+    ) -> None:
+        """Note that the first participant of a group appeared at the gate, or the last one left.
+
+        Handled in the loop's next turn: its consequences are told to the gate, which is in the
+        middle of its own work when it calls this.
+        """
+        event = ParticipantsChanged(group, monitoring_class, participants)
+        asyncio.get_running_loop().call_soon(self.post, event)
+
+    def keep(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Run work beside the core for as long as the sidecar lives, despite failures in it."""
+        self.spawn(self.supervisor.keep(name, work))
+
+    def spawn(self, work: Coroutine[None, None, None]) -> None:
+        """Run work that the sidecar cannot do without: when it fails, the sidecar stops."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+
+    async def drain(self) -> None:
+        """Leave, drain the gate and stop."""
+        self.post(DrainRequested())
+        await self.stopped.wait()
+
+    async def close(self) -> None:
+        """End all tasks."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    # From news to events.
+
+    def _connection_changed(self, state: ConnectionState) -> None:
+        self.views.connection_changed(state)
+        self.post(ConnectionChanged(state))
+
+    def _members_changed(self, members: tuple[Member, ...]) -> None:
+        log.info("members changed", members=[member.broker for member in members])
+        self.post(MembersChanged(members))
+        self.reception.set_members(members)
+
+    def _catalogue_changed(self, catalogue: Catalogue) -> None:
+        self.views.catalogue_changed(catalogue)
+        # Groups first: a namespace that is attached to a new group must find its limits set.
+        self.post(GroupsChanged(tuple(entry.group for entry in catalogue.groups.values())))
+        assert self._gate is not None
+        self._gate.set_attachments(catalogue.attachments)
+        self.informed.set()
+        self.reception.set_groups(entry.group for entry in catalogue.groups.values())
+
+    def _ledgers_changed(self, records: tuple[LedgerRecord, ...]) -> None:
+        self.post(LedgersChanged(records))
+
+    def _report_received(self, received: Received) -> None:
+        if self._recorder is not None:
+            with self.supervisor.guard("recorder"):
+                self._recorder.report_received(received.report, received.size, self._clock.now_ns())
+        self.post(UsageReportReceived(received.report))
+
+    async def _tick(self) -> None:
+        assert self._gate is not None
+        quiet = False
+        while True:
+            await self._until_counts_are_due(quiet=quiet)
+            counted = await self._gate.collect()
+            self.views.traffic_counted(self._state.observer.mirror(counted))
+            self.post(TrafficCounted(counted))
+            for accused in self.reception.look():
+                self.post(accused)
+            self._counts_wanted.clear()
+            quiet = all(traffic.is_quiet for traffic in counted)
+
+    async def _until_counts_are_due(self, *, quiet: bool) -> None:
+        loop = asyncio.get_running_loop()
+        due_s = loop.time() + COLLECTED_EVERY_S
+        if quiet:
+            rests_s = self._state.rests_ns(self._clock.now_ns()) / NANOS_PER_SECOND
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(rests_s, self._collected_quietly_every_s)):
+                    await self._counts_wanted.wait()
+        await asyncio.sleep(due_s - loop.time())
+
+    async def _watch_broker(self) -> None:
+        answering, failures = False, 0
+        while True:
+            if await self._broker.is_answering():
+                failures = 0
+                if not answering:
+                    answering = True
+                    self.post(BrokerAvailabilityChanged(answering=True))
+            else:
+                failures += 1
+                if answering and failures >= _BROKER_FAILURES:
+                    answering = False
+                    self.post(BrokerAvailabilityChanged(answering=False))
+            await asyncio.sleep(_BROKER_CHECK_S)
+
+    # From instructions to calls.
+
+    def _handle_safely(self, event: Event) -> None:
+        counts = isinstance(event, TrafficCounted)
+        try:
+            self._handle(event)
+        except Exception as error:
+            self.supervisor.failed(f"core, {type(event).__name__}", error)
+            self._failed_counts += counts
+            if self._failed_counts >= _FAILED_COUNTS_MAX:
+                log.exception("the sidecar ends: its core fails at every count")
+                self.stopped.set()
+        else:
+            self._failed_counts = 0 if counts else self._failed_counts
+
+    def _handle(self, event: Event) -> None:
+        now_ns = self._clock.now_ns()
+        before = (self._state.lifecycle, self._state.troubles.all())
+        instructions = self._state.handle(event, now_ns)
+        if (self._state.lifecycle, self._state.troubles.all()) != before:
+            log.info(
+                "state changed",
+                before=before[0].value,
+                after=self._state.lifecycle.value,
+                troubles=[trouble.value for trouble in self._state.troubles.all()],
+            )
+        for instruction in instructions:
+            self._carry_out(instruction, now_ns)
+        with self.supervisor.guard("journal"):
+            self.watch.handled(event)
+        if self._recorder is not None:
+            with self.supervisor.guard("recorder"):
+                self._recorder.handled(event, self._state, now_ns)
+        if not self._state.rests_ns(now_ns):
+            self._counts_wanted.set()
+        if self._state.lifecycle is Lifecycle.STOPPED:
+            self.stopped.set()
+
+    def _carry_out(  # noqa: C901  # one row per instruction
+        self, instruction: Instruction, now_ns: int
+    ) -> None:
+        assert self._gate is not None
+        match instruction:
+            case SetLocalLimits(group, limits, leased):
+                log.debug("limits set", group=group, limits=limits, leased=leased)
+                self._gate.set_limits(group, limits, leased=leased)
+                self._record_limits(group, now_ns)
+            case RemoveLocalLimits(group):
+                self._gate.remove_limits(group)
+            case HoldLease(until_ns):
+                self._gate.hold_lease(until_ns)
+            case ConfirmSession(asked_ns):
+                self._attempt("session confirmation", partial(self._confirm_session, asked_ns))
+            case PublishUsageReport(report):
+                payload = self.reception.close(report)
+                if self._recorder is not None:
+                    # Before it is sent, so that no answer to it can come earlier.
+                    with self.supervisor.guard("recorder"):
+                        self._recorder.report_sent(report, len(payload), now_ns)
+                self._gate.when_in_force(partial(self._bus.publish, payload))
+            case WriteLedger(record):
+                self._gate.when_in_force(
+                    lambda: self._attempt(
+                        "ledgers", partial(self._change_ledger, record, remove=False)
+                    )
+                )
+            case RemoveLedger(record):
+                self._gate.when_in_force(
+                    lambda: self._attempt(
+                        "ledgers", partial(self._change_ledger, record, remove=True)
+                    )
+                )
+            case JoinMembership():
+                self._attempt("joining", self._join)
+            case LeaveMembership():
+                self._gate.when_in_force(lambda: self._attempt("leaving", self._leave))
+            case DrainGate():
+                self.spawn(self._drain_gate(self._gate))
+            case _:
+                assert_never(instruction)
+
+    def _record_limits(self, group: str, now_ns: int) -> None:
+        if self._recorder is not None:
+            decisions = self._state.decider.decisions
+            of_group = {dimension: decisions[group, dimension] for dimension in Dimension}
+            with self.supervisor.guard("recorder"):
+                self._recorder.limits_set(group, of_group, now_ns)
+
+    def _attempt(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Do work once beside the core, which asks again if it fails."""
+
+        async def attempt() -> None:
+            with self.supervisor.guard(name):
+                await work()
+
+        self.spawn(attempt())
+
+    async def _join(self) -> None:
+        try:
+            incarnation = await self._membership.join(
+                self._state.settings.broker, self._api_address, self.reception.public_key
+            )
+        except PortError as error:
+            log.warning("cannot join the membership yet", reason=str(error))
+            return
+        log.info("joined", incarnation=incarnation)
+        self.post(MembershipJoined(incarnation))
+
+    async def _confirm_session(self, asked_ns: int) -> None:
+        try:
+            confirmation = await self._membership.confirm()
+        except PortError as error:  # the core goes on asking, and stops when its lease ends
+            log.info("session not confirmed", reason=str(error))
+            return
+        connected_ns, timeout_ns = confirmation.connected_ns, confirmation.timeout_ns
+        self.post(SessionConfirmed(asked_ns, connected_ns, timeout_ns))
+
+    async def _change_ledger(self, record: LedgerRecord, *, remove: bool) -> None:
+        assert self._ledgers is not None
+        try:
+            if remove:
+                await self._ledgers.remove(record)
+            else:
+                await self._ledgers.write(record)
+        except PortError as error:  # the core asks again, if it still wants it
+            log.info("ledger not changed", group=record.group, reason=str(error))
+            return
+        dead = [f"{account.broker}@{account.incarnation}" for account in sorted(record.claimed)]
+        log.info("ledger changed", group=record.group, removed=remove, inherited_from=dead)
+
+    async def _leave(self) -> None:
+        try:
+            await self._membership.leave()
+        except PortError as error:
+            log.warning("cannot leave the membership; the session's end will", reason=str(error))
+
+    async def _drain_gate(self, gate: TrafficGate) -> None:
+        await gate.drain(self._drain_timeout_s)
+        self.post(DrainCompleted())
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if not isinstance(error, GateGone):
+            log.error("a task of the sidecar failed", exc_info=error)
+        elif not self.stopped.is_set():  # all callers of the gate fail at once, for one cause
+            log.error("the sidecar ends with its gate", reason=str(error))
+        self.stopped.set()

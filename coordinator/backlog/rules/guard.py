@@ -1,0 +1,199 @@
+"""Actions on exceeded quotas, in the namespaces that are configured for them.
+
+A broker checks once a minute, and never slows a producer that it has let in: a connected producer goes on
+until the next check closes it. Here the policy of the quota acts within seconds, and on connected
+producers::
+
+    producer_request_hold      --> the gate holds publishes to the topic, while the quota is exceeded
+    producer_exception         --> the gate answers them with an error, likewise
+    consumer_backlog_eviction  --> the excess is acknowledged, in every subscription
+
+Eviction goes down to nine tenths of the quota, as in Pulsar, and always *up to* a position: doing it
+twice equals doing it once, so the broker's own eviction at the same moment loses nothing. The position of
+an age is searched for in the topic. A broker could be asked to expire messages older than a number of
+seconds, but it refuses that for a backlog of less than 1,000 entries until the oldest is half as old
+again. No two sidecars evict the same topic, because each asks its own broker alone, and only the owner of
+a topic carries it out. Pulsar's own cursors are left alone: no client consumes for them.
+
+A dry run decides and records the same actions, and carries out none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+from coordinator.backlog.rules.model import Position, QuotaPolicy, QuotaType, TopicStorage
+from coordinator.backlog.rules.views import BacklogView
+from coordinator.core.topics import TopicName
+
+ACTIONS: Final = 1_000
+"""Actions that are remembered; the log has all of them."""
+
+
+class Enforcement(Enum):
+    """The mode of enforcement in a namespace."""
+
+    DRY_RUN = "dry-run"
+    ENFORCE = "enforce"
+
+
+class Deed(Enum):
+    """The kind of an action."""
+
+    HOLD = "hold producers"
+    REFUSE = "refuse publishes"
+    RELEASE = "release producers"
+    EVICT = "evict"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Publishes to a topic are blocked.
+
+    Args:
+        refused: whether they are answered with an error, or held.
+        reason: the reason, in words.
+    """
+
+    refused: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An action to carry out, or carried out.
+
+    Args:
+        topic: its topic.
+        deed: its kind.
+        quota_type: the quota that is exceeded; of a release the one that was.
+        limit: of the quota, in bytes or seconds.
+        value: the backlog, in bytes or seconds.
+        dry_run: whether it is only recorded.
+        at_ms: when it was decided.
+        outcome: its result; empty while it is unknown.
+    """
+
+    topic: str
+    deed: Deed
+    quota_type: QuotaType
+    limit: int
+    value: int
+    dry_run: bool
+    at_ms: int
+    outcome: str = ""
+
+
+class BacklogGuard:
+    """Decide the actions on exceeded quotas.
+
+    Args:
+        namespaces: tenant/namespace to its mode of enforcement; others have no actions.
+    """
+
+    def __init__(self, namespaces: Mapping[str, Enforcement]) -> None:
+        self.namespaces = namespaces
+        self._blocked: dict[str, Action] = {}
+        #: The actions, oldest first.
+        self.actions: deque[Action] = deque(maxlen=ACTIONS)
+        #: Evictions by topic and by type since the start; those of topics that are loaded.
+        self.evictions: Counter[tuple[str, QuotaType]] = Counter()
+        #: The same of the whole broker.
+        self.broker_evictions: Counter[QuotaType] = Counter()
+
+    def wants(self, topic: str) -> Enforcement | None:
+        """Return the mode of enforcement of a topic; None if there is none."""
+        if not self.namespaces:
+            return None
+        name = TopicName.parse(topic)
+        return None if name is None else self.namespaces.get(f"{name.tenant}/{name.namespace}")
+
+    @property
+    def blocked(self) -> Mapping[str, Action]:
+        """Return the topics whose publishes are blocked, or would be but for the dry run."""
+        return self._blocked
+
+    def decide(self, views: Iterable[BacklogView], now_ms: int) -> list[Action]:
+        """Return the actions that follow from these topics; topics that are missing have moved away."""
+        guarded = {view.topic: view for view in views if self.wants(view.topic) is not None}
+        actions = [self._release(topic, now_ms) for topic in self._blocked.keys() - guarded.keys()]
+        for view in guarded.values():
+            actions += self._decide(view, now_ms)
+        return actions
+
+    def done(self, action: Action, outcome: str) -> Action:
+        """Record the outcome of an action; return the action as it is remembered."""
+        finished = replace(action, outcome=outcome)
+        self.actions.append(finished)
+        return finished
+
+    def evicted(self, action: Action) -> None:
+        """Count an eviction that moved at least one subscription."""
+        self.evictions[action.topic, action.quota_type] += 1
+        self.broker_evictions[action.quota_type] += 1
+
+    def keep(self, topics: Iterable[str]) -> None:
+        """Forget the counts of topics that the broker has not loaded any more."""
+        loaded = set(topics)
+        for key in [key for key in self.evictions if key[0] not in loaded]:
+            del self.evictions[key]
+
+    def _decide(self, view: BacklogView, now_ms: int) -> list[Action]:
+        exceeded, held = view.exceeded, self._blocked.get(view.topic)
+        policy = None if exceeded is None else view.policy_of(exceeded)
+        wanted = None
+        if policy in (QuotaPolicy.HOLD, QuotaPolicy.REFUSE):
+            wanted = Deed.HOLD if policy is QuotaPolicy.HOLD else Deed.REFUSE
+        actions: list[Action] = []
+        if held is not None and held.deed is not wanted:
+            actions.append(self._release(view.topic, now_ms))
+        if exceeded is None:
+            return actions
+        if policy is QuotaPolicy.EVICT:
+            actions.append(self._action(view, Deed.EVICT, exceeded, now_ms))
+        elif wanted is not None and (held is None or held.deed is not wanted):
+            block = self._action(view, wanted, exceeded, now_ms)
+            self._blocked[view.topic] = block
+            actions.append(block)
+        return actions
+
+    def _release(self, topic: str, now_ms: int) -> Action:
+        return replace(self._blocked.pop(topic), deed=Deed.RELEASE, at_ms=now_ms)
+
+    def _action(self, view: BacklogView, deed: Deed, kind: QuotaType, now_ms: int) -> Action:
+        return Action(
+            topic=view.topic,
+            deed=deed,
+            quota_type=kind,
+            limit=view.limit_of(kind) or 0,
+            value=int(view.value_of(kind)),
+            dry_run=self.wants(view.topic) is not Enforcement.ENFORCE,
+            at_ms=now_ms,
+        )
+
+
+def evicted_target(limit: int) -> int:
+    """Return the amount that eviction leaves of a quota: nine tenths, as in Pulsar."""
+    return limit * 9 // 10
+
+
+def behind(storage: TopicStorage, position: Position) -> list[str]:
+    """Return the subscriptions with unacknowledged entries up to a position; the oldest first."""
+    found = sorted(
+        (first, cursor.name)
+        for cursor in storage.cursors
+        if cursor.durable and not cursor.internal
+        if (first := storage.first_after(cursor.mark_delete)) is not None and first <= position
+    )
+    return [name for _, name in found]
+
+
+def block_of(action: Action) -> Block:
+    """Return the block of publishes that an action asks of the gate, with its reason."""
+    unit = "bytes" if action.quota_type is QuotaType.SIZE else "seconds"
+    reason = f"backlog quota exceeded: {action.value} of {action.limit} {unit}"
+    return Block(refused=action.deed is Deed.REFUSE, reason=reason)

@@ -1,0 +1,192 @@
+"""Carry out the actions on exceeded backlog quotas: at the gate, and at the broker.
+
+Between two checks of the monitor it checks, every few seconds, the topics of the guarded namespaces:
+those with a backlog, and those with a producer at the gate. Each action is logged and remembered; a
+failed one is repeated at the next look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+import structlog
+
+from coordinator.backlog.rules.guard import (
+    Action,
+    BacklogGuard,
+    Block,
+    Deed,
+    Enforcement,
+    behind,
+    block_of,
+    evicted_target,
+)
+from coordinator.backlog.rules.model import Position, QuotaType, TopicStorage
+from coordinator.backlog.shell.checker import BacklogWatch
+from coordinator.ports import BacklogSource, PortError
+
+TOPICS_MAX: Final = 1_000
+"""Topics of one look, two seconds' worth of questions at the usual pace: blocked ones first, then the
+others by name. The rest is left to the broker's own check."""
+
+_log = structlog.get_logger(__name__)
+
+
+class BlockingGate(Protocol):
+    """The gate's interface for exceeded quotas."""
+
+    def set_topic_block(self, topic: str, block: Block | None) -> None:
+        """Hold or refuse publishes to a topic, or let them pass again."""
+        ...
+
+    async def published_topics(self) -> frozenset[str]:
+        """Return the topics that producers are connected to."""
+        ...
+
+
+class BacklogEnforcement:
+    """Check, decide and act.
+
+    Args:
+        watch: knows the backlogs.
+        guard: decides.
+        source: evicts.
+        gate: holds and refuses.
+        wall_ms: milliseconds of the epoch.
+        interval_s: from the end of one look to the beginning of the next.
+    """
+
+    def __init__(
+        self,
+        watch: BacklogWatch,
+        guard: BacklogGuard,
+        source: BacklogSource,
+        gate: BlockingGate,
+        *,
+        wall_ms: Callable[[], int],
+        interval_s: float = 5.0,
+    ) -> None:
+        self._watch = watch
+        self._guard = guard
+        self._source = source
+        self._gate = gate
+        self._wall_ms = wall_ms
+        self.interval_s = interval_s
+
+    def set_namespaces(self, namespaces: Mapping[str, Enforcement]) -> None:
+        """Guard these namespaces from now on."""
+        self._guard.namespaces = namespaces
+
+    def actions(self) -> tuple[Action, ...]:
+        """Return the recent actions, oldest first."""
+        return tuple(self._guard.actions)
+
+    def blocked(self) -> tuple[Action, ...]:
+        """Return the topics whose publishes are held or refused now, or would be but for the dry run."""
+        return tuple(self._guard.blocked.values())
+
+    def wants(self, topic: str) -> Enforcement | None:
+        """Return the mode of enforcement of a topic; None if there is none."""
+        return self._guard.wants(topic)
+
+    @property
+    def evictions(self) -> Mapping[tuple[str, QuotaType], int]:
+        """Return the evictions since the start, by topic and type."""
+        return self._guard.evictions
+
+    @property
+    def broker_evictions(self) -> Mapping[QuotaType, int]:
+        """Return the evictions of the whole broker since the start, by type."""
+        return self._guard.broker_evictions
+
+    async def run(self) -> None:
+        """Look for ever."""
+        while True:
+            await asyncio.sleep(self.interval_s)
+            await self.look()
+
+    async def look(self) -> None:
+        """Check the guarded topics once and act."""
+        if not self._guard.namespaces and not self._guard.blocked:
+            return
+        published = await self._gate.published_topics()
+        names = {*self._watch.known, *published, *self._guard.blocked}
+        guarded = sorted(
+            (name for name in names if self._guard.wants(name) is not None),
+            key=lambda name: (name not in self._guard.blocked, name),
+        )
+        views = await self._watch.look(guarded[:TOPICS_MAX]) if guarded else ()
+        self._guard.keep(self._watch.topics)
+        for action in self._guard.decide(views, self._wall_ms()):
+            await self._carry_out(action)
+
+    async def _carry_out(self, action: Action) -> None:
+        try:
+            outcome = await self._do(action)
+        except PortError as error:
+            outcome = f"failed: {error}"
+        finished = self._guard.done(action, outcome)
+        _log.info(
+            "backlog quota",
+            topic=finished.topic,
+            deed=finished.deed.value,
+            quota_type=finished.quota_type.value,
+            value=finished.value,
+            limit=finished.limit,
+            dry_run=finished.dry_run,
+            outcome=outcome,
+        )
+
+    async def _do(self, action: Action) -> str:
+        if action.deed is Deed.EVICT:
+            return await self._evict(action)
+        if not action.dry_run:
+            block = None if action.deed is Deed.RELEASE else block_of(action)
+            self._gate.set_topic_block(action.topic, block)
+        return "dry run" if action.dry_run else "done"
+
+    async def _evict(self, action: Action) -> str:
+        """Evict, by the topic's present storage; return the outcome in words."""
+        storage = await self._source.storage(action.topic)
+        position = await self._boundary(action, storage)
+        said = []
+        if position is not None:
+            for subscription in behind(storage, position):
+                said.append(f"{subscription} to {position.ledger}:{position.entry}")
+                if not action.dry_run:
+                    await self._source.expire_to(action.topic, subscription, position)
+        if said and not action.dry_run:
+            self._guard.evicted(action)
+        words = ", ".join(said) or "nothing that a consumer could have acknowledged"
+        return f"dry run: {words}" if action.dry_run else words
+
+    async def _boundary(self, action: Action, storage: TopicStorage) -> Position | None:
+        """Return the position up to which to evict; None if there is no excess."""
+        target = evicted_target(action.limit)
+        if action.quota_type is QuotaType.SIZE:
+            return storage.leaving(target)
+        return await self._last_before(action.topic, storage, self._wall_ms() - target * 1_000)
+
+    async def _last_before(
+        self, topic: str, storage: TopicStorage, moment_ms: int
+    ) -> Position | None:
+        """Return the last entry published before a moment that some cursor has not acknowledged.
+
+        Entries are taken to be in the order of their publish times, as Pulsar takes them, and
+        halved: 20 of a million are read.
+        """
+        oldest = storage.oldest()
+        if oldest is None:
+            return None
+        start = oldest.mark_delete
+        old, not_old = 0, storage.entries_after(start)
+        while old < not_old:
+            middle = (old + not_old) // 2
+            entry = storage.nth_after(start, middle)
+            if await self._source.published_ms(topic, entry) < moment_ms:
+                old = middle + 1
+            else:
+                not_old = middle
+        return storage.nth_after(start, old - 1) if old else None

@@ -1,0 +1,88 @@
+"""``pulsar-quota native``: native enforcement, and how to restore the brokers' own limits."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coordinator.cli.configuration import Settings, load_or_refuse
+from coordinator.cli.failures import CommandFailed, WrongUse
+from coordinator.cli.output import echo, print_json
+from coordinator.cli.session import session_of
+from coordinator.config import Config, ConfigError
+
+_WITHIN_S = 20.0
+
+app = typer.Typer(no_args_is_help=True, help="Enforcement by Pulsar's own limiter, without a gate.")
+
+
+@app.command()
+def show(context: typer.Context) -> None:
+    """Show what the sidecar writes for its broker, and what keeps that from being exact."""
+    session = session_of(context)
+    with session.connect() as client:
+        found = client.native()
+    if session.as_json:
+        print_json(found)
+        return
+    echo(f"path {found['path']}, as {found['serviceUrl'] or 'an unknown broker'}")
+    for group in found["groups"]:
+        echo(f"{group['name']}: entry {group['entry']}, rest {group['rest']}")
+    for condition in found["conditions"]:
+        echo(f"{condition['code']}: {condition['text']}\n  -> {condition['fix']}")
+
+
+@app.command()
+def off(
+    context: typer.Context,
+    config: Annotated[Path, typer.Option(help="The configuration of any sidecar.", metavar="FILE")],
+    settings: Settings = None,
+) -> None:
+    """Leave Pulsar's own resource groups to Pulsar again, once no sidecar runs any more.
+
+    Records return from their part of the limit to the whole limit, and namespaces to the narrowest of
+    their groups.
+    """
+    loaded = load_or_refuse(config, settings)
+    try:
+        done = asyncio.run(_off(loaded))
+    except ConfigError as error:
+        raise WrongUse(str(error)) from error
+    except TimeoutError as error:
+        raise CommandFailed(
+            f"ZooKeeper or the broker did not answer in {_WITHIN_S:g} s."
+        ) from error
+    if session_of(context).as_json:
+        print_json({"done": done})
+    else:
+        echo("\n".join(done) if done else "Nothing to do.")
+
+
+async def _off(config: Config) -> list[str]:
+    # Only this command needs the adapters, which take a while to load.
+    from coordinator.adapters.zookeeper.membership import ZooKeeperMembership  # noqa: PLC0415
+    from coordinator.adapters.zookeeper.store import ZooKeeperStore  # noqa: PLC0415
+    from coordinator.app import parts  # noqa: PLC0415
+    from coordinator.native.shell.giving_back import GivingBack  # noqa: PLC0415
+    from coordinator.ports import PortError  # noqa: PLC0415
+    from coordinator.runtime.release import RELEASE  # noqa: PLC0415
+
+    async with AsyncExitStack() as stack, asyncio.timeout(_WITHIN_S):
+        session = parts.session(config)
+        store, membership = ZooKeeperStore(session), ZooKeeperMembership(session, version=RELEASE)
+        admin = await stack.enter_async_context(parts.native_admin(config))
+        topic = parts.native_topic(config)
+        giving_back = GivingBack(admin, topic, config.cluster_group)
+        store.watch(giving_back.catalogue_changed)
+        membership.watch_members(giving_back.members_changed)
+        for part in (session, store, membership, topic):
+            stack.push_async_callback(part.stop)
+            await part.start()
+        try:
+            return await giving_back.run()
+        except PortError as error:
+            raise CommandFailed(str(error)) from error

@@ -1,0 +1,180 @@
+"""Signs of demand in the single counts of a round: saturation, debt, and the rate after waiting.
+
+**Saturation shows before the round ends.** A broker that was throttled, with its limit used up, in all of
+the latest counts is believed at once. It may have been a burst: a client that flushes once a second uses
+the limit up for a while in every round. The next whole round shows which it was. After each such *false
+alarm* twice as many counts are needed, up to more than a round has; after a minute of rounds without a
+false alarm, half as many.
+
+**Debt is use.** The gate lets a batch pass that is larger than its bucket, and the bucket owes it. During
+the debt nothing passes and no producer waits, so it looks like no demand: the limit would go to others,
+the debt would be paid off at the rate of the reserve, and the next batch would wait for seconds. The
+tokens paid in a round are use of the limit. This module therefore mirrors the bucket.
+
+**A backlog that has waited is not demand.** If clients spent a round working off messages that had waited
+since before, the rate after that shows their demand, provided that it covers at least half of the round:
+the rate of the whole round would be too high by the backlog.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, NamedTuple
+
+from coordinator.core.model import NANOS_PER_SECOND, Traffic
+
+_FEWEST_COUNTS: Final = 2
+_MOST_COUNTS: Final = 32
+_CALM_ROUNDS: Final = 60
+
+_USED_UP_PERMILLE: Final = 800
+"""The part of a limit that counts as used up, over a few counts: less exact than over a round, since
+wakes fall between counts."""
+
+
+class Count(NamedTuple):
+    """The gate's count of one unit.
+
+    Args:
+        admitted: the amount that passed.
+        held_ns: the time throttled by this unit.
+        waited_ns: the time throttled by this one or the other, where they are split together.
+        elapsed_ns: since the last count.
+        messages: that passed, whatever the unit.
+    """
+
+    admitted: int
+    held_ns: int
+    waited_ns: int
+    elapsed_ns: int
+    messages: int
+
+
+class Alarm:
+    """Saturation as the latest counts show it.
+
+    Args:
+        saturated_permille: the throttled part of the time that counts as saturated, in thousandths.
+    """
+
+    __slots__ = ("_before", "_calm_rounds", "_limit", "_rang", "_recent", "_saturated_permille")
+
+    def __init__(self, saturated_permille: int) -> None:
+        self._saturated_permille = saturated_permille
+        self._recent: deque[Count] = deque(maxlen=_FEWEST_COUNTS)
+        #: Whether this round's counts were believed.
+        self._rang = False
+        #: The limit that they, and those of the round before, showed to be too low.
+        self._limit: int | None = None
+        self._before: int | None = None
+        self._calm_rounds = 0
+
+    @property
+    def messages(self) -> int:
+        """Return the number of messages in the latest counts."""
+        return sum(count.messages for count in self._recent)
+
+    def add(self, count: Count) -> None:
+        """Add the latest count."""
+        self._recent.append(count)
+
+    def shows(self, limit: int) -> bool:
+        """Return whether all of the latest counts were throttled, with the limit used up."""
+        if len(self._recent) < (self._recent.maxlen or 0):
+            return False
+        admitted, _, waited_ns, elapsed_ns, _ = map(sum, zip(*self._recent, strict=True))
+        if waited_ns * 1000 < elapsed_ns * self._saturated_permille:
+            return False
+        # One more, since a limit of a few per second admits nothing in most counts.
+        return (admitted + 1) * NANOS_PER_SECOND * 1000 >= limit * elapsed_ns * _USED_UP_PERMILLE
+
+    def ring(self, limit: int | None) -> None:
+        """Believe this round's counts: the limit is too low; None means that it cannot be judged."""
+        self._rang = True
+        self._limit = limit
+
+    def close_round(self, rate: int, waited_permille: int) -> bool:
+        """Check the previous alarm against a whole round; return whether this round had an alarm."""
+        limit, self._before, self._limit = self._before, self._limit, None
+        rang, self._rang = self._rang, False
+        needed = self._recent.maxlen or _FEWEST_COUNTS
+        self._calm_rounds += 1
+        if limit is not None and rate <= limit and waited_permille < self._saturated_permille:
+            self._need(min(_MOST_COUNTS, 2 * needed))
+        elif self._calm_rounds >= _CALM_ROUNDS:
+            self._need(max(_FEWEST_COUNTS, needed // 2))
+        return rang
+
+    def _need(self, counts: int) -> None:
+        self._calm_rounds = 0
+        self._recent = deque(self._recent, maxlen=counts)
+
+
+class Debt:
+    """The debt of the gate's bucket: traffic that passed at once and is not paid for yet.
+
+    Args:
+        burst_ns: the tokens that a bucket saves up, as time at its rate.
+    """
+
+    __slots__ = ("_burst_ns", "_owed", "_payable", "_tokens")
+
+    def __init__(self, burst_ns: int) -> None:
+        self._burst_ns = burst_ns
+        # All in billionths of a token: the balance, the tokens that could pay in this round, and the
+        # debt when the round began.
+        self._tokens = self._payable = self._owed = 0
+
+    def count(self, admitted: int, elapsed_ns: int, limit: int) -> None:
+        """Account ``admitted`` over ``elapsed_ns`` at ``limit`` per second."""
+        fresh = limit * elapsed_ns
+        self._payable += fresh
+        burst = max(NANOS_PER_SECOND, limit * self._burst_ns)  # as at the gate, at least one token
+        self._tokens = min(self._tokens, burst) + fresh - admitted * NANOS_PER_SECOND
+
+    def forgive(self) -> None:
+        """Forget the debt: the limit is not enforced any more."""
+        self._tokens = self._payable = self._owed = 0
+
+    def close_round(self, passed: int) -> int:
+        """Return the tokens used of the limit in a round with ``passed`` admitted."""
+        paid = min(self._payable, self._owed + passed * NANOS_PER_SECOND) // NANOS_PER_SECOND
+        self._owed = max(0, -self._tokens)
+        self._payable = 0
+        return max(passed, paid)
+
+
+class Afterwards:
+    """The rate after the waiting that a round began with, if there was no further waiting.
+
+    It covers both units together: a producer that waits for tokens of one sends nothing of the
+    other either.
+    """
+
+    __slots__ = ("_began_waiting", "_bytes", "_elapsed_ns", "_messages", "_waited_last")
+
+    def __init__(self) -> None:
+        self._waited_last = self._began_waiting = False
+        self._messages = self._bytes = self._elapsed_ns = 0
+
+    def count(self, traffic: Traffic, elapsed_ns: int) -> None:
+        """Add one count."""
+        self._waited_last = bool(traffic.messages_held_ns or traffic.bytes_held_ns)
+        if not self._waited_last:
+            self._messages += traffic.messages
+            self._bytes += traffic.bytes
+            self._elapsed_ns += elapsed_ns
+        elif self._elapsed_ns:
+            self._began_waiting = False  # the present wait did not begin before the round
+
+    def close_round(self, round_ns: int) -> tuple[int | None, int | None]:
+        """Return messages and bytes per second, None if they say less than the whole round; restart."""
+        rates: tuple[int | None, int | None] = None, None
+        if self._began_waiting and 2 * self._elapsed_ns >= round_ns:
+            rates = (
+                self._messages * NANOS_PER_SECOND // self._elapsed_ns,
+                self._bytes * NANOS_PER_SECOND // self._elapsed_ns,
+            )
+        self._began_waiting = self._waited_last
+        self._messages = self._bytes = self._elapsed_ns = 0
+        return rates

@@ -1,0 +1,68 @@
+"""The first record of a group's ledger: every broker starts from the limit that it announces.
+
+A group that becomes strict while in use thereby goes on as it was, and no broker starts from nothing. The
+founder gets the parts that no broker announces. All four dimensions are founded at once, limited or not,
+so that a limit that is added later finds its ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from coordinator.core.allocation.laws import apportion
+from coordinator.core.allocation.splitting import split
+from coordinator.core.escrow.books import NOTHING, TOTAL, add, in_dimension
+from coordinator.core.model import (
+    Account,
+    Dimension,
+    LedgerRecord,
+    Member,
+    Parts,
+    ResourceGroup,
+)
+from coordinator.core.settings import CoreSettings
+from coordinator.core.usage.map import UsageMap
+
+
+def found(
+    group: ResourceGroup,
+    founder: Account,
+    members: Mapping[str, Member],
+    usage: UsageMap,
+    settings: CoreSettings,
+) -> LedgerRecord:
+    """Return the record to be created.
+
+    Args:
+        group: the group.
+        founder: the member that gets the parts that no broker announces to hold.
+        members: all live brokers.
+        usage: their announcements.
+        settings: the reserve that silent members are assumed to hold.
+    """
+    bases: dict[Account, Parts] = {}
+    for dimension in Dimension:
+        for name, parts in _shares(group, dimension, founder, members, usage, settings).items():
+            account = Account(name, members[name].incarnation)
+            bases[account] = add(bases.get(account, NOTHING), in_dimension(dimension, parts))
+    return LedgerRecord(group.name, generation=0, version=-1, bases=bases)
+
+
+def _shares(
+    group: ResourceGroup,
+    dimension: Dimension,
+    founder: Account,
+    members: Mapping[str, Member],
+    usage: UsageMap,
+    settings: CoreSettings,
+) -> dict[str, int]:
+    limit = group.limits.of(dimension)
+    if not limit:
+        return apportion(TOTAL, dict.fromkeys(members, 1))
+    answer = split(group, dimension, members, usage, settings)
+    announced = {name: answer.in_force_at(name) for name in members}
+    if sum(announced.values()) >= limit:
+        return apportion(TOTAL, announced)
+    shares = {name: rate * TOTAL // limit for name, rate in announced.items()}
+    shares[founder.broker] += TOTAL - sum(shares.values())
+    return shares

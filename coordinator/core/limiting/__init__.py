@@ -1,0 +1,1 @@
+"""From a rate to single admissions: the token bucket of PIP-322, and windows of a second."""

@@ -1,0 +1,146 @@
+"""The token bucket of PIP-322, on integers, told the time.
+
+Follows the final formulas of Pulsar's AsyncTokenBucket (apache/pulsar#24012): whole tokens are added
+for the time that passed, and the time that was not yet worth a token is carried over, so slow rates
+stay exact. The balance may go negative: consuming never fails, and the debt is paid back before
+anything else passes. A balance of exactly 0 counts as "no tokens".
+
+Differences to upstream, on purpose:
+
+* One thread owns a bucket, so tokens are added at every look and consumption is subtracted at once:
+  no pending adder, and the balance does not lag. Upstream adds tokens at most every 16 ms to spare
+  contended updates; here that resolution only says how much a resumed producer should find.
+* ``set_rate`` keeps the balance: a new rate neither refills the bucket (upstream's refill at every
+  recalculation doubles the traffic of that second) nor forgives debt.
+* A rate of 0 lets nothing pass; upstream reads it as "no limit".
+* The debt is bounded by the caller: the gate consumes one frame at a time and only when the bucket
+  holds ``min(frame, capacity)``, so the debt never exceeds the largest frame.
+"""
+
+from __future__ import annotations
+
+from coordinator.core.model import NANOS_PER_SECOND
+
+DEFAULT_RESOLUTION_NS = 16_000_000
+"""Pulsar's DEFAULT_ADD_TOKENS_RESOLUTION_NANOS."""
+
+
+class TokenBucket:
+    """A bucket of whole tokens.
+
+    Args:
+        rate: tokens per second, >= 0.
+        capacity: the most that can be saved up, >= 1.
+        initial: the balance at the start; may be negative.
+        now_ns: the time of construction.
+        resolution_ns: the time whose tokens are there at the end of a pause, at least one token.
+    """
+
+    __slots__ = ("_capacity", "_last_ns", "_rate", "_remainder_ns", "_resolution_ns", "_tokens")
+
+    def __init__(
+        self,
+        *,
+        rate: int,
+        capacity: int,
+        initial: int,
+        now_ns: int,
+        resolution_ns: int = DEFAULT_RESOLUTION_NS,
+    ) -> None:
+        _check(rate, capacity)
+        self._rate = rate
+        self._capacity = capacity
+        self._tokens = initial
+        self._last_ns = now_ns
+        self._remainder_ns = 0
+        self._resolution_ns = resolution_ns
+
+    @property
+    def rate(self) -> int:
+        """Return the rate, in tokens per second."""
+        return self._rate
+
+    @property
+    def capacity(self) -> int:
+        """Return the most tokens that the bucket holds."""
+        return self._capacity
+
+    def balance(self, now_ns: int) -> int:
+        """Return the present tokens; negative is debt."""
+        self._refill(now_ns)
+        return self._tokens
+
+    def consume(self, tokens: int, now_ns: int) -> None:
+        """Take tokens, whether they are there or not.
+
+        Raises:
+            ValueError: a negative number of tokens.
+        """
+        if tokens < 0:
+            raise ValueError(f"tokens must be >= 0, got {tokens}")
+        self._refill(now_ns)
+        self._tokens -= tokens
+
+    def consume_and_check(self, tokens: int, now_ns: int) -> bool:
+        """Take tokens; return whether any are left."""
+        self.consume(tokens, now_ns)
+        return self._tokens > 0
+
+    def contains_tokens(self, now_ns: int) -> bool:
+        """Return whether there is at least one token."""
+        return self.balance(now_ns) > 0
+
+    def wait_ns(self, tokens: int, now_ns: int) -> int | None:
+        """Return the time until the bucket holds ``min(tokens, capacity)``; 0 is now, None is never."""
+        required = min(tokens, self._capacity)
+        missing = required - self.balance(now_ns)
+        if missing <= 0:
+            return 0
+        if self._rate == 0:
+            return None
+        return max(1, -(-missing * NANOS_PER_SECOND // self._rate) - self._remainder_ns)
+
+    def throttling_duration_ns(self, now_ns: int) -> int | None:
+        """Return PIP-322's pause: the time until a resolution's worth of tokens, at least one."""
+        target = max(1, self._resolution_ns * self._rate // NANOS_PER_SECOND)
+        missing = target - self.balance(now_ns)
+        if missing <= 0:
+            return 0
+        if self._rate == 0:
+            return None
+        return missing * NANOS_PER_SECOND // self._rate
+
+    def set_rate(self, rate: int, capacity: int, now_ns: int) -> None:
+        """Change rate and capacity; keep the balance up to the new capacity, and keep debt."""
+        _check(rate, capacity)
+        self._refill(now_ns)
+        # The carried time was measured against the old rate; it is worth less than one token either
+        # way, and keeping it as time would turn into more than one at a much higher rate.
+        if self._rate and rate:
+            self._remainder_ns = self._remainder_ns * self._rate // rate
+        else:
+            self._remainder_ns = 0
+        self._rate = rate
+        self._capacity = capacity
+        self._tokens = min(self._tokens, capacity)
+
+    def _refill(self, now_ns: int) -> None:
+        elapsed_ns = now_ns - self._last_ns
+        if elapsed_ns <= 0:
+            return
+        duration_ns = elapsed_ns + self._remainder_ns
+        added = duration_ns * self._rate // NANOS_PER_SECOND
+        self._last_ns = now_ns
+        if self._rate == 0:
+            self._remainder_ns = 0
+            return
+        self._remainder_ns = max(0, duration_ns - added * NANOS_PER_SECOND // self._rate)
+        if added:
+            self._tokens = min(self._tokens + added, self._capacity)
+
+
+def _check(rate: int, capacity: int) -> None:
+    if rate < 0:
+        raise ValueError(f"rate must be >= 0 tokens per second, got {rate}")
+    if capacity < 1:
+        raise ValueError(f"capacity must be >= 1 token, got {capacity}")

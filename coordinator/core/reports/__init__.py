@@ -1,0 +1,1 @@
+"""Reports between sidecars: when to send one, and which received reports to believe."""

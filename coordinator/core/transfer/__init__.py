@@ -1,0 +1,1 @@
+"""The transfer of a target into the limit in force: at once, or once the others have answered."""

@@ -1,0 +1,1 @@
+"""One client's connection, without its sockets: bytes in, decisions out."""

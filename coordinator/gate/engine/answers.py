@@ -1,0 +1,213 @@
+"""Handle the broker's frames that tell the gate about the participants of a connection.
+
+Receipts and errors answer SENDs, so that a drain knows which answers are missing. Success and error
+answer requests that open and close participants; the broker can close a participant by itself, too. The
+gate counts messages on dispatch, and each message uses up permits of its consumer.
+
+Every frame passes to the client unchanged, except messages to a consumer that does not exist (the client
+has just closed it): a client ignores them, and the gate must not let a message pass that it does not
+count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from coordinator.gate.engine.consumer import Consumer, Entries
+from coordinator.gate.engine.producer import Producer
+from coordinator.gate.engine.roster import Roster
+from coordinator.gate.protocol import commands, payload
+from coordinator.gate.protocol.frames import (
+    CLOSE_CONSUMER,
+    CLOSE_PRODUCER,
+    ERROR,
+    MESSAGE,
+    PRODUCER_SUCCESS,
+    SEND_ERROR,
+    SEND_RECEIPT,
+    SUCCESS,
+    MalformedFrame,
+)
+from coordinator.gate.protocol.refusals import RefusalReason, Refusals
+from coordinator.gate.protocol.runs import RunHandler
+from coordinator.gate.protocol.stream import Decision, Handler, Verdict
+
+if TYPE_CHECKING:
+    from coordinator.gate.protocol._runs import Run
+
+# An enum member as a global: one look-up less per frame.
+_PASSES: Final = Verdict.PASSES
+
+_RESPONSES: Final[Mapping[int, int]] = {
+    26: 1,  # CONSUMER_STATS_RESPONSE
+    30: 2,  # GET_LAST_MESSAGE_ID_RESPONSE
+    40: 1,  # GET_OR_CREATE_SCHEMA_RESPONSE
+    **dict.fromkeys((51, 53, 55, 57, 59, 61, 63), 1),  # transactions
+    65: 1,  # WATCH_TOPIC_LIST_SUCCESS
+    74: 1,  # SCALABLE_TOPIC_SUBSCRIBE_RESPONSE
+}
+"""The field of the request id, by type, of answers to requests about no participant."""
+
+_LOOKUP_RESPONSES: Final[Mapping[int, int]] = {
+    33: 1,  # GET_TOPICS_OF_NAMESPACE_RESPONSE
+    35: 1,  # GET_SCHEMA_RESPONSE
+}
+"""The field of the request id, by type, of answers of the lookup service."""
+
+
+class BrokerAnswers:
+    """Handlers for the frames that a broker sends.
+
+    Args:
+        roster: the participants of the connection.
+        refusals: counts what does not pass.
+        end: called with a participant that the broker ended.
+        shape: called with a limited consumer and the entries that pass to it.
+        now_ns: the time of the call that is being handled.
+    """
+
+    def __init__(
+        self,
+        roster: Roster,
+        refusals: Refusals,
+        end: Callable[[Producer | Consumer], object],
+        shape: Callable[[Consumer, Entries], None],
+        now_ns: Callable[[], int],
+    ) -> None:
+        self._roster = roster
+        self._refusals = refusals
+        self._end = end
+        self._shape = shape
+        self._now_ns = now_ns
+
+    def handlers(self) -> dict[int, Handler]:
+        """Return the handlers by command type."""
+        handlers: dict[int, Handler] = {
+            SEND_RECEIPT: self._on_send_answered,
+            SEND_ERROR: self._on_send_answered,
+            MESSAGE: self._on_message,
+            SUCCESS: self._on_success,
+            PRODUCER_SUCCESS: self._on_producer_success,
+            ERROR: self._on_error,
+            CLOSE_PRODUCER: self._on_producer_closed,
+            CLOSE_CONSUMER: self._on_consumer_closed,
+        }
+        handlers |= {kind: self._on_response(field) for kind, field in _RESPONSES.items()}
+        return handlers | {
+            kind: self._on_lookup_response(field) for kind, field in _LOOKUP_RESPONSES.items()
+        }
+
+    def run_handlers(self) -> dict[int, RunHandler]:
+        """Return the handlers by command type, for commands that come in runs."""
+        return {SEND_RECEIPT: self._on_send_receipts, MESSAGE: self._on_messages}
+
+    def _on_send_receipts(self, run: Run) -> bool:
+        producer = self._roster.producers.get(run.owner)
+        if producer is not None:
+            answered = min(run.frames, producer.unanswered)
+            producer.unanswered -= answered
+            self._roster.unanswered -= answered
+        return True
+
+    def _on_messages(self, run: Run) -> bool:
+        consumer = self._roster.consumers.get(run.owner)
+        if consumer is None:
+            return False
+        entries = Entries(run.frames, run.messages, run.size, run.most_messages, run.largest)
+        self._passes(consumer, entries, run.messages)
+        return True
+
+    def _passes(self, consumer: Consumer, entries: Entries, permits: int) -> None:
+        # Also for a consumer without a limit: the permits must be known when a limit is set.
+        consumer.permits -= permits
+        namespace = consumer.namespace
+        namespace.messages += entries.messages
+        namespace.bytes += entries.size
+        if consumer.limited:
+            self._shape(consumer, entries)
+            return
+        for limiter in consumer.limiters:
+            counter = limiter.counter
+            counter.messages += entries.messages
+            counter.bytes += entries.size
+
+    def _on_send_answered(
+        self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
+    ) -> Verdict:
+        producer = self._roster.producers.get(commands.read_first_id(data, body, command_end))
+        if producer is not None and producer.unanswered:
+            producer.unanswered -= 1
+            self._roster.unanswered -= 1
+        return _PASSES
+
+    def _on_message(
+        self, data: bytes, _start: int, body: int, command_end: int, frame_end: int
+    ) -> Decision:
+        consumer_id, unacknowledged = commands.read_delivery(data, body, command_end)
+        consumer = self._roster.consumers.get(consumer_id)
+        if consumer is None:
+            self._refusals.count(RefusalReason.UNASKED_MESSAGE, f"consumer {consumer_id}")
+            return Verdict.DISCARD
+        size = frame_end - command_end
+        try:
+            metadata, metadata_end = payload.metadata_bounds(data, command_end, frame_end)
+        except MalformedFrame:  # what some client has published; the consumer is not to blame
+            messages = permits = max(1, size // payload.MESSAGE_SIZE_MIN)
+        else:
+            if metadata_end > len(data):
+                return metadata_end
+            messages, permits = payload.read_delivered(data, metadata, metadata_end, frame_end)
+        if unacknowledged is not None:
+            permits = min(permits, unacknowledged)
+        self._passes(consumer, Entries(1, messages, size, messages, size), permits)
+        return _PASSES
+
+    def _on_success(
+        self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
+    ) -> Verdict:
+        return self._succeeded(commands.read_first_id(data, body, command_end))
+
+    def _on_error(
+        self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
+    ) -> Verdict:
+        return self._ended(self._roster.failed(commands.read_first_id(data, body, command_end)))
+
+    def _on_producer_success(
+        self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
+    ) -> Verdict:
+        request_id, ready = commands.read_producer_success(data, body, command_end)
+        return self._succeeded(request_id) if ready else _PASSES
+
+    def _on_response(self, field: int) -> Handler:
+        def handle(data: bytes, _start: int, body: int, end: int, _frame_end: int) -> Verdict:
+            return self._succeeded(commands.read_number(data, body, end, field))
+
+        return handle
+
+    def _on_lookup_response(self, field: int) -> Handler:
+        def handle(data: bytes, _start: int, body: int, end: int, _frame_end: int) -> Verdict:
+            request_id = commands.read_number(data, body, end, field)
+            return self._ended(self._roster.looked_up(request_id))
+
+        return handle
+
+    def _succeeded(self, request_id: int) -> Verdict:
+        return self._ended(self._roster.succeeded(request_id, self._now_ns()))
+
+    def _ended(self, participant: Producer | Consumer | None) -> Verdict:
+        if participant is not None:
+            self._end(participant)
+        return _PASSES
+
+    def _on_producer_closed(
+        self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
+    ) -> Verdict:
+        producer_id = commands.read_first_id(data, body, command_end)
+        return self._ended(self._roster.producers.get(producer_id))
+
+    def _on_consumer_closed(
+        self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
+    ) -> Verdict:
+        consumer_id = commands.read_first_id(data, body, command_end)
+        return self._ended(self._roster.consumers.get(consumer_id))

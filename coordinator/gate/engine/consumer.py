@@ -1,0 +1,225 @@
+"""A consumer of a connection, and its permits that the gate withholds.
+
+The gate passes permits on in *slices*, and sends the next slice when half of the last one is used. A
+slice is worth one entry at first and doubles with every slice that is used, up to a part of the bucket;
+the part shrinks as more consumers wait. So a consumer without a backlog keeps few permits, and a consumer
+with a backlog gets enough of them for the round trip to the broker. A consumer of a non-persistent topic
+gets all that the bucket allows, because the broker drops messages that find no permit.
+
+A broker may be slow, for example when it reads a backlog from disks. It would then use up a slice long
+before the next one takes effect. So several slices may be out at once, as tokens come: the *reach* of the
+consumer. The reach begins with one slice and doubles with every slice that is used. It ends where all
+consumers together have as many permits out as one alone may have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from coordinator.core.topics import NON_PERSISTENT, TopicName
+from coordinator.gate.engine.participant import Participant
+from coordinator.gate.limits.admission import AdmissionQueue
+from coordinator.gate.limits.dispatch import UNKNOWN, DispatchLimiter
+from coordinator.gate.limits.group import Group
+from coordinator.gate.protocol.commands import PERMITS_MAX
+
+_SLICES_AT_ONCE: Final = 2
+"""Slices into which a full bucket is divided for a consumer that is alone."""
+
+_REACH_NS: Final = 180_000_000
+"""Permits may be out for the tokens of this time; a read from disks usually takes less."""
+
+
+class Entries(NamedTuple):
+    """Consecutive entries that go to a consumer; an entry is a message or a batch."""
+
+    entries: int
+    messages: int
+    size: int
+    most_messages: int
+    largest: int
+
+
+class Consumer(Participant[DispatchLimiter]):
+    """Counted and limited on dispatch; waits in the admission queue for permits.
+
+    Args:
+        topic: the topic that it consumes.
+        subscription: the name of its subscription.
+        shared: whether its subscription is Shared or Key_Shared.
+        grant: sends the broker a FLOW with this number of permits.
+    """
+
+    __slots__ = (
+        "_entry_bytes", "_entry_messages", "_expected", "_grant", "_persistent", "_promised",
+        "_reach", "_slice", "consumer_id", "held_since_ns", "limited", "permits", "shared",
+        "subscription", "withheld",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        consumer_id: int,
+        topic: str,
+        subscription: str,
+        *,
+        shared: bool,
+        grant: Callable[[int, int], None],
+    ) -> None:
+        super().__init__(topic)
+        self.consumer_id = consumer_id
+        self._grant = grant
+        self.subscription = subscription
+        self.shared = shared
+        name = TopicName.parse(topic)
+        self._persistent = name is None or name.domain != NON_PERSISTENT
+        #: Whether permits may be withheld: a limit is set, or was set when they came.
+        self.limited = False
+        #: Permits that the broker has; below 0 after a batch that was larger than the permits left.
+        self.permits = 0
+        #: Permits that the client gave and the broker does not have yet.
+        self.withheld = 0
+        #: Entries that one slice lets out, and entries that permits may be out for.
+        self._slice = 1
+        self._reach = 0
+        #: Promised entries that have not come yet.
+        self._expected = 0
+        #: Messages and bytes expected of each promised entry.
+        self._promised = (0, 0)
+        #: Expected size of its entries: that of the largest recent one; 0 is unknown.
+        self._entry_messages = 0
+        self._entry_bytes = 0
+        #: When permits began to wait for tokens.
+        self.held_since_ns = 0
+
+    @property
+    def waiting(self) -> bool:
+        """Whether permits wait for tokens."""
+        return self.waits_for is not None
+
+    def attach(self, groups: tuple[Group, ...]) -> None:
+        """Count for these groups from now on; the consumer must not wait if the groups differ."""
+        super().attach(groups)
+        self.limited = self.withheld > 0 or self._has_limit()
+
+    @staticmethod
+    def _limiter_of(group: Group) -> DispatchLimiter:
+        return group.dispatch_limiter
+
+    def _has_limit(self) -> bool:
+        return any(limiter.limited for limiter in self.limiters)
+
+    def withhold(self, permits: int) -> None:
+        """Keep permits that the client gave; the broker's count is an int32 and ends there, too."""
+        self.withheld = min(self.withheld + permits, PERMITS_MAX)
+
+    def passed(self, entries: Entries, now_ns: int) -> bool:
+        """Count entries that pass to the client, and learn their size; tell whether they cost less."""
+        expected = min(entries.entries, self._expected)
+        kept = (expected * self._promised[0], expected * self._promised[1])
+        largest = (entries.most_messages, entries.largest)
+        for limiter in self.limiters:
+            limiter.passed(entries.messages, entries.size, largest, now_ns)
+            limiter.keep(*kept)
+        self._expected -= expected
+        # Raise the estimate at once and lower it slowly: too small an estimate sends out too many
+        # permits.
+        self._entry_messages = max(largest[0], (3 * self._entry_messages + largest[0]) >> 2)
+        self._entry_bytes = max(largest[1], (3 * self._entry_bytes + largest[1]) >> 2)
+        return entries.messages < kept[0] or entries.size < kept[1]
+
+    def ask(self, queue: AdmissionQueue, now_ns: int) -> None:
+        """Wait in the queue for the next slice of permits, if it is due."""
+        if not self.withheld or self.waiting:
+            return
+        if self.withheld <= -self.permits:
+            self._pass_on(self.withheld)  # pays for a large batch and lets nothing out
+            return
+        if not self._is_time() and self._has_limit():
+            return
+        if self._persistent:
+            self._slice = min(2 * self._slice, self._largest_slice(queue))
+        else:
+            self._slice = self._largest_slice(None)
+        self._reach = max(self._slice, min(2 * self._reach, self._farthest_reach()))
+        self.held_since_ns = now_ns
+        queue.wait(self, now_ns)
+
+    def _is_time(self) -> bool:
+        """Return whether at least half a slice is missing of the permits that may be out."""
+        missing = self._permits_for(max(self._reach, self._slice)) - self.permits
+        return 2 * missing >= self._permits_for(self._slice)
+
+    def _farthest_reach(self) -> int:
+        """Return the entries that permits may be out for, so that all consumers together stay bounded."""
+        messages, size = self._entry()
+        return min(
+            (
+                limiter.entries_within(_REACH_NS, messages, size) // limiter.counter.participants
+                for limiter in self.limiters
+            ),
+            default=PERMITS_MAX,
+        )
+
+    def _largest_slice(self, queue: AdmissionQueue | None) -> int:
+        """Return the entries that a nearly full bucket pays for; a part of them if others wait, too."""
+        messages, size = self._entry()
+        if messages == UNKNOWN:
+            if queue is not None:
+                return 1
+            messages = size = 1
+        largest = PERMITS_MAX
+        for limiter in self.limiters:
+            parts = 1 if queue is None else _SLICES_AT_ONCE * (1 + queue.waiting_for(limiter))
+            largest = min(largest, limiter.entries(messages, size) // parts)
+        return max(1, largest)
+
+    def _entry(self) -> tuple[int, int]:
+        """Return the messages and bytes that the next entry is expected to have."""
+        if self._entry_messages:
+            return self._entry_messages, self._entry_bytes
+        for limiter in self.limiters:
+            if limiter.typical_entry is not None:
+                return limiter.typical_entry
+        return UNKNOWN, UNKNOWN
+
+    def next_cost(self) -> tuple[int, int]:
+        """Return the messages and bytes that the next slice is expected to let out."""
+        messages, size = self._entry()
+        entries = max(0, self._next_out() - self._expected)  # the others were promised before
+        return messages * entries, size * entries
+
+    def release(self) -> bool:
+        """Pass on the permits of the next slice, or all that are withheld if there is no limit."""
+        if not self._has_limit():
+            self._pass_on(self.withheld)
+            self.limited = False
+            return False
+        self._expected = self._next_out()
+        self._promised = self._entry()
+        wanted = self._permits_for(self._expected) - self.permits
+        self._pass_on(max(1, min(self.withheld, wanted)))
+        return self.withheld > 0 and self._is_time()
+
+    def _next_out(self) -> int:
+        """Return the entries that permits are out for once the next slice is sent."""
+        return min(self._reach, self._entries_for(self.permits) + self._slice)
+
+    def _entries_for(self, permits: int) -> int:
+        """Return the entries that this number of permits lets out."""
+        if not self.shared:
+            return max(0, permits)
+        return 0 if permits <= 0 else 1 + (permits - 1) // max(1, self._entry_messages)
+
+    def _permits_for(self, entries: int) -> int:
+        """Return the permits that let out this number of entries.
+
+        For the only consumer of a subscription the broker reads one entry per permit, whatever its size;
+        for several consumers it counts the messages that it sends.
+        """
+        return 1 + (entries - 1) * self._entry_messages if self.shared else entries
+
+    def _pass_on(self, permits: int) -> None:
+        self.withheld -= permits
+        self.permits += permits
+        self._grant(self.consumer_id, permits)

@@ -1,0 +1,249 @@
+"""Hold SENDs that wait for tokens, and withhold permits, for one connection.
+
+* **SENDs** that the limits refuse are held, and so is every later frame of their producer, its
+  CLOSE_PRODUCER included. Order within a producer is therefore the order of arrival.
+* **Held bytes are bounded** per connection and on all of them together, the memory that holding a frame
+  takes beside its bytes included, and so are SENDs without an answer; see ``throttle``. A large frame
+  that must arrive in full before it can be held counts with its whole size from its first byte on, so
+  that frames under way on many connections stay within the bound together. A frame that does not fit is
+  not decoded, and the client is read no further until half of each exceeded bound is free. While the
+  client owes the broker an answer to AUTH_CHALLENGE, twice as much is held, to get at the answer behind
+  it.
+* **A topic may be closed to publishes** for a time (its backlog exceeds its quota): they are held, or
+  answered with the error that clients know for it.
+* **The held SENDs of a producer that ends** are dropped: the broker would answer them with an error, and
+  the client, which has no receipt, sends them again. Commands that waited behind them go to the broker.
+* **Permits** of a limited consumer are withheld and passed on by frames of our own; see ``Consumer``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from coordinator.core.model import MonitoringClass
+from coordinator.gate.engine.consumer import Consumer, Entries
+from coordinator.gate.engine.producer import HELD_FRAME_OVERHEAD, Cost, Producer
+from coordinator.gate.engine.roster import Roster
+from coordinator.gate.engine.tally import Tally
+from coordinator.gate.limits.admission import AdmissionQueue
+from coordinator.gate.limits.groups import GroupTable
+from coordinator.gate.limits.throttle import Bounds, PublishBuffer, Throttle, ThrottleReason
+from coordinator.gate.protocol.commands import ProducerCommand
+from coordinator.gate.protocol.own_frames import QUOTA_EXCEEDED, flow_frame, send_error_frame
+from coordinator.gate.protocol.refusals import RefusalReason, Refusals
+from coordinator.gate.protocol.stream import Verdict
+
+
+class Holding:
+    """Holds the SENDs and permits of one connection that the limits do not admit yet.
+
+    Args:
+        groups: resolves topics.
+        queue: admits messages and permits and serves those that wait.
+        tally: counts what happens on all connections.
+        send: takes a frame for the broker, to be sent between two others.
+        answer: the same for the client.
+        released: called when the queue released something of this connection.
+        bounds: the bounds of this connection.
+        buffer: the held bytes of all connections.
+        refusals: counts what is refused.
+        is_challenged: whether the client has to answer the broker, which ends the connection if it does
+            not.
+        exempted: told of a producer that counts against no group, once the broker has accepted it.
+    """
+
+    def __init__(  # noqa: PLR0913 - keyword-only, each one explained above
+        self,
+        groups: GroupTable,
+        queue: AdmissionQueue,
+        tally: Tally,
+        *,
+        send: Callable[[bytes], None],
+        answer: Callable[[bytes], None],
+        released: Callable[[], None],
+        bounds: Bounds,
+        buffer: PublishBuffer,
+        refusals: Refusals,
+        is_challenged: Callable[[], bool],
+        exempted: Callable[[ProducerCommand], None],
+    ) -> None:
+        self._groups = groups
+        self._queue = queue
+        self._tally = tally
+        self._send = send
+        self._answer = answer
+        self._released = released
+        self._bounds = bounds
+        self._buffer = buffer
+        self._refusals = refusals
+        self._is_challenged = is_challenged
+        self.roster = Roster(
+            groups, bounds.participants_max, self._forward, self._grant, self._ask, exempted
+        )
+        self.throttle = Throttle(tally.throttles)
+        #: The time of the call that is being handled.
+        self.now_ns = 0
+        #: Bytes in the held queues of all producers, and of a frame that is waited for.
+        self.held_bytes = 0
+        self._unfinished_bytes = 0
+
+    def has_room_for_requests(self, frames: int) -> bool:
+        """Return whether the broker may get this many more SENDs without an answer."""
+        pending_max = self._bounds.pending_requests_max
+        return pending_max is None or self.roster.unanswered + frames <= pending_max
+
+    def hold(
+        self, producer: Producer, data: bytes, start: int, frame_end: int, cost: Cost | None
+    ) -> Verdict | int:
+        """Hold a frame, if there is room for it; a command other than SEND needs no tokens."""
+        refusal = producer.refusal
+        if refusal and cost is not None:
+            self._refuse(producer, cost, refusal)
+            return Verdict.DISCARD
+        if frame_end > len(data):
+            return frame_end
+        frame_size = frame_end - start + HELD_FRAME_OVERHEAD
+        if not self._has_room(frame_size):
+            return Verdict.STOP
+        producer.hold(data[start:frame_end], cost, self.now_ns)
+        self._count_held(frame_size)
+        if producer.waits_for is None:
+            self._queue.wait(producer, self.now_ns)
+            if producer.held:
+                self.throttle.count(producer.reason)
+        return Verdict.TAKEN
+
+    def has_room_for_unfinished(self, size: int) -> bool:
+        """Return whether a frame of this size may be awaited and held; stop reading if not."""
+        return self._has_room(size + HELD_FRAME_OVERHEAD)
+
+    def count_unfinished(self, size: int) -> None:
+        """Count the awaited frame with its whole size; 0 ends the count of the last one."""
+        taken = size + HELD_FRAME_OVERHEAD if size else 0
+        if taken != self._unfinished_bytes:
+            self._count_held(taken - self._unfinished_bytes)
+            self._unfinished_bytes = taken
+
+    def _has_room(self, size: int) -> bool:
+        """Return whether this size may replace the awaited frame's; stop reading if not."""
+        unfinished = self._unfinished_bytes
+        held = self.held_bytes - unfinished
+        if held and held + size > self._held_bytes_max:
+            self.stop(ThrottleReason.HELD_BYTES)
+            return False
+        if not self._buffer.has_room(size, in_place_of=unfinished):
+            self._buffer.when_relieved(self._released)
+            self.stop(ThrottleReason.PUBLISH_BUFFER)
+            return False
+        return True
+
+    def stop(self, reason: ThrottleReason) -> Verdict:
+        """Read the client no further."""
+        self._tally.pauses += 1
+        self.throttle.count(reason)
+        self.throttle.pausing.add(reason)
+        return Verdict.STOP
+
+    def may_resume(self) -> bool:
+        """Return whether the client may be read again, because every reason against it is gone."""
+        self.throttle.pausing -= {r for r in self.throttle.pausing if self._is_over(r)}
+        return not self.throttle.pausing
+
+    def _is_over(self, reason: ThrottleReason) -> bool:
+        """Return whether half of a bound is free again."""
+        if reason is ThrottleReason.HELD_BYTES:
+            return self.held_bytes <= self._held_bytes_max // 2
+        if reason is ThrottleReason.PUBLISH_BUFFER:
+            return self._buffer.is_relieved
+        pending_max = self._bounds.pending_requests_max
+        return pending_max is None or self.roster.unanswered <= pending_max // 2
+
+    def shape(self, consumer: Consumer, entries: Entries) -> None:
+        """Count entries that pass to a limited consumer, and ask for its next permits."""
+        cost_less = consumer.passed(entries, self.now_ns)
+        consumer.ask(self._queue, self.now_ns)
+        if cost_less:
+            for limiter in consumer.limiters:
+                self._queue.serve_limiter(limiter, self.now_ns)
+
+    def reattach(self) -> None:
+        """Resolve the groups of all participants again; those that wait, wait for the new groups."""
+        for consumer in self.roster.consumers.values():
+            groups = self._groups.resolve(consumer.topic, self.now_ns)
+            if not consumer.counts_for(groups):
+                self._queue.withdraw(consumer, self.now_ns)
+            consumer.attach(groups)
+            consumer.count_for(self._groups.namespace(consumer.topic, MonitoringClass.DISPATCH))
+            consumer.ask(self._queue, self.now_ns)
+        for producer in self.roster.producers.values():
+            groups = self._groups.resolve(producer.topic, self.now_ns, publishing=True)
+            if not producer.counts_for(groups):
+                self._queue.withdraw(producer, self.now_ns)
+                producer.attach(groups)
+                producer.count_for(self._groups.namespace(producer.topic, MonitoringClass.PUBLISH))
+                if producer.held and producer.refusal:
+                    self._refuse_held(producer)
+                elif producer.held:
+                    self._queue.wait(producer, self.now_ns)
+
+    def end(self, participant: Producer | Consumer) -> None:
+        """Remove a participant and drop its held frames."""
+        if isinstance(participant, Producer):
+            self.drop_held(participant)
+        else:
+            self._queue.withdraw(participant, self.now_ns)
+        self.roster.remove(participant)
+
+    def drop_held(self, producer: Producer) -> None:
+        """Drop held SENDs; the commands that waited behind them go to the broker."""
+        self._queue.withdraw(producer, self.now_ns)
+        self._count_held(-producer.held_bytes)
+        self._tally.dropped_frames += len(producer.held)
+        for frame in producer.drop_held():
+            self._send(frame)
+
+    def close(self) -> None:
+        """Remove all participants, because the connection is closed."""
+        for producer in tuple(self.roster.producers.values()):
+            self.end(producer)
+        for consumer in tuple(self.roster.consumers.values()):
+            self.end(consumer)
+        self.count_unfinished(0)
+        self._buffer.forget(self._released)
+
+    def _refuse(self, producer: Producer, cost: Cost, reason: str) -> None:
+        """Answer a SEND with an error."""
+        self._tally.refused_publishes += 1
+        self._refusals.count(RefusalReason.BACKLOG_QUOTA, producer.topic)
+        self._answer(
+            send_error_frame(producer.producer_id, cost.sequence_id, QUOTA_EXCEEDED, reason)
+        )
+
+    def _refuse_held(self, producer: Producer) -> None:
+        """Answer all held SENDs with errors; no later frame may be answered before them."""
+        refusal = producer.refusal
+        for held in producer.held:
+            if held.cost is not None:
+                self._refuse(producer, held.cost, refusal)
+        self.drop_held(producer)
+
+    @property
+    def _held_bytes_max(self) -> int:
+        return self._bounds.held_bytes_max * (2 if self._is_challenged() else 1)
+
+    def _count_held(self, size: int) -> None:
+        self.held_bytes += size
+        self._buffer.count(size)
+
+    def _ask(self, consumer: Consumer) -> None:
+        consumer.ask(self._queue, self.now_ns)
+
+    def _forward(self, frame: bytes, messages: int) -> None:
+        self._count_held(-len(frame) - HELD_FRAME_OVERHEAD)
+        self.roster.unanswered += messages > 0
+        self._send(frame)
+        self._released()
+
+    def _grant(self, consumer_id: int, permits: int) -> None:
+        self._send(flow_frame(consumer_id, permits))
+        self._released()

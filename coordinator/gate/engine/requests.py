@@ -1,0 +1,440 @@
+"""Handle the frames of a connected client that concern the gate.
+
+A SEND passes if its producer holds nothing and the limiters admit it; otherwise it is held. PRODUCER,
+SUBSCRIBE and their closes change the participants of the connection (roster.py). FLOW gives permits,
+which the gate passes on in slices for a limited consumer. Of all other requests the gate keeps the ids,
+so that it matches each answer to its request.
+
+The gate refuses a frame that does not fit: it ends the connection (`MalformedFrame`), answers the request
+with the broker's own error, or, where clients expect no answer, drops the frame as the broker would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from coordinator.core.topics import TopicName
+from coordinator.gate.engine.holding import Holding
+from coordinator.gate.engine.producer import Cost, Producer
+from coordinator.gate.engine.tally import Tally
+from coordinator.gate.limits.admission import AdmissionQueue
+from coordinator.gate.limits.groups import GroupTable
+from coordinator.gate.limits.throttle import ThrottleReason
+from coordinator.gate.protocol import commands, lookups, payload, schema
+from coordinator.gate.protocol.frames import (
+    ACK,
+    ADD_PARTITION_TO_TXN,
+    ADD_SUBSCRIPTION_TO_TXN,
+    CLOSE_CONSUMER,
+    CLOSE_PRODUCER,
+    CONSUMER_STATS,
+    END_TXN,
+    END_TXN_ON_PARTITION,
+    END_TXN_ON_SUBSCRIPTION,
+    FLOW,
+    GET_LAST_MESSAGE_ID,
+    GET_OR_CREATE_SCHEMA,
+    GET_SCHEMA,
+    GET_TOPICS_OF_NAMESPACE,
+    KNOWN_TYPES,
+    LOOKUP,
+    NEW_TXN,
+    PARTITIONED_METADATA,
+    PRODUCER,
+    REDELIVER,
+    SCALABLE_TOPIC_CLOSE,
+    SCALABLE_TOPIC_LOOKUP,
+    SCALABLE_TOPIC_SUBSCRIBE,
+    SEEK,
+    SEND,
+    SUBSCRIBE,
+    TC_CLIENT_CONNECT,
+    UNSUBSCRIBE,
+    WATCH_SCALABLE_TOPICS,
+    WATCH_SCALABLE_TOPICS_CLOSE,
+    WATCH_TC_ASSIGNMENTS,
+    WATCH_TC_ASSIGNMENTS_CLOSE,
+    WATCH_TOPIC_LIST,
+    WATCH_TOPIC_LIST_CLOSE,
+    Fields,
+    FrameFault,
+    MalformedFrame,
+    read_message,
+)
+from coordinator.gate.protocol.own_frames import (
+    INVALID_TOPIC_NAME,
+    NOT_ALLOWED,
+    QUOTA_EXCEEDED,
+    error_frame,
+)
+from coordinator.gate.protocol.refusals import RefusalReason, Refusals, RequestRefused
+from coordinator.gate.protocol.runs import RunHandler
+from coordinator.gate.protocol.stream import Decision, Handler, Verdict
+
+if TYPE_CHECKING:
+    from coordinator.gate.protocol._runs import Run
+
+_TOO_OFTEN: Final = "Subscribe limited by subscribe rate limit per consumer."
+
+_UNJUDGED: Final = frozenset(
+    {
+        SCALABLE_TOPIC_LOOKUP,
+        SCALABLE_TOPIC_CLOSE,
+        WATCH_SCALABLE_TOPICS,
+        WATCH_SCALABLE_TOPICS_CLOSE,
+        WATCH_TC_ASSIGNMENTS,
+        WATCH_TC_ASSIGNMENTS_CLOSE,
+    }
+)
+"""Client commands that concern no participant and have no request id."""
+
+_REQUESTS: Final[Mapping[int, tuple[schema.Message, int]]] = {
+    CONSUMER_STATS: (schema.CONSUMER_STATS, 1),
+    SEEK: (schema.SEEK, 2),
+    GET_LAST_MESSAGE_ID: (schema.GET_LAST_MESSAGE_ID, 2),
+    GET_OR_CREATE_SCHEMA: (schema.GET_OR_CREATE_SCHEMA, 1),
+    NEW_TXN: (schema.NEW_TXN, 1),
+    ADD_PARTITION_TO_TXN: (schema.ADD_PARTITION_TO_TXN, 1),
+    ADD_SUBSCRIPTION_TO_TXN: (schema.ADD_SUBSCRIPTION_TO_TXN, 1),
+    END_TXN: (schema.END_TXN, 1),
+    END_TXN_ON_PARTITION: (schema.END_TXN_ON_PARTITION, 1),
+    END_TXN_ON_SUBSCRIPTION: (schema.END_TXN_ON_SUBSCRIPTION, 1),
+    TC_CLIENT_CONNECT: (schema.TC_CLIENT_CONNECT, 1),
+    WATCH_TOPIC_LIST: (schema.WATCH_TOPIC_LIST, 1),
+    WATCH_TOPIC_LIST_CLOSE: (schema.WATCH_TOPIC_LIST_CLOSE, 1),
+    SCALABLE_TOPIC_SUBSCRIBE: (schema.SCALABLE_TOPIC_SUBSCRIBE, 1),
+}
+"""Requests that change no participant: their message, and the field of the request id."""
+
+_LOOKUPS: Final[Mapping[int, tuple[schema.Message, int]]] = {
+    GET_TOPICS_OF_NAMESPACE: (schema.GET_TOPICS_OF_NAMESPACE, 1),
+    GET_SCHEMA: (schema.GET_SCHEMA, 1),
+}
+"""The same for requests of the lookup service that an ERROR may answer."""
+
+_UNKNOWN_TYPES_MAX: Final = 64
+"""Types of later releases that are counted one by one; all further types are counted as 0."""
+
+# An enum member as a global: one look-up less per frame.
+_PASSES: Final = Verdict.PASSES
+
+
+class ClientRequests:
+    """Handlers for the frames that a client sends.
+
+    Args:
+        holding: the participants of the connection, and their held frames.
+        groups: tells which topics are closed, and how often consumers may subscribe.
+        queue: admits messages and serves held ones.
+        tally: counts what happens on all connections.
+        refusals: counts the refusals of this connection.
+        vouches: whether the gate tells the broker who the client is.
+        answer: takes a frame for the client, to be sent between two others.
+        host: tells the client's address.
+        exempt: given a producer, tells whether it replicates and has no limit.
+    """
+
+    def __init__(  # noqa: PLR0913 - keyword-only, each one explained above
+        self,
+        holding: Holding,
+        groups: GroupTable,
+        queue: AdmissionQueue,
+        tally: Tally,
+        *,
+        refusals: Refusals,
+        vouches: bool,
+        answer: Callable[[bytes], None],
+        host: Callable[[], str],
+        exempt: Callable[[commands.ProducerCommand], bool],
+    ) -> None:
+        self._holding = holding
+        self._groups = groups
+        self._queue = queue
+        self._tally = tally
+        self._refusals = refusals
+        self._vouches = vouches
+        self._answer = answer
+        self._host = host
+        self._exempt = exempt
+        self._roster = holding.roster
+        self._producers = holding.roster.producers
+        self._consumers = holding.roster.consumers
+        #: Whether the gate drops SENDs, because the connection is about to end.
+        self.draining = False
+
+    def handlers(self) -> dict[int, Handler]:
+        """Return the handlers by command type."""
+        handlers: dict[int, Handler] = {
+            SEND: self._on_send,
+            PRODUCER: self._on_producer,
+            CLOSE_PRODUCER: self._on_close_producer,
+            SUBSCRIBE: self._on_subscribe,
+            CLOSE_CONSUMER: self._on_close_consumer,
+            UNSUBSCRIBE: self._on_unsubscribe,
+            FLOW: self._on_flow,
+            ACK: self._on_ack,
+            REDELIVER: self._on_redeliver,
+            LOOKUP: self._on_lookup,
+            PARTITIONED_METADATA: self._on_partitioned_metadata,
+        }
+        roster = self._roster
+        handlers |= {kind: _asking(roster.ask, *known) for kind, known in _REQUESTS.items()}
+        return handlers | {
+            kind: _asking(roster.look_up, *known) for kind, known in _LOOKUPS.items()
+        }
+
+    def run_handlers(self) -> dict[int, RunHandler]:
+        """Return the handlers by command type, for commands that come in runs."""
+        return {SEND: self._on_sends, ACK: self._on_acks}
+
+    def refuse_unknown(self, kind: int) -> None:
+        """Let a command without a handler pass; count it if it is of a later release.
+
+        Raises:
+            MalformedFrame: only a broker sends such a command.
+        """
+        if kind in _UNJUDGED:
+            return
+        if kind in KNOWN_TYPES:
+            raise MalformedFrame(FrameFault.WRONG_SIDE, f"type {kind}")
+        counts = self._tally.unknown_commands
+        counts[kind if kind in counts or len(counts) < _UNKNOWN_TYPES_MAX else 0] += 1
+
+    def _on_lookup(
+        self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
+    ) -> Decision:
+        return lookups.rewrite_lookup(data, body, command_end, vouches=self._vouches)
+
+    def _on_partitioned_metadata(
+        self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
+    ) -> Decision:
+        return lookups.rewrite_partitioned_metadata(data, body, command_end, vouches=self._vouches)
+
+    def _on_send(
+        self, data: bytes, start: int, body: int, command_end: int, frame_end: int
+    ) -> Decision:
+        if self.draining:
+            return Verdict.DISCARD
+        command = commands.read_send(data, body, command_end)
+        producer = self._producers.get(command.producer_id)
+        if producer is None:
+            return self._drop_publish(command.producer_id)
+        metadata, metadata_end = payload.metadata_bounds(
+            data, command_end, frame_end, from_client=True
+        )
+        if metadata_end > len(data):
+            return metadata_end
+        published = payload.read_published(
+            data, metadata, metadata_end, frame_end, command.messages
+        )
+        is_delayed = self._groups.delayed is not None and published.deliver_at_ms is not None
+        cost = Cost(published.messages, frame_end - command_end, is_delayed, command.sequence_id)
+        decision = self._admit(producer, cost, data, start, frame_end)
+        if is_delayed and decision in (Verdict.PASSES, Verdict.TAKEN):
+            self._delayed_came(producer, published)
+        return decision
+
+    def _admit(
+        self, producer: Producer, cost: Cost, data: bytes, start: int, frame_end: int
+    ) -> Decision:
+        """Let a publish pass, or hold it."""
+        holding = self._holding
+        if not holding.has_room_for_requests(1):
+            return holding.stop(ThrottleReason.PENDING_REQUESTS)
+        limiters = producer.limiters if cost.is_delayed else producer.prompt_limiters
+        if producer.held or not self._queue.admit(
+            limiters, cost.messages, cost.size, holding.now_ns
+        ):
+            return holding.hold(producer, data, start, frame_end, cost)
+        self._passed(producer, 1, cost.messages, cost.size)
+        return _PASSES
+
+    def _drop_publish(self, producer_id: int) -> Decision:
+        """Drop a publish that crosses with the broker's close of its producer, as the broker does.
+
+        Raises:
+            MalformedFrame: there has been no such producer.
+        """
+        if not self._roster.was_producer(producer_id):
+            raise MalformedFrame(FrameFault.UNKNOWN_PRODUCER, f"producer {producer_id}")
+        self._refusals.count(RefusalReason.CLOSED_PRODUCER, f"producer {producer_id}")
+        return Verdict.DISCARD
+
+    def _delayed_came(self, producer: Producer, published: payload.Published) -> None:
+        delayed, deliver_at_ms = self._groups.delayed, published.deliver_at_ms
+        if not producer.exempt and delayed is not None and deliver_at_ms is not None:
+            is_due = deliver_at_ms <= published.published_ms
+            delayed.came(producer.topic, published.messages, is_due=is_due)
+
+    def _on_sends(self, run: Run) -> bool:
+        """Let a run of SENDs pass; False if any of them needs a decision of its own."""
+        producer = self._producers.get(run.owner)
+        if producer is None or producer.held or self.draining:
+            return False
+        frames, messages, size = run.frames, run.messages, run.size
+        if not self._holding.has_room_for_requests(frames):
+            return False
+        if not self._queue.admit_run(
+            producer.prompt_limiters, messages, size, self._holding.now_ns
+        ):
+            return False
+        self._passed(producer, frames, messages, size)
+        return True
+
+    def _passed(self, producer: Producer, frames: int, messages: int, size: int) -> None:
+        producer.unanswered += frames
+        self._roster.unanswered += frames
+        namespace = producer.namespace
+        namespace.messages += messages
+        namespace.bytes += size
+        if producer.exempt:
+            self._tally.replicated_messages += messages
+            self._tally.replicated_bytes += size
+
+    def _on_producer(
+        self, data: bytes, start: int, body: int, command_end: int, frame_end: int
+    ) -> Decision:
+        try:
+            command = commands.read_producer(data, body, command_end)
+            self._check_producer(command)
+            former = self._producers.get(command.producer_id)
+            begins_anew = former is not None and bool(former.held)
+            if begins_anew and frame_end > len(data):
+                return frame_end
+            self._roster.open_producer(command, exempt=self._exempt(command))
+        except RequestRefused as refusal:
+            return self._refuse(refusal)
+        if former is not None and begins_anew:
+            # The client sends again every SEND without a receipt. Its CLOSE_PRODUCER, if one waited
+            # behind those, goes first.
+            self._holding.drop_held(former)
+            return data[start:frame_end]
+        return _PASSES
+
+    def _check_producer(self, command: commands.ProducerCommand) -> None:
+        _check_topic("PRODUCER", command.topic, command.request_id)
+        text = self._groups.scopes.refusal_of(command.topic)
+        if text:
+            reason = RefusalReason.BACKLOG_QUOTA
+            raise RequestRefused(command.request_id, QUOTA_EXCEEDED, text, reason)
+
+    def _on_subscribe(
+        self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
+    ) -> Decision:
+        try:
+            command = commands.read_subscribe(data, body, command_end)
+            _check_topic("SUBSCRIBE", command.topic, command.request_id)
+            self._check_rate(command)
+            self._roster.open_consumer(command)
+        except RequestRefused as refusal:
+            return self._refuse(refusal)
+        return _PASSES
+
+    def _check_rate(self, command: commands.SubscribeCommand) -> None:
+        consumer_key = (self._host(), command.consumer_name, command.consumer_id)
+        if not self._groups.subscribe_rate.admits(consumer_key, self._holding.now_ns):
+            self._tally.refused_subscribes += 1
+            reason = RefusalReason.SUBSCRIBE_RATE
+            raise RequestRefused(command.request_id, NOT_ALLOWED, _TOO_OFTEN, reason)
+
+    def _refuse(self, refusal: RequestRefused) -> Verdict:
+        """Answer a request in the broker's place."""
+        self._refusals.count(refusal.reason, str(refusal))
+        self._answer(error_frame(refusal.request_id, refusal.error, str(refusal)))
+        return Verdict.DISCARD
+
+    def _on_close_producer(
+        self, data: bytes, start: int, body: int, command_end: int, frame_end: int
+    ) -> Decision:
+        fields = read_message(data, body, command_end, schema.CLOSE)
+        producer_id, request_id = commands.number_of(fields, 1), commands.number_of(fields, 2)
+        producer = self._producers.get(producer_id)
+        decision: Decision = _PASSES
+        if producer is not None and producer.held:
+            decision = self._holding.hold(producer, data, start, frame_end, None)
+            if decision is not Verdict.TAKEN:
+                return decision
+        self._roster.close_producer(producer_id, request_id)
+        return decision
+
+    def _on_close_consumer(
+        self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
+    ) -> Decision:
+        fields = read_message(data, body, command_end, schema.CLOSE)
+        consumer_id, request_id = commands.number_of(fields, 1), commands.number_of(fields, 2)
+        self._roster.close_consumer(consumer_id, request_id)
+        consumer = self._consumers.get(consumer_id)
+        if consumer is not None:
+            self._queue.withdraw(consumer, self._holding.now_ns)
+            consumer.withheld = 0  # the broker may not hear of a consumer that it has closed
+        return _PASSES
+
+    def _on_unsubscribe(
+        self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
+    ) -> Decision:
+        fields = read_message(data, body, command_end, schema.UNSUBSCRIBE)
+        self._roster.unsubscribe(commands.number_of(fields, 1), commands.number_of(fields, 2))
+        return _PASSES
+
+    def _on_flow(
+        self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
+    ) -> Decision:
+        consumer_id, permits = commands.read_flow(data, body, command_end)
+        consumer = self._consumers.get(consumer_id)
+        if consumer is None:
+            if not self._roster.permit_early(consumer_id, permits):
+                self._refuse_consumer(consumer_id)
+            return Verdict.DISCARD
+        if not permits:
+            return Verdict.DISCARD
+        if not consumer.limited:
+            consumer.permits += permits
+            return _PASSES
+        consumer.withhold(permits)
+        consumer.ask(self._queue, self._holding.now_ns)
+        return Verdict.DISCARD
+
+    def _on_acks(self, run: Run) -> bool:
+        return run.owner in self._consumers
+
+    def _on_ack(
+        self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
+    ) -> Decision:
+        return self._if_consumer(read_message(data, body, command_end, schema.ACK))
+
+    def _on_redeliver(
+        self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
+    ) -> Decision:
+        return self._if_consumer(read_message(data, body, command_end, schema.REDELIVER))
+
+    def _if_consumer(self, fields: Fields) -> Decision:
+        """Let a command pass if its consumer exists; the broker would drop it otherwise, too."""
+        consumer_id = commands.number_of(fields, 1)
+        if consumer_id in self._consumers:
+            return _PASSES
+        self._refuse_consumer(consumer_id)
+        return Verdict.DISCARD
+
+    def _refuse_consumer(self, consumer_id: int) -> None:
+        was_there = self._roster.was_consumer(consumer_id)
+        reason = RefusalReason.CLOSED_CONSUMER if was_there else RefusalReason.UNKNOWN_CONSUMER
+        self._refusals.count(reason, f"consumer {consumer_id}")
+
+
+def _check_topic(command: str, topic: str, request_id: int) -> None:
+    if TopicName.parse(topic) is None:
+        text = (
+            f"{command}.topic {topic!r} is no topic name: use persistent://tenant/namespace/topic"
+        )
+        raise RequestRefused(request_id, INVALID_TOPIC_NAME, text, RefusalReason.TOPIC_NAME)
+
+
+def _asking(ask: Callable[[int], None], message: schema.Message, number: int) -> Handler:
+    """Return a handler that keeps the id of a request about no participant."""
+
+    def handle(data: bytes, _start: int, body: int, end: int, _frame_end: int) -> Verdict:
+        ask(commands.number_of(read_message(data, body, end, message), number))
+        return _PASSES
+
+    return handle

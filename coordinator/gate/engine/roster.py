@@ -1,0 +1,342 @@
+"""The participants of a connection: producers and consumers by id, as the broker knows them.
+
+The client chooses ids, which are unique per connection only; requests and their answers match by request
+id (pulsar-common's PulsarDecoder, broker's ServerCnx). The gate believes the broker's answers:
+
+* A participant exists once the broker has accepted it (PRODUCER_SUCCESS, or SUCCESS to a SUBSCRIBE),
+  and counts for no group before. Permits that a client gives too early wait for that.
+* It ends when the broker answers a close, closes it by itself, or answers an UNSUBSCRIBE by SUCCESS;
+  or when the connection ends.
+* To a second PRODUCER or SUBSCRIBE with an id in use, the broker keeps the first and may answer either
+  way. A request for the same participant may go to the broker, as its answer changes nothing; any other
+  is refused, because gate and broker could otherwise disagree about which participant exists.
+* An id is in use from the first request that opens it until no participant and no request that opens or
+  closes it is left.
+* An answered close ends the participant that exists, and no request that is still under way: a broker may
+  answer the close of a producer that it is about to make, and make it afterwards. A request that it never
+  answers keeps its id for the same participant until the connection ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, NamedTuple
+
+from coordinator.core.model import MonitoringClass
+from coordinator.gate.engine.consumer import Consumer
+from coordinator.gate.engine.outstanding import OutstandingRequests
+from coordinator.gate.engine.producer import Producer
+from coordinator.gate.limits.groups import GroupTable
+from coordinator.gate.limits.namespaces import NOWHERE
+from coordinator.gate.protocol.commands import PERMITS_MAX, ProducerCommand, SubscribeCommand
+from coordinator.gate.protocol.own_frames import SERVICE_NOT_READY, TOO_MANY_REQUESTS
+from coordinator.gate.protocol.refusals import RefusalReason, RequestRefused
+
+#: CommandSubscribe.SubType: Shared and Key_Shared; the others are Exclusive 0 and Failover 2.
+_SHARED = (1, 3)
+
+_CLOSED_MAX: Final = 10_000
+"""Closed producers' ids, and closed consumers' ids, that are remembered."""
+
+
+_Command = ProducerCommand | SubscribeCommand
+
+_Key = tuple[type[_Command], int]
+"""An id, and whether it is a producer's or a consumer's."""
+
+
+class _Does(Enum):
+    OPEN = "opens its id"
+    CLOSE = "closes it, whatever is answered"
+    UNSUBSCRIBE = "closes it if it succeeds"
+    NOTHING = "is about something else"
+
+
+@dataclass(slots=True, eq=False)
+class _Slot:
+    """One id of a producer or a consumer while it is in use.
+
+    Args:
+        command: the request that opened it.
+        opening: requests under way that open it, in order.
+        closing: number of requests under way that close it.
+        permits: permits that its consumer was given before the broker accepted it.
+        exempt: whether it counts against no group.
+    """
+
+    command: _Command
+    exempt: bool
+    opening: list[int] = field(default_factory=list)
+    closing: int = 0
+    permits: int = 0
+
+
+class _Request(NamedTuple):
+    """A request under way.
+
+    Args:
+        does: the meaning of its answer for the id.
+        slot: the id; None if the request concerns no id, or one that is not in use.
+    """
+
+    does: _Does
+    slot: _Slot | None = None
+
+
+class Roster:
+    """The participants of one connection.
+
+    Args:
+        groups: resolves their topics.
+        participants_max: most producers and consumers together.
+        forward: takes a frame that a producer releases, and the number of its messages; 0 is a command.
+        grant: sends the broker a FLOW for a consumer id with this number of permits.
+        permitted: told of a consumer that was given permits before the broker accepted it.
+        exempted: told of a producer that counts against no group, once the broker has accepted it.
+    """
+
+    def __init__(
+        self,
+        groups: GroupTable,
+        participants_max: int,
+        forward: Callable[[bytes, int], None],
+        grant: Callable[[int, int], None],
+        permitted: Callable[[Consumer], None],
+        exempted: Callable[[ProducerCommand], None],
+    ) -> None:
+        self._groups = groups
+        self._participants_max = participants_max
+        self._forward = forward
+        self._grant = grant
+        self._permitted = permitted
+        self._exempted = exempted
+        self._slots: dict[_Key, _Slot] = {}
+        self._requests: OutstandingRequests[_Request] = OutstandingRequests()
+        #: The last closed ids of producers and of consumers.
+        self._closed: dict[_Key, None] = {}
+        #: SENDs that the broker has and has not answered, of all producers.
+        self.unanswered = 0
+        self.producers: dict[int, Producer] = {}
+        self.consumers: dict[int, Consumer] = {}
+
+    # Requests of the client
+
+    def open_producer(self, command: ProducerCommand, *, exempt: bool) -> None:
+        """Take the client's request for a producer.
+
+        Raises:
+            RequestRefused: another producer has its id, or there are `participants_max` already.
+            MalformedFrame: the request id is in use.
+        """
+        self._open((ProducerCommand, command.producer_id), command, command.request_id, exempt)
+
+    def open_consumer(self, command: SubscribeCommand) -> None:
+        """Take the client's request for a consumer.
+
+        Raises:
+            RequestRefused: another consumer has its id, or there are `participants_max` already.
+            MalformedFrame: the request id is in use.
+        """
+        self._open((SubscribeCommand, command.consumer_id), command, command.request_id, False)
+
+    def _open(
+        self,
+        key: _Key,
+        command: _Command,
+        request_id: int,
+        exempt: bool,  # noqa: FBT001 - of two callers in this class
+    ) -> None:
+        slot = self._slots.get(key)
+        if slot is not None and slot.command._replace(request_id=request_id) != command:
+            raise _id_in_use(command)
+        if slot is None and len(self._slots) >= self._participants_max:
+            text = "too many producers and consumers on this connection: use another one"
+            raise RequestRefused(request_id, TOO_MANY_REQUESTS, text, RefusalReason.PARTICIPANTS)
+        opened = slot or _Slot(command, exempt)
+        self._requests.open(request_id, _Request(_Does.OPEN, opened))
+        opened.opening.append(request_id)
+        self._slots[key] = opened
+
+    def close_producer(self, producer_id: int, request_id: int) -> None:
+        """Take the client's request to close a producer.
+
+        Raises:
+            MalformedFrame: the request id is in use.
+        """
+        self._close((ProducerCommand, producer_id), request_id, _Does.CLOSE)
+
+    def close_consumer(self, consumer_id: int, request_id: int) -> None:
+        """Take the client's request to close a consumer.
+
+        Raises:
+            MalformedFrame: the request id is in use.
+        """
+        self._close((SubscribeCommand, consumer_id), request_id, _Does.CLOSE)
+
+    def unsubscribe(self, consumer_id: int, request_id: int) -> None:
+        """Take the client's request to unsubscribe, which changes nothing if it fails.
+
+        Raises:
+            MalformedFrame: the request id is in use.
+        """
+        self._close((SubscribeCommand, consumer_id), request_id, _Does.UNSUBSCRIBE)
+
+    def _close(self, key: _Key, request_id: int, does: _Does) -> None:
+        slot = self._slots.get(key)
+        self._requests.open(request_id, _Request(does, slot))
+        if slot is not None:
+            slot.closing += 1
+
+    def ask(self, request_id: int) -> None:
+        """Take a request that changes no participant.
+
+        Raises:
+            MalformedFrame: the request id is in use.
+        """
+        self._requests.open(request_id, _Request(_Does.NOTHING))
+
+    def look_up(self, request_id: int) -> None:
+        """Take a request of the lookup service, whose requests are numbered apart.
+
+        Raises:
+            MalformedFrame: the request id is in use.
+        """
+        self._requests.open_lookup(request_id)
+
+    def permit_early(self, consumer_id: int, permits: int) -> bool:
+        """Keep permits for a consumer that the broker has not accepted yet; False if there is none."""
+        slot = self._slots.get((SubscribeCommand, consumer_id))
+        if slot is None or not slot.opening:
+            return False
+        slot.permits = min(slot.permits + permits, PERMITS_MAX)
+        return True
+
+    def was_producer(self, producer_id: int) -> bool:
+        """Return whether a producer of this id was closed lately: its client may not know yet."""
+        return (ProducerCommand, producer_id) in self._closed
+
+    def was_consumer(self, consumer_id: int) -> bool:
+        """Return whether a consumer of this id was closed lately: its client may not know yet."""
+        return (SubscribeCommand, consumer_id) in self._closed
+
+    # Answers of the broker
+
+    def succeeded(self, request_id: int, now_ns: int) -> Producer | Consumer | None:
+        """Take an answer that grants a request; return the participant that it ends."""
+        request = self._requests.succeeded(request_id)
+        if request is None or request.slot is None:
+            return None
+        if request.does is _Does.OPEN:
+            self._accept(request.slot, request_id, now_ns)
+            return None
+        return self._end(request)
+
+    def failed(self, request_id: int) -> Producer | Consumer | None:
+        """Take an ERROR; return the participant that it ends."""
+        return self._refused(self._requests.failed(request_id), request_id)
+
+    def looked_up(self, request_id: int) -> Producer | Consumer | None:
+        """Take an answer of the lookup service; return the participant that it shows to be ended."""
+        return self._refused(self._requests.lookup_succeeded(request_id), request_id)
+
+    def _refused(self, request: _Request | None, request_id: int) -> Producer | Consumer | None:
+        if request is None or request.slot is None:
+            return None
+        if request.does is _Does.CLOSE:
+            return self._end(request)
+        if request.does is _Does.OPEN:
+            request.slot.opening.remove(request_id)
+        else:
+            request.slot.closing -= 1
+        self._tidy(request.slot)
+        return None
+
+    def _accept(self, slot: _Slot, request_id: int, now_ns: int) -> None:
+        """Count a participant from now on, unless it exists already."""
+        slot.opening.remove(request_id)
+        command = slot.command
+        if isinstance(command, ProducerCommand):
+            if command.producer_id not in self.producers:
+                self._accept_producer(command, now_ns, exempt=slot.exempt)
+        elif command.consumer_id not in self.consumers:
+            consumer = self._accept_consumer(command, now_ns)
+            if slot.permits:
+                consumer.withhold(slot.permits)
+                slot.permits = 0
+                self._permitted(consumer)
+
+    def _accept_producer(self, command: ProducerCommand, now_ns: int, *, exempt: bool) -> None:
+        producer = Producer(
+            command.producer_id, command.topic, exempt=exempt, forward=self._forward
+        )
+        producer.attach(self._groups.resolve(command.topic, now_ns, publishing=True))
+        producer.count_for(self._groups.namespace(command.topic, MonitoringClass.PUBLISH))
+        self.producers[command.producer_id] = producer
+        if exempt:
+            self._exempted(command)
+
+    def _accept_consumer(self, command: SubscribeCommand, now_ns: int) -> Consumer:
+        consumer = Consumer(
+            command.consumer_id,
+            command.topic,
+            command.subscription,
+            shared=command.kind in _SHARED,
+            grant=self._grant,
+        )
+        consumer.attach(self._groups.resolve(command.topic, now_ns))
+        consumer.count_for(self._groups.namespace(command.topic, MonitoringClass.DISPATCH))
+        self.consumers[command.consumer_id] = consumer
+        return consumer
+
+    def _end(self, request: _Request) -> Producer | Consumer | None:
+        """Return the participant that a close ends, if it exists."""
+        slot = request.slot
+        assert slot is not None
+        slot.closing -= 1
+        self._tidy(slot)
+        command = slot.command
+        if isinstance(command, ProducerCommand):
+            return self.producers.get(command.producer_id)
+        return self.consumers.get(command.consumer_id)
+
+    def remove(self, participant: Producer | Consumer) -> None:
+        """Remove a participant from its groups."""
+        participant.attach(())
+        participant.count_for(NOWHERE)
+        if isinstance(participant, Producer):
+            self.unanswered -= participant.unanswered
+            del self.producers[participant.producer_id]
+            key: _Key = (ProducerCommand, participant.producer_id)
+        else:
+            del self.consumers[participant.consumer_id]
+            key = (SubscribeCommand, participant.consumer_id)
+        self._closed[key] = None
+        if len(self._closed) > _CLOSED_MAX:
+            del self._closed[next(iter(self._closed))]
+        slot = self._slots.get(key)
+        if slot is not None:
+            self._tidy(slot)
+
+    def _tidy(self, slot: _Slot) -> None:
+        """Free an id that is no longer in use."""
+        command = slot.command
+        if isinstance(command, ProducerCommand):
+            key: _Key = (ProducerCommand, command.producer_id)
+            is_there = command.producer_id in self.producers
+        else:
+            key = (SubscribeCommand, command.consumer_id)
+            is_there = command.consumer_id in self.consumers
+        if not is_there and not slot.opening and not slot.closing:
+            self._slots.pop(key, None)
+
+
+def _id_in_use(command: _Command) -> RequestRefused:
+    """Return the broker's answer while the first request for an id is under way; clients retry."""
+    if isinstance(command, ProducerCommand):
+        what, reason = "Producer", RefusalReason.PRODUCER_IN_USE
+    else:
+        what, reason = "Consumer", RefusalReason.CONSUMER_IN_USE
+    text = f"{what} is already present on the connection"
+    return RequestRefused(command.request_id, SERVICE_NOT_READY, text, reason)

@@ -1,0 +1,350 @@
+"""One client's connection through the gate: decide which frames pass, which are held, which are answered.
+
+Pure: bytes in, bytes out, told the time. Each direction is a ``FrameStream``. These decide about its
+frames:
+
+* ``Handshake``: the client's identity, and every frame until the broker has accepted the client.
+* ``ClientRequests``: the client's frames from then on; each passes, is held, or is refused.
+* ``BrokerAnswers``: the broker's frames; all of them pass, and many are counted.
+* ``Holding``: held frames, within bounds. When the next frame does not fit, decoding stops in front of
+  it, and so does reading, until there is room again.
+* ``KeepAlive``: signs of life; neither side considers the other dead during such a pause.
+* This module: pauses, and the end. A drain discards every new SEND and waits for the answers to the
+  earlier ones; all other frames pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from coordinator.gate.engine.answers import BrokerAnswers
+from coordinator.gate.engine.handshake import Handshake
+from coordinator.gate.engine.holding import Holding
+from coordinator.gate.engine.keepalive import KeepAlive
+from coordinator.gate.engine.replication import ReplicationPeers
+from coordinator.gate.engine.requests import ClientRequests
+from coordinator.gate.engine.tally import Tally
+from coordinator.gate.limits.admission import AdmissionQueue
+from coordinator.gate.limits.groups import GroupTable
+from coordinator.gate.limits.throttle import DEFAULT_BOUNDS, Bounds, PublishBuffer, Throttle
+from coordinator.gate.protocol import commands
+from coordinator.gate.protocol.commands import ProducerCommand
+from coordinator.gate.protocol.frames import (
+    AUTH_CHALLENGE,
+    CONNECTED,
+    FRAME_PADDING,
+    MAX_MESSAGE_SIZE,
+    MESSAGE,
+    SEND,
+)
+from coordinator.gate.protocol.introduction import Client, Introduction
+from coordinator.gate.protocol.refusals import RefusalReason, Refusals
+from coordinator.gate.protocol.stream import Buffer, FrameStream, Verdict
+
+HANDSHAKE_FRAME_MAX: Final = 128 * 1024
+"""The largest frame of a client that the broker has not accepted. Tokens and tickets are smaller, and
+unknown clients fill no more memory than this."""
+
+NOWHERE_ELSE: Final = Introduction()
+"""Clients may not ask for a broker by name, and the gate vouches for no client."""
+
+NO_PEERS: Final = ReplicationPeers()
+"""No client replicates into this cluster."""
+
+
+class Audit(Protocol):
+    """Records refusals and exemptions on a connection."""
+
+    def refused(self, reason: RefusalReason, detail: str) -> None:
+        """Record the first refusal of this reason on the connection."""
+        ...
+
+    def exempted(self, producer: ProducerCommand) -> None:
+        """Record a producer of geo-replication, which has no limit."""
+        ...
+
+
+class NoAudit:
+    """Records nothing."""
+
+    def refused(self, reason: RefusalReason, detail: str) -> None:
+        """See `Audit`."""
+
+    def exempted(self, producer: ProducerCommand) -> None:
+        """See `Audit`."""
+
+
+class Session:
+    """The engine of one connection.
+
+    After each call, ``to_broker`` and ``to_client`` hold the bytes to write, in order; the caller that
+    writes them clears them.
+
+    Args:
+        groups: resolves topics.
+        queue: admits messages and serves held ones.
+        tally: counts what happens on all connections.
+        released: called when the queue released something of this connection.
+        bounds: the bounds of this connection.
+        buffer: the held bytes of all connections; the session's own if not given.
+        replication: the clients whose producers are exempt.
+        introduction: the policy for CONNECT.
+        audit: told of refusals, and of exempt producers once the broker has accepted them.
+    """
+
+    def __init__(  # noqa: PLR0913 - keyword-only, each one explained above
+        self,
+        groups: GroupTable,
+        queue: AdmissionQueue,
+        tally: Tally,
+        *,
+        released: Callable[[], None],
+        bounds: Bounds = DEFAULT_BOUNDS,
+        buffer: PublishBuffer | None = None,
+        replication: ReplicationPeers = NO_PEERS,
+        introduction: Introduction = NOWHERE_ELSE,
+        audit: Audit | None = None,
+    ) -> None:
+        self._tally = tally
+        self._replication = replication
+        self._audit = audit or NoAudit()
+        refusals = Refusals(tally.refusals, self._audit.refused)
+        self._holding = Holding(
+            groups,
+            queue,
+            tally,
+            send=self._send,
+            answer=self._answer,
+            released=released,
+            bounds=bounds,
+            buffer=buffer or PublishBuffer(),
+            refusals=refusals,
+            is_challenged=lambda: self._handshake.challenges > 0,
+            exempted=self._audit.exempted,
+        )
+        self._roster = self._holding.roster
+        self._handshake = Handshake(introduction, self._answer)
+        self._keep_alive = KeepAlive(
+            tally, is_paused=lambda: self.paused, send=self._send, answer=self._answer
+        )
+        self._requests = ClientRequests(
+            self._holding,
+            groups,
+            queue,
+            tally,
+            refusals=refusals,
+            vouches=introduction.vouches,
+            answer=self._answer,
+            host=lambda: self._handshake.client.host,
+            exempt=self._is_exempt,
+        )
+        #: Whether the broker has accepted the connection. Until then only small frames are accepted.
+        self.is_established = False
+        self._from_client = FrameStream(
+            self._handshake.handlers() | self._keep_alive.client_handlers(),
+            SEND,
+            self._handshake.refuse_early,
+            prompt_runs=groups.delayed is not None,
+            has_room=self._holding.has_room_for_unfinished,
+        )
+        self._from_client.frame_max = HANDSHAKE_FRAME_MAX
+        answers = BrokerAnswers(
+            self._roster,
+            refusals,
+            self._holding.end,
+            self._holding.shape,
+            lambda: self._holding.now_ns,
+        )
+        self._from_broker = FrameStream(
+            answers.handlers()
+            | {
+                CONNECTED: self._on_connected,
+                AUTH_CHALLENGE: self._on_auth_challenge,
+            }
+            | self._keep_alive.broker_handlers(),
+            MESSAGE,
+            _let_pass,
+            answers.run_handlers(),
+        )
+        #: The bytes to write to the broker and to the client.
+        self.to_broker: list[Buffer] = self._from_client.out
+        self.to_client: list[Buffer] = self._from_broker.out
+
+    @property
+    def throttle(self) -> Throttle:
+        """The reasons for which frames are held, or the client is not read."""
+        return self._holding.throttle
+
+    @property
+    def paused(self) -> bool:
+        """Whether reading from the client must stop, because the gate can hold no more."""
+        return self._from_client.stopped
+
+    @property
+    def awaited_frame(self) -> int:
+        """The number of the client's large frame that is kept until it is complete; 0 is none."""
+        return self._from_client.awaited_frame
+
+    @property
+    def is_introduced(self) -> bool:
+        """Whether the client has said CONNECT."""
+        return self._handshake.connect_seen
+
+    @property
+    def unanswered(self) -> int:
+        """SENDs that the broker has and has not answered."""
+        return self._roster.unanswered
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes in the held queues of all producers, and of a large frame that is not complete."""
+        return self._holding.held_bytes
+
+    @property
+    def held_frames(self) -> int:
+        """Frames in the held queues of all producers."""
+        return sum(len(producer.held) for producer in self._roster.producers.values())
+
+    @property
+    def held_since_ns(self) -> int | None:
+        """The time at which the oldest held frame came; None if no frame is held."""
+        times = (p.held_since_ns for p in self._roster.producers.values() if p.held)
+        return min(times, default=None)
+
+    @property
+    def withheld_permits(self) -> int:
+        """Permits of all consumers that the broker does not have yet."""
+        return sum(consumer.withheld for consumer in self._roster.consumers.values())
+
+    @property
+    def waiting_consumers(self) -> int:
+        """The number of consumers that wait for tokens."""
+        return sum(consumer.waiting for consumer in self._roster.consumers.values())
+
+    @property
+    def published_topics(self) -> frozenset[str]:
+        """The topics of the connected producers, as the client names them."""
+        return frozenset(producer.topic for producer in self._roster.producers.values())
+
+    @property
+    def hasty_subscriptions(self) -> frozenset[tuple[str, str]]:
+        """Topic and subscription of consumers to which the broker sends delayed messages at once."""
+        consumers = self._roster.consumers.values()
+        return frozenset((each.topic, each.subscription) for each in consumers if not each.shared)
+
+    @property
+    def producers(self) -> int:
+        """The number of connected producers."""
+        return len(self._roster.producers)
+
+    @property
+    def consumers(self) -> int:
+        """The number of connected consumers."""
+        return len(self._roster.consumers)
+
+    def connected(self, client: Client) -> None:
+        """Take the client's identity, as far as its socket tells."""
+        self._handshake.client = client
+
+    def receive_from_client(self, data: bytes, now_ns: int) -> None:
+        """Take bytes that the client sent.
+
+        Raises:
+            MalformedFrame: close the connection; frames before that one are in ``to_broker``.
+        """
+        self._holding.now_ns = now_ns
+        try:
+            self._from_client.feed(data)
+        finally:
+            self._holding.count_unfinished(self._from_client.kept_bytes)
+
+    def receive_from_broker(self, data: bytes, now_ns: int) -> None:
+        """Take bytes that the broker sent.
+
+        Raises:
+            MalformedFrame: close the connection; frames before that one are in ``to_client``.
+        """
+        self._holding.now_ns = now_ns
+        self._from_broker.feed(data)
+        self._resume()
+
+    def advance(self, now_ns: int) -> None:
+        """Go on decoding after a pause, when held frames were released.
+
+        Raises:
+            MalformedFrame: as ``receive_from_client``.
+        """
+        self._holding.now_ns = now_ns
+        self._resume()
+
+    def keep_alive(self, *, to_broker: bool = False) -> None:
+        """Send the client, and the broker if asked to, a sign of life (`KeepAlive.reassure`)."""
+        self._keep_alive.reassure(broker=to_broker)
+
+    def reattach(self, now_ns: int) -> None:
+        """Resolve the groups of all participants again; those that wait, wait for the new groups.
+
+        Raises:
+            MalformedFrame: as ``advance``.
+        """
+        self._holding.now_ns = now_ns
+        self._holding.reattach()
+        self._resume()
+
+    def drain(self, now_ns: int) -> None:
+        """Let no further SEND through, the held ones included; the client will send them again.
+
+        Raises:
+            MalformedFrame: as ``advance``.
+        """
+        self._holding.now_ns = now_ns
+        self._requests.draining = True
+        for producer in self._roster.producers.values():
+            self._holding.drop_held(producer)
+        self._resume()
+
+    def close(self, now_ns: int) -> None:
+        """Remove all participants, because the connection is closed."""
+        self._holding.now_ns = now_ns
+        self._holding.close()
+
+    def _send(self, frame: bytes) -> None:
+        self._from_client.insert(frame)
+
+    def _answer(self, frame: bytes) -> None:
+        self._from_broker.insert(frame)
+
+    def _resume(self) -> None:
+        if self.paused and self._holding.may_resume():
+            try:
+                self._from_client.resume()
+            finally:
+                self._holding.count_unfinished(self._from_client.kept_bytes)
+
+    def _is_exempt(self, producer: ProducerCommand) -> bool:
+        return self._replication.exempt(self._handshake.client, producer.producer_name)
+
+    def _on_connected(
+        self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
+    ) -> Verdict:
+        size = commands.read_max_message_size(data, body, command_end) or MAX_MESSAGE_SIZE
+        self._from_client.frame_max = self._from_broker.frame_max = size + FRAME_PADDING
+        self.is_established = True
+        requests = self._requests
+        self._from_client.expect(
+            self._handshake.handlers() | self._keep_alive.client_handlers() | requests.handlers(),
+            requests.refuse_unknown,
+            requests.run_handlers(),
+        )
+        return Verdict.PASSES
+
+    def _on_auth_challenge(
+        self, _data: bytes, _start: int, _body: int, _command_end: int, _frame_end: int
+    ) -> Verdict:
+        self._handshake.challenges += 1
+        return Verdict.PASSES
+
+
+def _let_pass(_kind: int) -> None:
+    """Object to no frame of a broker."""

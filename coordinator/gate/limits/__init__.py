@@ -1,0 +1,1 @@
+"""Admission at the gate: buckets, windows, counters and fair queues of resource groups."""

@@ -1,0 +1,328 @@
+"""The fair queue: decide which waiting producer or consumer passes next.
+
+A producer whose message was refused *waits*, and so does a consumer whose permits were. Every limiter has
+a service order of the waiters for its tokens; a waiter stands in one order at a time, that of the limiter
+that refused it. Waiters are served by *turn*, one message each, with a full check before every release.
+While a limiter has waiters, a newcomer overtakes only those that were served more than it.
+
+Turns share the scarce unit fairly (start-time fair queueing: Goyal, Vin, Cheng 1996). A limiter has a
+clock that measures how far its waiters have been served. Each release moves the waiter's next turn ahead
+by the time that the message takes up of the limit: bytes at the byte rate or messages at the message
+rate, whichever is longer. So a producer of large messages or batches sends fewer of them, and none gets
+more of the limit than another. A newcomer's turn is the clock's present value. While no participant
+waits, the clock runs with real time, so that an earlier excess is forgotten as time makes up for it.
+
+Wake-ups are batched. An order is served when its first waiter can pass, rounded up to a grid of 5 ms that
+all orders share, so there is at most one timer per 5 ms however many groups are limited. A publish limit
+that leaves waiters unserved collects tokens for two of those intervals, unless a newcomer with an earlier
+turn arrives: a wake-up costs as much as several messages do, and a producer that offers more than passes
+waits anyway. Buckets hold several times that much, so no token is lost. A change of limits serves the
+order at once (apache/pulsar#25502: there, a raised limit waited for the old delay to end).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from itertools import count
+from typing import Protocol
+
+from coordinator.gate.limits.counters import TrafficCounter
+from coordinator.gate.limits.limiter import PublishLimiter
+from coordinator.gate.limits.metering import WAKE_INTERVAL_NS
+from coordinator.gate.limits.throttle import ThrottleReason
+
+Turn = tuple[int, int]
+"""A position on a limiter's clock, and a number that grows with every turn that is given."""
+
+
+class Limiter(Protocol):
+    """Admits messages and permits: the publish limiter of a group, or its dispatch limiter."""
+
+    counter: TrafficCounter
+    reason: ThrottleReason
+    #: Kept by the queue: whether a waiter exists, the turn that was served last, and the time since
+    #: which the limiter has no waiter.
+    contended: bool
+    service_ns: int
+    idle_since_ns: int
+
+    def admits(self, messages: int, size: int, now_ns: int) -> bool:
+        """Return whether so many messages and bytes may pass now."""
+        ...
+
+    def consume(self, messages: int, size: int) -> None:
+        """Take the tokens of messages that were admitted."""
+        ...
+
+    def span_ns(self, messages: int, size: int) -> int:
+        """Return the time, in nanoseconds, for which these messages and bytes take up the limit."""
+        ...
+
+    def binding(self, messages: int, size: int, now_ns: int) -> tuple[bool, bool]:
+        """Return whether messages, and whether bytes, have the longest wait."""
+        ...
+
+    def wait_ns(self, messages: int, size: int, now_ns: int) -> int | None:
+        """Return the time until this much may pass if nothing else does; None is never."""
+        ...
+
+    def pause_ns(self, messages: int, size: int, now_ns: int) -> int | None:
+        """Return the time until the next wake-up when others were served before; None is never."""
+        ...
+
+
+class Waiter(Protocol):
+    """A producer with held messages, or a consumer with withheld permits, as the queue sees it."""
+
+    #: Kept by the queue: the turn (of equal turns the earlier number goes first), and how far the
+    #: waiter was served by the clock of each limiter.
+    turn: Turn
+    served_until_ns: dict[Limiter, int]
+    #: The limiter waited for (None: does not wait).
+    waits_for: Limiter | None
+
+    @property
+    def needed(self) -> Sequence[Limiter]:
+        """The limiters that must admit its first held frame or permits."""
+        ...
+
+    def wait_for(self, limiter: Limiter | None, now_ns: int) -> None:
+        """Wait for this limiter from now on, or for none."""
+        ...
+
+    def next_cost(self) -> tuple[int, int]:
+        """Return the messages and bytes of its first held frame or permits."""
+        ...
+
+    @property
+    def held_since_ns(self) -> int:
+        """The time since which its first frame or permits are held."""
+        ...
+
+    def release(self) -> bool:
+        """Release the first held frame or permits; tell whether more are held."""
+        ...
+
+
+class ServiceOrder:
+    """The waiters of one limiter, by turn."""
+
+    __slots__ = ("_heap", "_waiting", "due_ns")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[Turn, int, Waiter]] = []
+        #: The waiters, by identity; entries of the heap that are not in here are stale.
+        self._waiting: dict[int, Waiter] = {}
+        #: The time at which the first in line can pass; None is never.
+        self.due_ns: int | None = None
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, waiter: Waiter) -> None:
+        """Line up a waiter at its turn."""
+        self._waiting[id(waiter)] = waiter
+        heapq.heappush(self._heap, (waiter.turn, id(waiter), waiter))
+
+    def remove(self, waiter: Waiter) -> None:
+        """Remove a waiter, wherever it stands."""
+        del self._waiting[id(waiter)]
+        if len(self._heap) > 2 * len(self._waiting) + 8:
+            # With a limit of 0 no waiter is ever served, and reconnecting clients would pile up.
+            self._heap = [(w.turn, id(w), w) for w in self._waiting.values()]
+            heapq.heapify(self._heap)
+
+    def requeue_first(self) -> None:
+        """Move the waiter returned by ``first`` to its new turn."""
+        _, identity, waiter = self._heap[0]
+        heapq.heapreplace(self._heap, (waiter.turn, identity, waiter))
+
+    def first(self) -> Waiter | None:
+        """Return the waiter whose turn it is."""
+        while self._heap:
+            turn, identity, waiter = self._heap[0]
+            if self._waiting.get(identity) is waiter and waiter.turn == turn:
+                return waiter
+            heapq.heappop(self._heap)
+        return None
+
+
+class AdmissionQueue:
+    """Admits messages, queues participants that have to wait, and releases their held frames."""
+
+    def __init__(self) -> None:
+        self._orders: dict[Limiter, ServiceOrder] = {}
+        #: (due, tie-break, limiter); an entry whose time is not its order's due time is stale.
+        self._agenda: list[tuple[int, int, Limiter]] = []
+        self._numbers = count()
+
+    @property
+    def waiting(self) -> int:
+        """The number of producers and consumers that wait."""
+        return sum(map(len, self._orders.values()))
+
+    def waiting_for(self, limiter: Limiter) -> int:
+        """Return the number of waiters for a limiter."""
+        order = self._orders.get(limiter)
+        return 0 if order is None else len(order)
+
+    def admit(
+        self, limiters: Sequence[PublishLimiter], messages: int, size: int, now_ns: int
+    ) -> bool:
+        """Take the tokens of a message if its limiters have no waiter; False when it has to wait."""
+        if len(limiters) == 1:
+            return limiters[0].take(messages, size, now_ns)
+        for limiter in limiters:
+            if limiter.contended or not limiter.admits(messages, size, now_ns):
+                return False
+        for limiter in limiters:
+            limiter.consume(messages, size)
+        return True
+
+    def admit_run(
+        self, limiters: Sequence[PublishLimiter], messages: int, size: int, now_ns: int
+    ) -> bool:
+        """Take the tokens of several messages at once; False when one of them may have to wait."""
+        for limiter in limiters:
+            if not limiter.has_room(messages, size, now_ns):
+                return False
+        for limiter in limiters:
+            limiter.consume(messages, size)
+        return True
+
+    def wait(self, waiter: Waiter, now_ns: int) -> None:
+        """Queue a participant that holds something, or release at once if it need not wait."""
+        more = True
+        while more:
+            needed = waiter.needed
+            messages, size = waiter.next_cost()
+            for limiter in needed:
+                if limiter.contended or not limiter.admits(messages, size, now_ns):
+                    self._line_up(waiter, limiter, next(self._numbers), now_ns)
+                    return
+            more = self._release(waiter, needed, messages, size)
+
+    def withdraw(self, waiter: Waiter, now_ns: int) -> None:
+        """Remove a waiter: its connection is closed, or its held frames were dropped."""
+        limiter = waiter.waits_for
+        if limiter is not None:
+            waiter.wait_for(None, now_ns)
+            self._orders[limiter].remove(waiter)
+            self._plan(limiter, now_ns)
+
+    def serve(self, now_ns: int) -> None:
+        """Release all that may pass by now, in every order that is due."""
+        while self._agenda and self._agenda[0][0] <= now_ns:
+            due_ns, _, limiter = heapq.heappop(self._agenda)
+            order = self._orders.get(limiter)
+            if order is not None and order.due_ns == due_ns:
+                self.serve_limiter(limiter, now_ns)
+
+    def serve_limiter(self, limiter: Limiter, now_ns: int) -> None:
+        """Release the waiters of this limiter that may pass now, due or not."""
+        order = self._orders.get(limiter)
+        if order is None:
+            return
+        hold_times, has_served = limiter.counter.hold_times, False
+        while (waiter := order.first()) is not None:
+            needed = waiter.needed
+            messages, size = waiter.next_cost()
+            blocker = self._blocker(waiter, needed, messages, size, now_ns)
+            if blocker is limiter:
+                break
+            if blocker is not None:
+                order.remove(waiter)
+                self._line_up(waiter, blocker, waiter.turn[1], now_ns)
+                continue
+            self._charge(waiter, needed, messages, size)
+            hold_times.add(now_ns - waiter.held_since_ns)
+            has_served, has_more = True, self._release(waiter, needed, messages, size)
+            if has_more and limiter in waiter.needed:
+                waiter.turn = waiter.served_until_ns[limiter], next(self._numbers)
+                order.requeue_first()
+                continue
+            order.remove(waiter)
+            waiter.wait_for(None, now_ns)
+            if has_more:
+                self.wait(waiter, now_ns)
+        self._plan(limiter, now_ns, has_served=has_served)
+
+    def next_wake_ns(self) -> int | None:
+        """Return the time of the next call of ``serve``; None when time alone releases no waiter."""
+        while self._agenda:
+            due_ns, _, limiter = self._agenda[0]
+            order = self._orders.get(limiter)
+            if order is not None and order.due_ns == due_ns:
+                return due_ns
+            heapq.heappop(self._agenda)
+        return None
+
+    def _blocker(
+        self, waiter: Waiter, needed: Sequence[Limiter], messages: int, size: int, now_ns: int
+    ) -> Limiter | None:
+        """Return the limiter that blocks a waiter: it lacks tokens, or another waiter is first."""
+        for limiter in needed:
+            if not limiter.admits(messages, size, now_ns):
+                return limiter
+            if limiter is not waiter.waits_for and limiter.contended:
+                first = self._orders[limiter].first()
+                if first is not None and first.turn < self._turn(waiter, limiter, waiter.turn[1]):
+                    return limiter
+        return None
+
+    @staticmethod
+    def _release(waiter: Waiter, needed: Sequence[Limiter], messages: int, size: int) -> bool:
+        for limiter in needed:
+            limiter.consume(messages, size)
+        return waiter.release()
+
+    @staticmethod
+    def _turn(waiter: Waiter, limiter: Limiter, number: int) -> Turn:
+        return max(limiter.service_ns, waiter.served_until_ns.get(limiter, 0)), number
+
+    @staticmethod
+    def _charge(waiter: Waiter, needed: Sequence[Limiter], messages: int, size: int) -> None:
+        """Move the served waiter's next turn ahead, by the clock of each limiter."""
+        served = waiter.served_until_ns
+        for limiter in needed:
+            start_ns = max(limiter.service_ns, served.get(limiter, 0))
+            limiter.service_ns = start_ns
+            served[limiter] = start_ns + limiter.span_ns(messages, size)
+
+    def _line_up(self, waiter: Waiter, limiter: Limiter, number: int, now_ns: int) -> None:
+        order = self._orders.get(limiter)
+        if order is None:
+            order = self._orders[limiter] = ServiceOrder()
+            limiter.contended = True
+            limiter.service_ns += max(0, now_ns - limiter.idle_since_ns)
+        waiter.turn = self._turn(waiter, limiter, number)
+        waiter.wait_for(limiter, now_ns)
+        order.add(waiter)
+        if order.first() is waiter:
+            self._plan(limiter, now_ns)
+
+    def _plan(self, limiter: Limiter, now_ns: int, *, has_served: bool = False) -> None:
+        """Record what the first in line waits for, and the time to serve it."""
+        order = self._orders[limiter]
+        first = order.first()
+        if first is None:
+            del self._orders[limiter]
+            limiter.contended = False
+            limiter.idle_since_ns = now_ns
+            limiter.counter.hold(on_messages=False, on_bytes=False, now_ns=now_ns)
+            return
+        messages, size = first.next_cost()
+        wait = limiter.pause_ns if has_served else limiter.wait_ns
+        wait_ns = wait(messages, size, now_ns)
+        if wait_ns != 0:
+            on_messages, on_bytes = limiter.binding(messages, size, now_ns)
+            limiter.counter.hold(on_messages=on_messages, on_bytes=on_bytes, now_ns=now_ns)
+        due_ns = None if wait_ns is None else _round_up(now_ns + wait_ns)
+        if due_ns is not None and due_ns != order.due_ns:
+            heapq.heappush(self._agenda, (due_ns, next(self._numbers), limiter))
+        order.due_ns = due_ns
+
+
+def _round_up(time_ns: int) -> int:
+    return -(-time_ns // WAKE_INTERVAL_NS) * WAKE_INTERVAL_NS

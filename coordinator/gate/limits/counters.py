@@ -1,0 +1,164 @@
+"""Counters of one resource group and class: traffic, participants and waiting.
+
+Counts only ever grow; ``collect`` returns the difference to the last collection. The hot path adds to
+``messages`` and ``bytes`` itself, so they are plain attributes.
+
+Waiting is measured as time, not as a number of events: a group is *held* on messages (or bytes) while at
+least one of its producers waits and the first in line waits longest for tokens of that unit. A broker
+that held producers has hidden demand; the coordinator judges it by the length of that time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import Protocol
+
+from coordinator.core.model import MonitoringClass, Traffic, Unit
+from coordinator.insight.model.gate_views import HOLD_BUCKETS_NS
+
+
+class GateListener(Protocol):
+    """Told at once of participants at the gate; called on the event loop, must not block."""
+
+    def participants_changed(
+        self, group: str, monitoring_class: MonitoringClass, count: int
+    ) -> None:
+        """Take the news that a group's first participant appeared here, or that its last one left."""
+        ...
+
+
+class Nobody:
+    """A listener that ignores all news."""
+
+    def participants_changed(
+        self, group: str, monitoring_class: MonitoringClass, count: int
+    ) -> None:
+        """Do nothing."""
+
+
+class Stopwatch:
+    """Measures the total time, in nanoseconds, for which a condition holds."""
+
+    __slots__ = ("_since_ns", "_total_ns", "starts")
+
+    def __init__(self) -> None:
+        self._since_ns: int | None = None
+        self._total_ns = 0
+        #: How often the condition began.
+        self.starts = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is stopped and has no time left to take."""
+        return self._since_ns is None and not self._total_ns
+
+    def set(self, *, running: bool, now_ns: int) -> None:
+        """Start or stop the stopwatch."""
+        self.starts += running and self._since_ns is None
+        self._total_ns += self._elapsed_ns(now_ns)
+        self._since_ns = now_ns if running else None
+
+    def take_ns(self, now_ns: int) -> int:
+        """Return the time measured since the last call, in nanoseconds."""
+        taken = self._total_ns + self._elapsed_ns(now_ns)
+        self._total_ns = 0
+        if self._since_ns is not None:
+            self._since_ns = now_ns
+        return taken
+
+    def _elapsed_ns(self, now_ns: int) -> int:
+        return 0 if self._since_ns is None else now_ns - self._since_ns
+
+
+class HoldTimes:
+    """A histogram of hold times; its buckets are `HOLD_BUCKETS_NS`."""
+
+    __slots__ = ("counts", "total_ns")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(HOLD_BUCKETS_NS) + 1)
+        self.total_ns = 0
+
+    def add(self, held_ns: int) -> None:
+        """Count one hold of this length."""
+        self.counts[bisect_left(HOLD_BUCKETS_NS, held_ns)] += 1
+        self.total_ns += held_ns
+
+
+class TrafficCounter:
+    """Traffic of one group and class at this broker."""
+
+    __slots__ = (
+        "_bytes_held", "_collected", "_listener", "_messages_held", "_topics",
+        "bytes", "group", "hold_times", "messages", "monitoring_class", "participants",
+    )  # fmt: skip
+
+    def __init__(
+        self, group: str, monitoring_class: MonitoringClass, listener: GateListener
+    ) -> None:
+        self.group = group
+        self.monitoring_class = monitoring_class
+        self._listener = listener
+        #: Messages and bytes that passed since the start.
+        self.messages = 0
+        self.bytes = 0
+        #: Producers or consumers connected now.
+        self.participants = 0
+        #: Hold times of frames and permits that waited for this counter's limit.
+        self.hold_times = HoldTimes()
+        self._collected = (0, 0)
+        self._topics: dict[str, int] = {}
+        self._messages_held = Stopwatch()
+        self._bytes_held = Stopwatch()
+
+    def join(self, topic: str) -> None:
+        """Count one more producer or consumer of a topic."""
+        self._topics[topic] = self._topics.get(topic, 0) + 1
+        self.participants += 1
+        if self.participants == 1:
+            self._listener.participants_changed(self.group, self.monitoring_class, 1)
+
+    def leave(self, topic: str) -> None:
+        """Count one producer or consumer of a topic less."""
+        self._topics[topic] -= 1
+        if not self._topics[topic]:
+            del self._topics[topic]
+        self.participants -= 1
+        if not self.participants:
+            self._listener.participants_changed(self.group, self.monitoring_class, 0)
+
+    def hold(self, *, on_messages: bool, on_bytes: bool, now_ns: int) -> None:
+        """Record which unit blocks the head of the queue; both False means the queue is empty."""
+        self._messages_held.set(running=on_messages, now_ns=now_ns)
+        self._bytes_held.set(running=on_bytes, now_ns=now_ns)
+
+    @property
+    def throttles(self) -> dict[Unit, int]:
+        """The number of times that waiting began, by the unit that was waited for."""
+        return {Unit.MESSAGES: self._messages_held.starts, Unit.BYTES: self._bytes_held.starts}
+
+    def collect(self, now_ns: int) -> Traffic | None:
+        """Return the counts since the last call; None without news and without participants."""
+        if self.is_quiet and not self.participants:
+            return None
+        messages, size = self._collected
+        self._collected = (self.messages, self.bytes)
+        return Traffic(
+            self.group,
+            self.monitoring_class,
+            messages=self.messages - messages,
+            bytes=self.bytes - size,
+            messages_held_ns=self._messages_held.take_ns(now_ns),
+            bytes_held_ns=self._bytes_held.take_ns(now_ns),
+            participants=self.participants,
+            topics=len(self._topics),
+        )
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing has passed and no participant has waited since the last collection."""
+        return (
+            (self.messages, self.bytes) == self._collected
+            and self._messages_held.is_idle
+            and self._bytes_held.is_idle
+        )

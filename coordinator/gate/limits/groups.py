@@ -1,0 +1,181 @@
+"""The resource groups of the gate: by name, with a limiter and a counter per class.
+
+A group exists here as soon as limits or an attachment name it. Limits and attachments come from different
+places and in any order: a namespace may be attached to a group whose limits have not arrived yet, and
+then its traffic is counted for that group and not limited.
+
+Counts are collected twenty times a second and most groups are silent, so silent groups are left out. A
+group is *awake* from its creation, the end of its limits or a new participant on, until a collection
+finds no participant and no new count. Counts of a group that is not awake are collected when it next is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coordinator.core.model import (
+    Attachments,
+    MonitoringClass,
+    NamespaceKey,
+    Rates,
+    Traffic,
+)
+from coordinator.core.topics import TopicName
+from coordinator.gate.limits.counters import GateListener
+from coordinator.gate.limits.delayed import DelayedMessages
+from coordinator.gate.limits.group import DEFAULT_MODES, Group, Modes
+from coordinator.gate.limits.lease import Lease
+from coordinator.gate.limits.metering import BURST_NS
+from coordinator.gate.limits.namespaces import NOWHERE, NamespaceCounter, Namespaces
+from coordinator.gate.limits.scopes import Scopes
+from coordinator.gate.limits.subscribing import SubscribeRate
+from coordinator.gate.limits.throttle import ThrottleReason
+from coordinator.insight.model.gate_views import HoldView
+
+
+class GroupTable:
+    """All groups, and the groups that each topic counts against.
+
+    Args:
+        listener: told about participants and about throttling.
+        burst_ns: how much a bucket can save up, as time at its rate.
+        modes: how limits are enforced.
+        cluster_group: the group that all traffic counts against, if there is one.
+        own_topics: count for no group: they carry the usage reports, and a quota must not be able to
+            silence the coordinators that enforce it.
+        delayed_group: the group whose limit is on delayed messages only, whatever topic they are for, if
+            there is one.
+    """
+
+    def __init__(
+        self,
+        listener: GateListener,
+        *,
+        burst_ns: int = BURST_NS,
+        modes: Modes = DEFAULT_MODES,
+        cluster_group: str = "",
+        delayed_group: str = "",
+        own_topics: frozenset[TopicName] = frozenset(),
+    ) -> None:
+        self._listener = listener
+        self._burst_ns = burst_ns
+        self._groups: dict[str, Group] = {}
+        #: The awake groups, in the order in which they woke.
+        self._awake: dict[str, Group] = {}
+        #: Names of groups that have limits, and of those whose limits are leased.
+        self._limited: set[str] = set()
+        self._leased: set[str] = set()
+        self._lease = Lease()
+        self.attachments = Attachments()
+        #: Limits beside those of resource groups; their traffic is not reported.
+        self._modes = modes
+        self._cluster_group = cluster_group
+        self._delayed_group = delayed_group
+        self._own_topics = own_topics
+        #: Counts of messages with a time of delivery; None while they are not counted.
+        self.delayed = DelayedMessages() if delayed_group else None
+        self.scopes = Scopes(burst_ns, modes)
+        self.namespaces = Namespaces()
+        self.subscribe_rate = SubscribeRate()
+
+    def group(self, name: str) -> Group:
+        """Return the group of this name."""
+        found = self._groups.get(name)
+        if found is None:
+            is_delayed = name == self._delayed_group
+            reason = (
+                ThrottleReason.DELAYED_MESSAGES if is_delayed else ThrottleReason.RESOURCE_GROUP
+            )
+            found = self._groups[name] = self._awake[name] = Group(
+                name, self, self._burst_ns, reason, self._modes.groups
+            )
+        return found
+
+    def participants_changed(
+        self, group: str, monitoring_class: MonitoringClass, count: int
+    ) -> None:
+        """Pass on the news of a group to the listener; see ``GateListener``."""
+        self._awake[group] = self._groups[group]
+        self._listener.participants_changed(group, monitoring_class, count)
+
+    def set_limits(self, name: str, limits: Rates, now_ns: int, *, leased: bool = False) -> Group:
+        """Limit a group from now on, by a leased limit until the lease ends; return the group."""
+        self._limited.add(name)
+        self._leased.discard(name)
+        if leased:
+            self._leased.add(name)
+        group = self.group(name)
+        group.set_limits(limits, now_ns, self._lease if leased else None)
+        return group
+
+    def remove_limits(self, name: str, now_ns: int) -> Group:
+        """Remove a group's limits; return the group."""
+        group = self._awake[name] = self.set_limits(name, Rates(), now_ns)
+        self._limited.discard(name)
+        return group
+
+    def hold_lease(self, until_ns: int, now_ns: int) -> tuple[Group, ...]:
+        """Extend the lease to this time; return the groups that may let traffic pass again."""
+        was_over = self._lease.is_over(now_ns)
+        self._lease.until_ns = until_ns
+        return tuple(map(self.group, sorted(self._leased))) if was_over else ()
+
+    def resolve(self, topic: str, now_ns: int, *, publishing: bool = False) -> tuple[Group, ...]:
+        """Return the limits of a topic: its groups, narrowest first, its own limit, the broker's.
+
+        With ``publishing``, the groups include the one that limits delayed messages only; see
+        ``Producer``.
+        """
+        name = TopicName.parse(topic)
+        if name is None or name in self._own_topics:
+            return ()
+        names = self._names_of(name)
+        if publishing and self._delayed_group and self._delayed_group not in names:
+            names = (*names, self._delayed_group)
+        return (*map(self.group, names), *self.scopes.of(name, now_ns))
+
+    def namespace(self, topic: str, monitoring_class: MonitoringClass) -> NamespaceCounter:
+        """Return the namespace counter of a topic's traffic."""
+        name = TopicName.parse(topic)
+        if name is None or name in self._own_topics:
+            return NOWHERE
+        groups = self._names_of(name)
+        key = NamespaceKey(name.tenant, name.namespace, groups, monitoring_class)
+        return self.namespaces.counter(key)
+
+    def _names_of(self, name: TopicName) -> tuple[str, ...]:
+        """Return the resource groups of all of a topic's traffic, narrowest first."""
+        names = self.attachments.groups_of(name.tenant, name.namespace)
+        if self._cluster_group and self._cluster_group not in names:
+            return (*names, self._cluster_group)
+        return names
+
+    def holds(self) -> Iterator[HoldView]:
+        """Yield the hold times of every limit that had to hold something."""
+        for group in (*self._groups.values(), *self.scopes.groups()):
+            yield from group.holds()
+
+    def is_quiet(self) -> bool:
+        """Whether nothing has passed and no participant has waited since the last collection."""
+        return all(
+            group.publish.is_quiet and group.dispatch.is_quiet for group in self._awake.values()
+        )
+
+    def collect(self, now_ns: int) -> tuple[Traffic, ...]:
+        """Return the counts of all groups since the last call; forget groups that are not in use."""
+        collected: list[Traffic] = []
+        for name, group in list(self._awake.items()):
+            news = [
+                traffic
+                for counter in (group.publish, group.dispatch)
+                if (traffic := counter.collect(now_ns)) is not None
+            ]
+            collected += news
+            if news:
+                continue
+            del self._awake[name]
+            if name not in self._limited:
+                # Without news no participant is connected either, so the group is referenced nowhere
+                # else.
+                del self._groups[name]
+        return tuple(collected)

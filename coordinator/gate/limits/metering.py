@@ -1,0 +1,193 @@
+"""The common part of both classes' limiters: a meter for messages and one for bytes.
+
+A meter is a token bucket that is settled afterwards. It is told the total that was reached at an earlier
+moment, and returns the total that may be reached now, its *ceiling*; until the clock moves on, a decision
+compares two sums. Consumption is dated back to its own time, so this neither loses nor gains tokens.
+
+*Enough tokens.* A message needs as many tokens as it has messages and bytes, but never more than a nearly
+full bucket: a larger message passes then and leaves a debt, of at most `DEBT_NS`; one that would leave
+more is paid for in instalments (engine/producer.py). Nearly full is one wake interval short of the
+capacity, for accuracy: waiters wake up to that much late, and tokens that flow into a full bucket would
+be lost.
+
+A new limit neither fills a bucket nor forgives a debt; a new bucket starts empty. Nothing passes a leased
+limit once the lease is over, whatever the buckets hold (lease.py).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Final
+
+from coordinator.core.limiting.windows import LimitMode, Tokens, tokens_of
+from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.gate.limits.counters import TrafficCounter
+from coordinator.gate.limits.lease import Lease
+from coordinator.gate.limits.throttle import ThrottleReason
+
+BURST_NS: Final = 50_000_000
+"""The most that a bucket saves up, as time: small, so that the sum over all brokers stays small."""
+
+WAKE_INTERVAL_NS: Final = 5_000_000
+"""The shortest time between two wake-ups of waiting producers; a tenth of the burst."""
+
+PAUSE_NS: Final = 2 * WAKE_INTERVAL_NS
+"""A limiter that leaves waiters unserved collects tokens for this time, a fifth of the burst.
+
+With twice that time, a producer with few publishes under way would run out of them, and would get less
+than its share beside a producer with many.
+"""
+
+DEBT_NS: Final = 3600 * NANOS_PER_SECOND
+"""The most that a single message may take in advance, as time at the rate: others of the group wait
+for that time."""
+
+_UNLIMITED: Final = 1 << 63
+
+
+class Meter:
+    """The bucket of one unit, and the total that it allows the group to reach.
+
+    Args:
+        mode: selects what replaces the bucket, if anything (windows.py).
+    """
+
+    __slots__ = (
+        "_bucket", "_given_back", "_mode", "_settled", "_shut", "ceiling", "enough", "most", "rate",
+    )  # fmt: skip
+
+    def __init__(self, mode: LimitMode = LimitMode.BUCKET) -> None:
+        self._mode = mode
+        self._bucket: Tokens | None = None
+        #: How much of the group's total the bucket was told, and how much of that was given back.
+        self._settled = 0
+        self._given_back = 0
+        self._shut = False
+        #: Tokens per second; None is unlimited.
+        self.rate: int | None = None
+        #: The total that may be reached now.
+        self.ceiling = _UNLIMITED
+        #: The most tokens that a single message needs, and the most that it may take.
+        self.enough = _UNLIMITED
+        self.most = _UNLIMITED
+
+    def set_rate(self, rate: int | None, total: int, burst_ns: int, now_ns: int) -> None:
+        """Limit to a rate per second; the meter must be settled up to now."""
+        self.rate = rate
+        if rate is None:
+            self._bucket = None
+            self._given_back = 0
+            self.ceiling = self.enough = self.most = _UNLIMITED
+            return
+        capacity = max(1, rate * burst_ns // NANOS_PER_SECOND)
+        if self._bucket is None:
+            self._settled = total
+            self._bucket = tokens_of(self._mode, rate, capacity, now_ns)
+        else:
+            self._bucket.set_rate(rate, capacity, now_ns)
+        # Only a bucket runs over while a waiter is waking up.
+        late = -(-rate * WAKE_INTERVAL_NS // NANOS_PER_SECOND)
+        late = late if self._mode is LimitMode.BUCKET else 0
+        self.enough = max(1, self._bucket.capacity - late)
+        self.most = self.enough + rate * DEBT_NS // NANOS_PER_SECOND
+        self.settle(total, now_ns, now_ns)
+
+    def settle(self, total: int, as_of_ns: int, now_ns: int) -> None:
+        """Tell the bucket the total at an earlier moment, and ask it for the ceiling now."""
+        if self._bucket is None:
+            return
+        self._bucket.consume(max(0, total - self._settled), as_of_ns)
+        balance = self._bucket.balance(now_ns)
+        # Tokens that were promised and not used come back, as far as the bucket has room for them.
+        room = max(0, self._bucket.capacity - balance)
+        self._given_back = min(max(0, self._settled - total), room)
+        self._settled = total + self._given_back
+        # A rate of 0 lets nothing pass, not even saved tokens.
+        self.ceiling = self._settled + balance if self._bucket.rate else total + min(balance, 0)
+        self._shut = False
+
+    def shut(self, total: int) -> None:
+        """Let nothing pass until the next settlement, if there is a limit; no token is lost."""
+        if self._bucket is not None:
+            self._shut = True
+            self.ceiling = min(self.ceiling, total)
+
+    def span_ns(self, tokens: int) -> int:
+        """Return the time in which this number of tokens comes; 0 without a rate, or at rate 0."""
+        rate = self.rate
+        return tokens * NANOS_PER_SECOND // rate if rate else 0
+
+    def tokens_within(self, span_ns: int) -> int:
+        """Return the tokens that come in this time; without a rate, more than any caller needs."""
+        rate = self.rate
+        return _UNLIMITED if rate is None else rate * span_ns // NANOS_PER_SECOND
+
+    def wait_ns(self, tokens: int, now_ns: int) -> int | None:
+        """Return the time until these tokens, or enough of them, have come; None is never."""
+        if self._bucket is None:
+            return 0
+        missing = min(tokens, self.enough) - self._given_back
+        never = self._shut or not self._bucket.rate
+        return None if never else self._bucket.wait_ns(missing, now_ns)
+
+
+class MeteredLimiter(ABC):
+    """Limits one class of one group's traffic.
+
+    Args:
+        counter: the counter of messages and bytes that passed.
+        burst_ns: how much a bucket can save up, as time at its rate.
+        reason: the kind of limit.
+    """
+
+    __slots__ = (
+        "_as_of_ns", "_burst_ns", "_lease", "contended", "counter", "idle_since_ns", "reason",
+        "service_ns",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        counter: TrafficCounter,
+        *,
+        burst_ns: int = BURST_NS,
+        reason: ThrottleReason = ThrottleReason.RESOURCE_GROUP,
+    ) -> None:
+        self.counter = counter
+        self.reason = reason
+        self._burst_ns = burst_ns
+        self._lease: Lease | None = None
+        #: The time of the ceilings: all earlier counts are settled with the buckets.
+        self._as_of_ns = 0
+        #: Kept by the admission queue: whether a waiter exists, how far the waiters were served, and
+        #: the time since which there is none.
+        self.contended = False
+        self.service_ns = 0
+        self.idle_since_ns = 0
+
+    def binding(self, messages: int, size: int, now_ns: int) -> tuple[bool, bool]:
+        """Return whether messages, and whether bytes, have the longest wait."""
+        of_messages, of_bytes = self._waits_ns(messages, size, now_ns)
+        if of_messages is None or of_bytes is None:
+            return of_messages is None, of_bytes is None
+        return 0 < of_messages >= of_bytes, 0 < of_bytes >= of_messages
+
+    def wait_ns(self, messages: int, size: int, now_ns: int) -> int | None:
+        """Return the time until this much may pass if nothing else does; None is never."""
+        of_messages, of_bytes = self._waits_ns(messages, size, now_ns)
+        return None if of_messages is None or of_bytes is None else max(of_messages, of_bytes)
+
+    def pause_ns(self, messages: int, size: int, now_ns: int) -> int | None:
+        """Return the time until the next wake-up when others were served before; None is never."""
+        return self.wait_ns(messages, size, now_ns)
+
+    @abstractmethod
+    def _waits_ns(self, messages: int, size: int, now_ns: int) -> tuple[int | None, int | None]:
+        """Return the wait for messages, and the wait for bytes."""
+
+    @abstractmethod
+    def _shut(self) -> None:
+        """Let nothing pass until the buckets are asked again."""
+
+    def _look_at_lease(self, now_ns: int) -> None:
+        if self._lease is not None and self._lease.is_over(now_ns):
+            self._shut()

@@ -1,0 +1,117 @@
+"""Why a connection is throttled: PIP-322's reasons, each counted on its own.
+
+Limits hold back a producer; its connection goes on. The bounds of memory and of requests hold back the
+connection: it is not read while at least one of them is exceeded. Each has hysteresis: it ends when half
+of the bound is free, and the connection is read again when all have ended. Pulsar counts marks up and
+down for this, and a lost mark blocks a connection for good; this module compares the quantities
+themselves, so no mark can be lost.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+
+class ThrottleReason(Enum):
+    """The limit or bound that holds back a producer, or its whole connection."""
+
+    BROKER_LIMIT = "broker limit"
+    TOPIC_LIMIT = "topic limit"
+    RESOURCE_GROUP = "resource group"
+    DELAYED_MESSAGES = "delayed messages"
+    BACKLOG_QUOTA = "backlog quota"
+    PARTITION_LIMIT = "partition limit"
+    PENDING_REQUESTS = "pending publish requests"
+    PUBLISH_BUFFER = "publish buffer"
+    HELD_BYTES = "held bytes"
+
+
+HELD_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Default bound of one connection's held bytes."""
+
+
+PARTICIPANTS_MAX: Final = 20_000
+"""Default bound of one connection's producers and consumers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The bounds of each connection.
+
+    Args:
+        held_bytes_max: bytes of held messages; a frame always fits when nothing else is held.
+        pending_requests_max: publishes that the broker has and has not answered; None is the broker's
+            own bound (maxPendingPublishRequestsPerConnection) alone.
+        participants_max: producers and consumers, those asked for included; any more are refused.
+    """
+
+    held_bytes_max: int = HELD_BYTES_MAX
+    pending_requests_max: int | None = None
+    participants_max: int = PARTICIPANTS_MAX
+
+
+DEFAULT_BOUNDS: Final = Bounds()
+
+
+class PublishBuffer:
+    """Bytes of publishes that all connections together hold.
+
+    Args:
+        bytes_max: the most bytes; beyond it, connections that would have to hold more are not read. None
+            is no bound but that of each connection. A frame always fits when nothing is held.
+    """
+
+    def __init__(self, bytes_max: int | None = None) -> None:
+        self._bytes_max = bytes_max
+        self._waiting: dict[Callable[[], None], None] = {}
+        self.held_bytes = 0
+
+    def has_room(self, size: int, *, in_place_of: int = 0) -> bool:
+        """Return whether a frame may be held, in place of this number of bytes held now."""
+        held = self.held_bytes - in_place_of
+        return self._bytes_max is None or not held or held + size <= self._bytes_max
+
+    @property
+    def is_relieved(self) -> bool:
+        """Whether half of the bound is free."""
+        return self._bytes_max is None or 2 * self.held_bytes <= self._bytes_max
+
+    def count(self, size: int) -> None:
+        """Count this many more held bytes, or fewer if negative; call the waiting once half is free."""
+        self.held_bytes += size
+        if size < 0 and self._waiting and self.is_relieved:
+            waiting, self._waiting = self._waiting, {}
+            for relieved in waiting:
+                relieved()
+
+    def when_relieved(self, relieved: Callable[[], None]) -> None:
+        """Call this function once, when half of the bound is free."""
+        self._waiting[relieved] = None
+
+    def forget(self, relieved: Callable[[], None]) -> None:
+        """Drop this function: its connection is closed."""
+        self._waiting.pop(relieved, None)
+
+
+class Throttle:
+    """The throttle reasons of one connection.
+
+    Args:
+        totals: counts of all connections, to which this one adds.
+    """
+
+    def __init__(self, totals: Counter[ThrottleReason]) -> None:
+        self._totals = totals
+        #: How often each reason began to hold something back.
+        self.counts: Counter[ThrottleReason] = Counter()
+        #: The reasons for which the connection is not read.
+        self.pausing: set[ThrottleReason] = set()
+
+    def count(self, reason: ThrottleReason) -> None:
+        """Count one more reason that holds back a producer, or the connection."""
+        self.counts[reason] += 1
+        self._totals[reason] += 1

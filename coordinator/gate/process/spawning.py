@@ -1,0 +1,81 @@
+"""Start the gate's process for the coordinator, and end it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+PROGRAM: Final = ("-m", "coordinator.gate.process")
+"""The program that Python runs as the gate; the descriptor of its socket follows."""
+
+_ENDS_WITHIN_S: Final = 5.0
+_FIRST_HANDED_OVER: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Spawned:
+    """A process that is to become the gate.
+
+    Args:
+        process: the process.
+        end: the coordinator's end of the channel to it.
+    """
+
+    process: subprocess.Popen[bytes]
+    end: socket.socket
+
+
+def handed_over() -> tuple[int, ...]:
+    """Return the listening sockets that a supervisor keeps for this process (sd_listen_fds(3)).
+
+    They belong to this process alone: a child process must not believe that they are its own, so the
+    second call finds none.
+    """
+    process, count = os.environ.pop("LISTEN_PID", ""), os.environ.pop("LISTEN_FDS", "")
+    os.environ.pop("LISTEN_FDNAMES", None)
+    if process != str(os.getpid()) or not count.isdigit():
+        return ()
+    return tuple(range(_FIRST_HANDED_OVER, _FIRST_HANDED_OVER + int(count)))
+
+
+@contextmanager
+def spawned(program: Sequence[str] = PROGRAM, listening: Sequence[int] = ()) -> Iterator[Spawned]:
+    """Start a process that is to become the gate; it ends with the block.
+
+    It takes as long to load as the coordinator itself: best started before the coordinator loads.
+
+    Args:
+        program: the program that Python runs in it.
+        listening: descriptors of listening sockets, which are handed to it and closed here.
+    """
+    ours, its = socket.socketpair()
+    with ours:
+        with its:
+            process = subprocess.Popen(  # noqa: S603 - this very interpreter
+                # -P: the child finds the modules where this process does, not where it was started.
+                [sys.executable, "-P", *program, str(its.fileno()), *map(str, listening)],
+                pass_fds=[its.fileno(), *listening],
+                stdin=subprocess.DEVNULL,
+                env=os.environ
+                | {
+                    "PYTHONPATH": os.pathsep.join(str(Path(place).absolute()) for place in sys.path)
+                },
+            )
+        for descriptor in listening:
+            os.close(descriptor)
+        try:
+            yield Spawned(process, ours)
+        finally:
+            ours.close()
+            try:
+                process.wait(_ENDS_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()

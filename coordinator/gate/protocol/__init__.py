@@ -1,0 +1,1 @@
+"""Pulsar's binary protocol as the gate reads and writes it: frames, commands, streams."""

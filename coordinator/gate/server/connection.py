@@ -1,0 +1,456 @@
+"""The asyncio shell of one connection: two sockets around a ``Session``.
+
+The session decides, this module moves bytes: received bytes go in, bytes that the session put out are
+written, and each side is read only while the other side takes the result (and, for the client, while the
+session can hold more). Bytes that the session releases outside of a read are written in a callback of
+their own, so a failure of one connection never reaches the next one in line.
+
+The broker is dialled when the first command of the client is complete: a client that sends nothing, or
+speaks another protocol, costs the broker nothing.
+
+**Back-pressure.** While a side has more than ``WRITE_BUFFER_HIGH`` bytes to take, the other one is not
+read. A client that does not take the broker's bytes is still read itself: it may be slow, and its ACKs
+and PINGs keep its connection alive. Only the gate's own answers can grow without the broker, so above
+``CLIENT_FULL`` the client is not read either. At most these bytes are kept for one client, and the result
+of one read.
+
+A client that goes away while it is not read is noticed when a sign of life cannot be delivered: a socket
+that is not read does not report its end.
+
+A connection ends in one of four ways. One side closes: the other is closed once the bytes under way were
+sent to it. A malformed frame: both are closed, and the gate is told why. A drain: see ``drain``. Or a
+deadline passes; see ``supervisor``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from coordinator.gate.engine.deadlines import Awaited, Deadlines
+from coordinator.gate.engine.session import Audit, Session
+from coordinator.gate.protocol.commands import ProducerCommand
+from coordinator.gate.protocol.frames import MalformedFrame
+from coordinator.gate.protocol.introduction import Client
+from coordinator.gate.protocol.refusals import RefusalReason
+from coordinator.gate.protocol.stream import Buffer
+from coordinator.gate.server import sockets
+from coordinator.gate.server.listening import Visitor
+from coordinator.gate.server.tls import common_name
+from coordinator.gate.server.upstream import Address
+
+GOODBYE_S = 1.0
+"""The time in which a drained client may close its side."""
+
+WRITE_BUFFER_HIGH = 64 * 1024
+"""Above this many unwritten bytes the other side is not read; the result of one read may be added,
+which is 256 KiB at most."""
+
+CLIENT_FULL = 512 * 1024
+"""Above this many unwritten bytes a client itself is not read; the broker alone never gets there."""
+
+
+class Host(Protocol):
+    """The gate, as a connection sees it."""
+
+    @property
+    def now_ns(self) -> Callable[[], int]:
+        """Return the time."""
+        ...
+
+    @property
+    def deadlines(self) -> Deadlines[Connection]:
+        """The deadlines of all connections."""
+        ...
+
+    @property
+    def silent_s(self) -> float:
+        """The time without an acknowledgement after which the system closes a connection."""
+        ...
+
+    def new_session(self, released: Callable[[], None], audit: Audit) -> Session:
+        """Return the engine of a new connection."""
+        ...
+
+    def upstream_header(self, client: Address | None, gate: Address | None) -> bytes:
+        """Return the PROXY header that the broker gets before a client's own bytes."""
+        ...
+
+    def opened(self, connection: Connection) -> None:
+        """Take the news that a client connected."""
+        ...
+
+    def introduced(self, connection: Connection) -> None:
+        """Take the news that a client's first command is complete: dial the broker."""
+        ...
+
+    def closed(self, connection: Connection) -> None:
+        """Take the news that the client is gone; the broker may still have to be sent its last bytes."""
+        ...
+
+    def ended(self, connection: Connection) -> None:
+        """Take the news that both sides of the connection are closed."""
+        ...
+
+    def malformed(self, side: str, peer: str, error: MalformedFrame) -> None:
+        """Count a malformed frame of one side."""
+        ...
+
+    def refused(self, peer: str, reason: RefusalReason, detail: str) -> None:
+        """Take the first refusal of this reason on the client's connection."""
+        ...
+
+    def exempted(self, peer: str, producer: ProducerCommand) -> None:
+        """Take the news that a producer of geo-replication is not limited."""
+        ...
+
+    def handled(self) -> None:
+        """Look for traffic that passed, and for producers or consumers that wait, after a read."""
+        ...
+
+
+class Connection(Visitor):
+    """A client's connection; the protocol of its client side.
+
+    Args:
+        host: the gate.
+        address: the client's host and port.
+    """
+
+    def __init__(self, host: Host, address: Address) -> None:
+        self._host = host
+        self._deadlines = host.deadlines
+        self._loop = asyncio.get_running_loop()
+        self.session = host.new_session(self._flush_soon, self)
+        self._client: asyncio.Transport | None = None
+        self._broker: asyncio.Transport | None = None
+        self._client_writable = True
+        self._broker_writable = True
+        #: The last orders to the transports, so that only changes are ordered.
+        self._client_read = True
+        self._broker_read = True
+        #: Whether the client has more to take than its answers may be.
+        self._client_full = False
+        self._flush_planned = False
+        self._dialled = self._dialling = False
+        self._was_paused = False
+        #: The number of the client's large frame that must be completed in time; 0 is none.
+        self._awaited_frame = 0
+        #: How far each side had come with taking its bytes, at the last look.
+        self._client_taken = self._broker_taken = sockets.NOTHING_TAKEN
+        self._draining = False
+        self._said_goodbye = False
+        #: Set when both sides are closed.
+        self.ended = asyncio.Event()
+        #: Whether the client's transport exists: a TLS handshake may fail.
+        self.is_made = False
+        self.address = address[0]
+        self.peer = f"{address[0]}:{address[1]}"
+
+    # The client side, as asyncio calls it
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin with a new client."""
+        # A cast, because uvloop's transports do not inherit from asyncio's.
+        transport = cast("asyncio.Transport", transport)
+        self._client = transport
+        self.is_made = True
+        principal = common_name(transport.get_extra_info("peercert"))
+        self.session.connected(Client(self.address, principal))
+        sockets.prepare(transport, WRITE_BUFFER_HIGH, self._host.silent_s)
+        self._deadlines.begin(Awaited.CONNECT, self)
+        self._host.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Pass the client's bytes to the session."""
+        try:
+            self.session.receive_from_client(data, self._host.now_ns())
+        except MalformedFrame as error:
+            self._fail("client", error)
+        else:
+            self.flush()
+            self._host.handled()
+
+    def pause_writing(self) -> None:
+        """Stop reading the broker, because the client is slow."""
+        self._client_writable = False
+        if self._client is not None:
+            self._client_taken = sockets.taken(self._client)
+        self._deadlines.begin(Awaited.CLIENT_READS, self)
+        self._steer_reading()
+
+    def resume_writing(self) -> None:
+        """Read the broker again, because the client has caught up."""
+        self._client_writable = True
+        self._client_full = False
+        self._deadlines.end(Awaited.CLIENT_READS, self)
+        self._steer_reading()
+
+    def eof_received(self) -> None:
+        """Take the client's end of stream; its transport closes once it has taken the rest."""
+        self._deadlines.begin(Awaited.END, self)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        """Close the broker's side, because the client is gone."""
+        self._client = None
+        self._deadlines.forget(self)
+        self.session.close(self._host.now_ns())
+        self._host.closed(self)
+        if self._broker is not None:
+            self._write(self._broker, self.session.to_broker)
+            self._broker.close()
+            self._deadlines.begin(Awaited.END, self)
+        elif not self._dialling:
+            self._end()
+
+    # The broker side
+
+    def broker_connected(self, transport: asyncio.Transport) -> None:
+        """Begin to use the connection to the broker."""
+        self._dialling = False
+        self._broker = transport
+        if self._client is None:
+            transport.abort()
+            return
+        sockets.prepare(transport, WRITE_BUFFER_HIGH, self._host.silent_s)
+        names = (self._client.get_extra_info(name) for name in ("peername", "sockname"))
+        header = self._host.upstream_header(
+            *((name[0], name[1]) if name else None for name in names)
+        )
+        if header:
+            transport.write(header)
+        self.flush()
+
+    def broker_data_received(self, data: bytes) -> None:
+        """Pass the broker's bytes to the session."""
+        try:
+            self.session.receive_from_broker(data, self._host.now_ns())
+        except MalformedFrame as error:
+            self._fail("broker", error)
+        else:
+            self.flush()
+            self._host.handled()
+
+    def broker_writable(self, *, writable: bool) -> None:
+        """Take the news that the broker became slow, or caught up."""
+        self._broker_writable = writable
+        if writable:
+            self._deadlines.end(Awaited.BROKER_READS, self)
+        elif self._broker is not None:
+            self._broker_taken = sockets.taken(self._broker)
+            self._deadlines.begin(Awaited.BROKER_READS, self)
+        self._steer_reading()
+
+    def broker_ended(self) -> None:
+        """Take the broker's end of stream; its transport closes once it has taken the rest."""
+        self._deadlines.begin(Awaited.END, self)
+
+    def broker_lost(self) -> None:
+        """End the connection: the broker closed it, or could not be reached."""
+        self._broker = None
+        self._dialling = False
+        if self._client is None:
+            self._end()
+        else:
+            self.close()
+
+    # News of the session
+
+    def refused(self, reason: RefusalReason, detail: str) -> None:
+        """See `Audit`."""
+        self._host.refused(self.peer, reason, detail)
+
+    def exempted(self, producer: ProducerCommand) -> None:
+        """See `Audit`."""
+        self._host.exempted(self.peer, producer)
+
+    # Orders of the gate
+
+    def flush(self) -> None:
+        """Write the session's output, and read as much as it can take."""
+        session = self.session
+        if session.to_broker:
+            if self._broker is not None:
+                self._write(self._broker, session.to_broker)
+            elif not self._dialled and self._client is not None:
+                self._dialled = self._dialling = True
+                self._host.introduced(self)
+        if session.to_client and self._client is not None:
+            if self._said_goodbye or self._client.is_closing():
+                session.to_client.clear()  # no byte may follow the end of the stream
+            else:
+                self._write(self._client, session.to_client)
+                if not self._client_writable:
+                    self._client_full = self._client.get_write_buffer_size() > CLIENT_FULL
+        self._steer_reading()
+        if self._draining and not session.unanswered:
+            self._say_goodbye()
+
+    def reattach(self) -> None:
+        """Resolve the groups of all participants again, because attachments changed."""
+        self._advance(self.session.reattach)
+
+    def drain(self) -> None:
+        """End the connection as soon as every forwarded SEND was answered.
+
+        Then the client gets the end of the stream and is expected to close. Until it does, its bytes are
+        still read: closing a socket with unread bytes resets the connection, and the client would lose
+        the very receipts that the drain waited for.
+        """
+        self._draining = True
+        self._advance(self.session.drain)
+
+    def close(self) -> None:
+        """Close the connection once the bytes under way were sent to the client."""
+        self.flush()
+        if self._client is not None:
+            self._client.close()
+            self._deadlines.begin(Awaited.END, self)
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        for transport in (self._client, self._broker):
+            if transport is not None:
+                transport.abort()
+
+    # Questions of the supervisor
+
+    @property
+    def unread_bytes(self) -> int:
+        """The bytes that the client has not taken yet."""
+        return 0 if self._client is None else self._client.get_write_buffer_size()
+
+    def client_took_some(self) -> bool:
+        """Return whether the client took bytes since it was slow, or since the last call."""
+        before, self._client_taken = self._client_taken, sockets.taken(self._client)
+        return self._client_taken.is_beyond(before)
+
+    def broker_took_some(self) -> bool:
+        """Return whether the broker took bytes since it was slow, or since the last call."""
+        before, self._broker_taken = self._broker_taken, sockets.taken(self._broker)
+        return self._broker_taken.is_beyond(before)
+
+    def keep_alive(self) -> None:
+        """Give a sign of life to a client that is paused; see ``Session.keep_alive``."""
+        self.session.keep_alive(to_broker=not self._client_writable)
+        self.flush()
+
+    def _end(self) -> None:
+        if not self.ended.is_set():
+            self._deadlines.forget(self)
+            self._host.ended(self)
+            self.ended.set()
+
+    def _advance(self, step: Callable[[int], None]) -> None:
+        try:
+            step(self._host.now_ns())
+        except MalformedFrame as error:
+            self._fail("client", error)
+        else:
+            self.flush()
+            self._host.handled()
+
+    def _flush_soon(self) -> None:
+        if not self._flush_planned:
+            self._flush_planned = True
+            self._loop.call_soon(self._flush_released)
+
+    def _flush_released(self) -> None:
+        self._flush_planned = False
+        if self._client is not None:
+            self._advance(self.session.advance)
+
+    def _fail(self, side: str, error: MalformedFrame) -> None:
+        self._host.malformed(side, self.peer, error)
+        self.close()
+
+    def _say_goodbye(self) -> None:
+        if self._said_goodbye:
+            return
+        self._said_goodbye = True
+        if self._client is None or self._client.is_closing():
+            return
+        if self._client.can_write_eof():
+            self._client.write_eof()
+            self._loop.call_later(GOODBYE_S, self.close)
+        else:  # TLS says goodbye by itself, and goes on reading until the client does, too
+            self._client.close()
+
+    def _steer_reading(self) -> None:
+        """Read each side while the other takes the result."""
+        paused = self.session.paused
+        read = (
+            (self._broker is not None or not self._dialled)
+            and self._broker_writable
+            and not paused
+            and not self._client_full
+        )
+        if read != self._client_read and self._client is not None:
+            self._client_read = read
+            _steer(self._client, read=read)
+        if self._client_writable != self._broker_read and self._broker is not None:
+            self._broker_read = self._client_writable
+            _steer(self._broker, read=self._client_writable)
+        is_read = read and self._client is not None
+        awaited_frame = self.session.awaited_frame if is_read else 0
+        if awaited_frame != self._awaited_frame:
+            self._awaited_frame = awaited_frame
+            if awaited_frame:
+                self._deadlines.begin(Awaited.FRAME, self)
+            else:
+                self._deadlines.end(Awaited.FRAME, self)
+        if paused != self._was_paused:
+            self._was_paused = paused
+            if paused:
+                self._deadlines.begin(Awaited.SIGN_OF_LIFE, self)
+            else:
+                self._deadlines.end(Awaited.SIGN_OF_LIFE, self)
+
+    @staticmethod
+    def _write(transport: asyncio.Transport, buffers: list[Buffer]) -> None:
+        if len(buffers) == 1:
+            transport.write(buffers[0])
+        else:  # many small ones when held frames are released: one call to the system for all
+            transport.writelines(buffers)
+        buffers.clear()
+
+
+class BrokerSide(asyncio.Protocol):
+    """The protocol of a connection's broker side: hands everything on."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to use the connection to the broker."""
+        self._connection.broker_connected(cast("asyncio.Transport", transport))
+
+    def data_received(self, data: bytes) -> None:
+        """Pass on the broker's bytes."""
+        self._connection.broker_data_received(data)
+
+    def pause_writing(self) -> None:
+        """Report that the broker is slow."""
+        self._connection.broker_writable(writable=False)
+
+    def resume_writing(self) -> None:
+        """Report that the broker has caught up."""
+        self._connection.broker_writable(writable=True)
+
+    def eof_received(self) -> None:
+        """Report the broker's end of stream."""
+        self._connection.broker_ended()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        """Report that the broker is gone."""
+        self._connection.broker_lost()
+
+
+def _steer(transport: asyncio.Transport, *, read: bool) -> None:
+    if transport.is_closing():
+        return
+    if read:
+        transport.resume_reading()
+    else:
+        transport.pause_reading()

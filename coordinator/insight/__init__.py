@@ -1,0 +1,1 @@
+"""Read the state of the core and show it; this package decides nothing."""

@@ -1,0 +1,1 @@
+"""Values and sentences that are derived from the core's state: pure."""

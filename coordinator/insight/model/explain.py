@@ -1,0 +1,304 @@
+"""Answers to "why is this limit what it is", and the views that the API shows.
+
+Everything here reads the state and changes nothing. An explanation is made from the decision that is in
+force, not from a new one, so it tells why the limit *is*, not what it would be now.
+"""
+
+from __future__ import annotations
+
+from coordinator.core.allocation.laws import Claim
+from coordinator.core.allocation.splitting import Binding, Split, reserve_of, split
+from coordinator.core.certificate.statement import Certificate
+from coordinator.core.decisions import Decision
+from coordinator.core.demand.observing import is_observed
+from coordinator.core.lifecycle import Lifecycle
+from coordinator.core.model import (
+    DIMENSIONS_OF,
+    Dimension,
+    MonitoringClass,
+    Rates,
+    ResourceGroup,
+    Unit,
+)
+from coordinator.core.reports.suspects import IMPERSONATED_FOR_NS
+from coordinator.core.state import CoordinatorState
+from coordinator.insight.model.sentences import (
+    impersonated_sentence,
+    observed_sentence,
+    sentence_of,
+    suspects_sentence,
+    units_sentence,
+)
+from coordinator.insight.model.views import (
+    BrokerUsageView,
+    DisagreementView,
+    ExcessView,
+    Explanation,
+    GroupView,
+    HealthView,
+    MemberView,
+    SuspectView,
+    WantView,
+)
+
+
+class UnknownGroup(LookupError):
+    """No group has this name."""
+
+
+class UnknownBroker(LookupError):
+    """No such broker is a member."""
+
+
+def health(state: CoordinatorState, now_ns: int) -> HealthView:
+    """Return this sidecar's health; ready means that its limits follow from the reports of all others."""
+    return HealthView(
+        broker=state.settings.broker,
+        incarnation=state.incarnation or 0,
+        state=state.lifecycle,
+        troubles=state.troubles.all(),
+        ready=state.lifecycle is Lifecycle.ACTIVE,
+        members=tuple(
+            MemberView(
+                member.broker,
+                member.incarnation,
+                member.api_address,
+                _report_age_ns(state, member.broker, now_ns),
+            )
+            for member in sorted(state.members.values())
+        ),
+        round=state.round,
+        reports_dropped={verdict.value: count for verdict, count in state.reports_dropped.items()},
+        disagreements=_disagreements(state, now_ns),
+        suspects=tuple(
+            SuspectView(
+                each.broker,
+                each.suspicion,
+                each.count,
+                now_ns - each.last_ns,
+                "" if each.place is None else each.place[0],
+                each.detail,
+            )
+            for each in state.suspects.all()
+        ),
+    )
+
+
+def _disagreements(state: CoordinatorState, now_ns: int) -> tuple[DisagreementView, ...]:
+    rounds_ns = {broker: state.usage.round_ns(broker) for broker in state.members}
+    return tuple(
+        DisagreementView(found.peer, found.matter, now_ns - found.since_ns)
+        for found in state.agreement.disagreements(rounds_ns, now_ns)
+    )
+
+
+def group_view(state: CoordinatorState, name: str, now_ns: int) -> GroupView:
+    """Return one group with a row for every member.
+
+    Raises:
+        UnknownGroup: there is no such group.
+    """
+    group = (state.groups or {}).get(name)
+    if group is None:
+        raise UnknownGroup(name)
+    return GroupView(
+        group=name,
+        limits=group.limits,
+        law=group.law,
+        overshoot_policy=group.overshoot_policy,
+        configuration_version=group.configuration_version,
+        brokers=tuple(_broker_row(state, name, broker, now_ns) for broker in sorted(state.members)),
+        enforcement=group.enforcement,
+        would_hold=_would_hold(state, group),
+    )
+
+
+def _would_hold(state: CoordinatorState, group: ResourceGroup) -> dict[MonitoringClass, ExcessView]:
+    if not is_observed(group):
+        return {}
+    found = {of: state.observer.excess((group.name, of)) for of in MonitoringClass}
+    return {
+        of: ExcessView(it.amounts[Unit.MESSAGES], it.amounts[Unit.BYTES], it.time_ns)
+        for of, it in found.items()
+    }
+
+
+def certificates(state: CoordinatorState, name: str, now_ns: int) -> tuple[Certificate, ...]:
+    """Return the most that a group's local limits can add up to now, for each limited dimension.
+
+    Raises:
+        UnknownGroup: there is no such group.
+    """
+    group = (state.groups or {}).get(name)
+    if group is None:
+        raise UnknownGroup(name)
+    return tuple(
+        state.certificate(group, dimension, now_ns)
+        for dimension in Dimension
+        if group.limits.of(dimension) is not None
+    )
+
+
+def explain(
+    state: CoordinatorState, name: str, dimension: Dimension, broker: str | None, now_ns: int
+) -> Explanation:
+    """Explain a broker's local limit of a group and dimension.
+
+    Args:
+        state: the state to read.
+        name: the group.
+        dimension: the dimension.
+        broker: the broker to explain; None is this sidecar's own. Another one's limit is explained
+            as seen from here.
+        now_ns: the time.
+
+    Raises:
+        UnknownGroup: there is no such group.
+        UnknownBroker: the broker is not a member.
+    """
+    group = (state.groups or {}).get(name)
+    decision = state.decider.decisions.get((name, dimension))
+    if group is None or decision is None:
+        raise UnknownGroup(name)
+    own = state.settings.broker
+    subject = broker or own
+    if subject != own and subject not in state.members:
+        raise UnknownBroker(subject)
+    limit = group.limits.of(dimension)
+    answer = decision.split
+    if answer is None and limit is not None:
+        answer = split(group, dimension, state.members, state.usage, state.settings)
+    local, binding = _limit_of(decision, answer, subject, own)
+    excess = state.observer.excess((name, dimension.monitoring_class))
+    sentences = (
+        observed_sentence(group, dimension, excess)
+        if is_observed(group) and limit is not None
+        else "",
+        sentence_of(name, dimension, answer, subject, local, binding, state.troubles.all()),
+        _units_sentence(state, name, dimension, answer),
+        suspects_sentence(state.suspects.accused((name, dimension))),
+        impersonated_sentence(state.suspects.impersonated(now_ns - IMPERSONATED_FOR_NS)),
+    )
+    return Explanation(
+        group=name,
+        dimension=dimension,
+        broker=subject,
+        cluster_limit=limit,
+        local_limit=local,
+        target=answer.target_of(subject) if answer is not None else None,
+        binding=binding.value,
+        water_level=answer.water_level if answer is not None else None,
+        decided_age_ns=now_ns - decision.decided_ns,
+        round=decision.round,
+        wants=_wants(state, name, dimension, answer, now_ns),
+        binds=answer.binds if answer is not None else None,
+        sentence=" ".join(filter(None, sentences)),
+    )
+
+
+def _limit_of(
+    decision: Decision, answer: Split | None, subject: str, own: str
+) -> tuple[int | None, Binding]:
+    if subject == own or answer is None:
+        return decision.local_limit, decision.binding
+    local = answer.in_force_at(subject)
+    return local, answer.binding_of(subject, local)
+
+
+def _units_sentence(
+    state: CoordinatorState, name: str, dimension: Dimension, answer: Split | None
+) -> str:
+    if answer is None or answer.binds is None:
+        return ""
+    both = DIMENSIONS_OF[dimension.monitoring_class]
+    (slack,) = (one for one in both if one.unit is not answer.binds)
+    (other,) = (one for one in both if one is not dimension)
+    decided = state.decider.decisions[name, other].split
+    if decided is None:
+        return ""
+    rows = state.usage.rows(name, dimension.monitoring_class).values()
+    return units_sentence(dimension, answer, decided, sum(row.rate_of(slack) for row in rows))
+
+
+def _wants(
+    state: CoordinatorState, name: str, dimension: Dimension, answer: Split | None, now_ns: int
+) -> tuple[WantView, ...]:
+    if answer is None:
+        return ()
+    rows = []
+    for broker, claim in sorted(answer.claims.items()):
+        row = state.usage.row(broker, name, dimension.monitoring_class)
+        admitted = row.rate_of(dimension) if row is not None else 0
+        throttled = row.usage.throttled_permille_of(dimension.unit) if row is not None else 0
+        rows.append(
+            WantView(
+                broker=broker,
+                wants=claim.wants,
+                wants_at_least=_least(
+                    claim, admitted, throttled=throttled >= state.settings.throttled_permille
+                ),
+                weight=claim.weight,
+                admitted=admitted,
+                limit=_limit_in_force(state, name, broker, dimension),
+                throttled_permille=throttled,
+                report_age_ns=_report_age_ns(state, broker, now_ns) or 0,
+            )
+        )
+    return tuple(rows)
+
+
+def _least(claim: Claim, admitted: int, *, throttled: bool) -> int:
+    if claim.wants is None:
+        return admitted
+    return min(claim.wants, admitted) if throttled else claim.wants
+
+
+def _broker_row(state: CoordinatorState, name: str, broker: str, now_ns: int) -> BrokerUsageView:
+    admitted: dict[Dimension, int | None] = {}
+    throttled: dict[Dimension, int] = {}
+    participants = topics = 0
+    for monitoring_class, dimensions in DIMENSIONS_OF.items():
+        row = state.usage.row(broker, name, monitoring_class)
+        for dimension in dimensions:
+            admitted[dimension] = row.rate_of(dimension) if row is not None else 0
+            throttled[dimension] = (
+                row.usage.throttled_permille_of(dimension.unit) if row is not None else 0
+            )
+        if row is not None:
+            participants += row.usage.participants
+            topics = max(topics, row.usage.topics)
+    return BrokerUsageView(
+        broker=broker,
+        admitted=Rates.from_mapping(admitted),
+        limits=Rates.from_mapping(
+            {dimension: _limit_in_force(state, name, broker, dimension) for dimension in Dimension}
+        ),
+        throttled_permille=throttled,
+        participants=participants,
+        topics=topics,
+        report_age_ns=_report_age_ns(state, broker, now_ns) or 0,
+    )
+
+
+def _limit_in_force(
+    state: CoordinatorState, name: str, broker: str, dimension: Dimension
+) -> int | None:
+    if broker == state.settings.broker:
+        return state.limits().get(name, Rates()).of(dimension)
+    row = state.usage.row(broker, name, dimension.monitoring_class)
+    if row is not None:
+        return row.usage.limit_of(dimension.unit)
+    decision = state.decider.decisions.get((name, dimension))
+    limit = (state.groups or {})[name].limits.of(dimension)
+    if decision is None or limit is None:
+        return None
+    if decision.split is not None:
+        return decision.split.in_force_at(broker)
+    return reserve_of(limit, len(state.members), state.settings)
+
+
+def _report_age_ns(state: CoordinatorState, broker: str, now_ns: int) -> int | None:
+    if broker == state.settings.broker:
+        return 0
+    heard_ns = state.usage.heard_ns(broker)
+    return None if heard_ns is None else now_ns - heard_ns

@@ -1,0 +1,153 @@
+"""The figures of a gate: in total, of held messages, of its own limits, of each connection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from coordinator.core.model import MonitoringClass, Rates, Unit
+
+HOLD_BUCKETS_NS: Final = tuple(
+    milliseconds * 1_000_000
+    for milliseconds in (5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000)
+)
+"""Upper bounds of the histogram of hold times; from the wake interval to a client's send timeout."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateFigures:
+    """The gate at one moment, and its counts since its start.
+
+    Args:
+        connections: clients connected now.
+        producers: producers connected now.
+        consumers: consumers connected now.
+        waiting_producers: producers that wait for tokens now.
+        waiting_consumers: consumers whose permits wait for tokens now.
+        withheld_permits: permits of consumers that the broker does not have yet.
+        held_frames: frames held now.
+        held_bytes: bytes held now.
+        longest_hold_ns: for how long the oldest of them has been held; 0 while nothing is. Clients give
+            up after their send timeout, 30 s by default.
+        throttles: how often each reason began to hold something back, by its name.
+        refused_publishes: SENDs answered with an error because a backlog quota is exceeded.
+        refused_subscribes: SUBSCRIBEs refused because their consumer came too often.
+        pauses: how often a connection was not read, whatever the reason.
+        keep_alive_replies: PONGs that the gate sent on behalf of a paused peer.
+        dropped_frames: held frames dropped because their producer was closed; clients resend them.
+        replicated_messages: messages of geo-replication, which is exempt.
+        replicated_bytes: bytes of geo-replication.
+        upstream_failures: how often the broker could not be reached.
+        malformed_closes: connections closed for a frame that is malformed or may not come, by reason.
+        refusals: requests and publishes refused on connections that went on, by reason.
+        unknown_commands: commands of a later Pulsar that passed, by the number of their type; 0 is all
+            further types.
+        closes: connections that the gate closed or did not let in, by reason.
+    """
+
+    connections: int
+    producers: int
+    consumers: int
+    waiting_producers: int
+    waiting_consumers: int
+    withheld_permits: int
+    held_frames: int
+    held_bytes: int
+    longest_hold_ns: int
+    throttles: Mapping[str, int]
+    refused_publishes: int
+    refused_subscribes: int
+    pauses: int
+    keep_alive_replies: int
+    dropped_frames: int
+    replicated_messages: int
+    replicated_bytes: int
+    upstream_failures: int
+    malformed_closes: Mapping[str, int]
+    refusals: Mapping[str, int]
+    unknown_commands: Mapping[int, int]
+    closes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionFigures:
+    """One connection at one moment.
+
+    Args:
+        peer: the client's host:port.
+        producers: producers connected now.
+        consumers: consumers connected now.
+        held_frames: frames held now.
+        held_bytes: bytes held now.
+        unanswered: publishes that the broker has and has not answered.
+        withheld_permits: permits of its consumers that the broker does not have yet.
+        throttles: how often each reason began to hold something back, by its name.
+        paused_for: the reasons for which it is not read now.
+    """
+
+    peer: str
+    producers: int
+    consumers: int
+    held_frames: int
+    held_bytes: int
+    unanswered: int
+    withheld_permits: int
+    throttles: Mapping[str, int]
+    paused_for: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HoldView:
+    """The messages that one limit has held since the start, of one class.
+
+    Args:
+        scope: the owner of the limit: a reason of gate/limits/throttle.py, such as "resource group"
+            or "topic limit".
+        name: of the group or the topic; "broker".
+        monitoring_class: publishes, or permits of consumers.
+        counts: the number held, by hold time: one per `HOLD_BUCKETS_NS`, and the longer ones.
+        held_ns: their hold times together.
+        throttles: how often it began to hold, by the unit that was waited for longest.
+    """
+
+    scope: str
+    name: str
+    monitoring_class: MonitoringClass
+    counts: tuple[int, ...]
+    held_ns: int
+    throttles: Mapping[Unit, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLimitView:
+    """A topic with limits of its own at this gate.
+
+    Args:
+        topic: its full name.
+        limits: of all partitions together.
+        partitions: their number, as far as it is known here.
+        parts: index to the part of the limit of each partition that was used here.
+    """
+
+    topic: str
+    limits: Rates
+    partitions: int
+    parts: Mapping[int, Rates]
+
+
+@dataclass(frozen=True, slots=True)
+class GateLimits:
+    """The gate's own limits, beside those of groups.
+
+    Args:
+        broker: of all traffic through this gate.
+        subscribe_rate: subscriptions of one consumer per period; None is not limited.
+        subscribe_period_s: that period.
+        topics: of single topics.
+    """
+
+    broker: Rates
+    subscribe_rate: int | None
+    subscribe_period_s: int
+    topics: tuple[TopicLimitView, ...]

@@ -1,0 +1,203 @@
+"""Notes in words, which the event stream, the markers of a chart and a log show.
+
+The journal receives every event after the core has handled it, and every group's row as it is sampled; it
+compares these with its last state and notes the difference. Nothing is noted twice: a broker that stays
+throttled is one note when it begins and one when it ends. The journal is a ring of `JOURNAL_LENGTH`
+notes; a reader that comes late gets those that are still in it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from coordinator.core.events import Event, GroupsChanged, MembersChanged
+from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.model import Dimension, Member, ResourceGroup, redefined
+from coordinator.core.state import CoordinatorState
+from coordinator.insight.model.alarms import Turn
+from coordinator.insight.model.board import GroupRow
+from coordinator.insight.model.settling import Standing
+
+JOURNAL_LENGTH = 1_000
+
+
+class Kind(Enum):
+    """The kind of a note."""
+
+    JOINED = "joined"
+    LEFT = "left"
+    CREATED = "created"
+    CHANGED = "changed"
+    DELETED = "deleted"
+    STATE = "state"
+    TROUBLE = "trouble"
+    RECOVERED = "recovered"
+    THROTTLED = "throttled"
+    RELEASED = "released"
+    SETTLED = "settled"
+    ALARM = "alarm"
+    OVER = "over"
+    SUSPECT = "suspect"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One note.
+
+    Args:
+        number: grows by one with every note.
+        at_ns: when it was made.
+        kind: its kind.
+        subject: the group or broker.
+        text: a sentence.
+    """
+
+    number: int
+    at_ns: int
+    kind: Kind
+    subject: str
+    text: str
+
+
+class Journal:
+    """The notes of one sidecar."""
+
+    def __init__(self) -> None:
+        self._notes: deque[Note] = deque(maxlen=JOURNAL_LENGTH)
+        self._listeners: list[Callable[[Note], None]] = []
+        self._members: dict[str, Member] | None = None
+        self._groups: dict[str, ResourceGroup] | None = None
+        self._lifecycle = Lifecycle.STARTING
+        self._troubles: tuple[Trouble, ...] = ()
+        self._suspects = 0
+        self._next = 0
+
+    def notes(self, after: int = -1) -> tuple[Note, ...]:
+        """Return the notes with a higher number that are still in the ring, oldest first."""
+        if after >= self._next:  # the number of an earlier process
+            after = -1
+        return tuple(note for note in self._notes if note.number > after)
+
+    def watch(self, listener: Callable[[Note], None]) -> Callable[[], None]:
+        """Call the listener with every new note; return a function that ends this."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def handled(self, event: Event, state: CoordinatorState, now_ns: int) -> None:
+        """Note an event that the core has handled."""
+        if isinstance(event, MembersChanged):
+            self._compare_members(dict(state.members), now_ns)
+        elif isinstance(event, GroupsChanged):
+            self._compare_groups(dict(state.groups or {}), now_ns)
+        if state.lifecycle is not self._lifecycle or state.troubles.all() != self._troubles:
+            self._compare_state(state, now_ns)
+        if len(state.suspects) != self._suspects:
+            for each in state.suspects.all_since(self._suspects):
+                self._note(
+                    Kind.SUSPECT, each.broker, f"{each.broker} {each.suspicion.value}", now_ns
+                )
+            self._suspects = len(state.suspects)
+
+    def sampled(self, before: GroupRow | None, row: GroupRow, now_ns: int) -> None:
+        """Note the changes of a group that was sampled."""
+        if before is None:
+            return
+        for broker in sorted(set(row.throttled) - set(before.throttled)):
+            self._note(Kind.THROTTLED, row.group, f"{broker} holds producers back", now_ns)
+        for broker in sorted(set(before.throttled) - set(row.throttled)):
+            self._note(Kind.RELEASED, row.group, f"{broker} no longer holds messages back", now_ns)
+        if before.standing is Standing.CONVERGING and row.standing is Standing.SETTLED:
+            seconds = (now_ns - before.since_ns) / 1_000_000_000
+            self._note(Kind.SETTLED, row.group, f"settled after {seconds:.1f} s", now_ns)
+
+    def turned(self, turn: Turn, now_ns: int) -> None:
+        """Note an alarm that began to fire, or is over."""
+        sighting = turn.alarm.sighting
+        kind = Kind.ALARM if turn.begins else Kind.OVER
+        text = sighting.text if turn.begins else f"over: {sighting.text}"
+        self._note(kind, sighting.subject, f"{sighting.kind.value}: {text}", now_ns)
+
+    def _compare_members(self, members: dict[str, Member], now_ns: int) -> None:
+        before, self._members = self._members, members
+        if before is None:
+            return
+        for broker in sorted(before.keys() | members.keys()):
+            if broker not in members:
+                self._note(Kind.LEFT, broker, f"{broker} left", now_ns)
+            elif members[broker] != before.get(broker):
+                again = " again" if broker in before else ""
+                self._note(Kind.JOINED, broker, f"{broker} joined{again}", now_ns)
+
+    def _compare_groups(self, groups: dict[str, ResourceGroup], now_ns: int) -> None:
+        before, self._groups = self._groups, groups
+        if before is None:
+            return
+        gone = before.keys() - groups.keys()
+        for name in sorted({*gone, *redefined(before, groups)}):
+            old, new = before.get(name), groups.get(name)
+            if new is None:
+                self._note(Kind.DELETED, name, "deleted", now_ns)
+            else:
+                kind = Kind.CREATED if old is None else Kind.CHANGED
+                self._note(kind, name, difference(old, new), now_ns)
+
+    def _compare_state(self, state: CoordinatorState, now_ns: int) -> None:
+        broker = state.settings.broker
+        if state.lifecycle is not self._lifecycle:
+            text = f"{broker} is {state.lifecycle.value}, was {self._lifecycle.value}"
+            self._note(Kind.STATE, broker, text, now_ns)
+        troubles = state.troubles.all()
+        for trouble in troubles:
+            if trouble not in self._troubles:
+                self._note(Kind.TROUBLE, broker, f"{broker}: {trouble.value}", now_ns)
+        for trouble in self._troubles:
+            if trouble not in troubles:
+                self._note(Kind.RECOVERED, broker, f"{broker}, over: {trouble.value}", now_ns)
+        self._lifecycle, self._troubles = state.lifecycle, troubles
+
+    def _note(self, kind: Kind, subject: str, text: str, now_ns: int) -> None:
+        note = Note(self._next, now_ns, kind, subject, text)
+        self._next += 1
+        self._notes.append(note)
+        for listener in tuple(self._listeners):
+            listener(note)
+
+
+def difference(before: ResourceGroup | None, after: ResourceGroup) -> str:
+    """Return a change of a definition in words."""
+    if before is None:
+        return f"created: {_limits(after)}"
+    changes = [
+        f"{dimension.value} {_shown(before, dimension)} → {_shown(after, dimension)}"
+        for dimension in Dimension
+        if before.limits.of(dimension) != after.limits.of(dimension)
+    ]
+    for name in (
+        "law",
+        "weights",
+        "overshoot_policy",
+        "partition_policy",
+        "enforcement",
+        "observes",
+    ):
+        old, new = getattr(before, name), getattr(after, name)
+        if old != new:
+            changes.append(f"{name.replace('_', ' ')} {old or 'none'} → {new or 'none'}")
+    return ", ".join(changes) or "written again, unchanged"
+
+
+def _limits(group: ResourceGroup) -> str:
+    limited = [
+        f"{dimension.value} {limit:,}"
+        for dimension in Dimension
+        if (limit := group.limits.of(dimension)) is not None
+    ]
+    return ", ".join(limited) or "nothing limited"
+
+
+def _shown(group: ResourceGroup, dimension: Dimension) -> str:
+    limit = group.limits.of(dimension)
+    return "unlimited" if limit is None else f"{limit:,}"

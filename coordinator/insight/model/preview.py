@@ -1,0 +1,77 @@
+"""A change of a group before it is made: the present targets beside the targets after it.
+
+Both are computed from the same facts, those of this moment, so the difference comes from the change
+alone. Its effect on demand (a client that is throttled less sends more) cannot be known beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from coordinator.core.allocation.splitting import split
+from coordinator.core.model import Dimension, ResourceGroup
+from coordinator.core.state import CoordinatorState
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerPreview:
+    """One broker's target, per second; None is not limited."""
+
+    broker: str
+    now: int | None
+    then: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class DimensionPreview:
+    """One dimension that is limited before or after the change.
+
+    Args:
+        dimension: the dimension.
+        limit_now: for the cluster, per second; None is not limited.
+        limit_then: after the change.
+        admitted: by all brokers now, per second.
+        brokers: all participants.
+    """
+
+    dimension: Dimension
+    limit_now: int | None
+    limit_then: int | None
+    admitted: int
+    brokers: tuple[BrokerPreview, ...]
+
+
+def preview(state: CoordinatorState, changed: ResourceGroup) -> tuple[DimensionPreview, ...]:
+    """Return the targets if a group were defined like this; a new group counts as unlimited now."""
+    present = (state.groups or {}).get(changed.name)
+    found = []
+    for dimension in Dimension:
+        now = None if present is None else present.limits.of(dimension)
+        then = changed.limits.of(dimension)
+        if now is None and then is None:
+            continue
+        rows = state.usage.rows(changed.name, dimension.monitoring_class)
+        targets_now = {} if present is None else _targets(state, present, dimension)
+        targets_then = _targets(state, changed, dimension)
+        found.append(
+            DimensionPreview(
+                dimension=dimension,
+                limit_now=now,
+                limit_then=then,
+                admitted=sum(row.rate_of(dimension) for row in rows.values()),
+                brokers=tuple(
+                    BrokerPreview(name, targets_now.get(name), targets_then.get(name))
+                    for name in rows
+                ),
+            )
+        )
+    return tuple(found)
+
+
+def _targets(
+    state: CoordinatorState, group: ResourceGroup, dimension: Dimension
+) -> Mapping[str, int]:
+    if group.limits.of(dimension) is None:
+        return {}
+    return split(group, dimension, state.members, state.usage, state.settings).targets

@@ -1,0 +1,158 @@
+"""Explanations in words: one sentence for each cause of a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coordinator.core.allocation.splitting import Binding, Split
+from coordinator.core.demand.observing import Excess
+from coordinator.core.lifecycle import Trouble
+from coordinator.core.model import Dimension, MonitoringClass, ResourceGroup, Suspicion, Unit
+from coordinator.core.reports.suspects import Suspect
+
+
+def sentence_of(
+    name: str,
+    dimension: Dimension,
+    answer: Split | None,
+    subject: str,
+    local: int | None,
+    binding: Binding,
+    troubles: Sequence[Trouble],
+) -> str:
+    """Return the reason for a local limit as a sentence.
+
+    Args:
+        name: the group.
+        dimension: the dimension.
+        answer: the law's answer that the limit was decided from; None where nothing is limited.
+        subject: the broker that holds the limit.
+        local: that limit, per second.
+        binding: the cause of the limit.
+        troubles: those of this sidecar.
+    """
+    if answer is None or local is None:
+        return f"{name} does not limit {dimension.value}: {subject} lets everything through."
+    match binding:
+        case Binding.LEVEL:
+            sentence = (
+                f"{_cut(answer, dimension.unit)} cut at "
+                f"{_level(answer)}{_by_weight(answer, subject)}: {subject} gets {local:,}/s of the "
+                f"{answer.limit:,}/s."
+            )
+        case Binding.DEMAND:
+            sentence = (
+                f"{subject} gets its demand and a part of the unused rest: {local:,}/s of the "
+                f"{answer.limit:,}/s."
+            )
+        case Binding.RESERVE:
+            sentence = _reserve_sentence(name, dimension, answer, subject, local)
+        case Binding.GATE:
+            sentence = _gate_sentence(answer, subject, local)
+        case _:
+            reasons = "; ".join(trouble.value for trouble in troubles)
+            sentence = f"{subject} holds {local:,}/s: {reasons or 'it is not registered'}."
+    return sentence
+
+
+def observed_sentence(group: ResourceGroup, dimension: Dimension, excess: Excess) -> str:
+    """Return that an observed group holds nothing back, and the amount that would have waited.
+
+    Args:
+        group: the group.
+        dimension: one that it limits.
+        excess: counted here of the dimension's class.
+    """
+    whose = f", on the traffic of {group.observes}" if group.observes else ""
+    return (
+        f"{group.name} is tried out{whose}: nothing is held back, "
+        f"{excess.amounts[dimension.unit]:,} {dimension.unit.value} would have waited here so far."
+    )
+
+
+def _gate_sentence(answer: Split, subject: str, local: int) -> str:
+    held, target = answer.held(), answer.target_of(subject)
+    if held + target - local > answer.limit:
+        return (
+            f"{subject} is due {target:,}/s, but {held:,} of {answer.limit:,}/s are still held: it stays "
+            f"at {local:,}/s until the others have lowered themselves."
+        )
+    return (
+        f"{subject} is due {target:,}/s and waits for the acknowledgements of all others: "
+        f"until then it stays at {local:,}/s."
+    )
+
+
+def _reserve_sentence(
+    name: str, dimension: Dimension, answer: Split, subject: str, local: int
+) -> str:
+    if subject in answer.claims:
+        return (
+            f"{subject} has just started and does not know yet what the others use: it holds "
+            f"its arrival reserve of {local:,}/s until every member has reported."
+        )
+    publish = dimension.monitoring_class is MonitoringClass.PUBLISH
+    who = "producers" if publish else "consumers"
+    return (
+        f"{subject} has no {who} of {name}: it holds the arrival reserve of {local:,}/s, which "
+        "serves the first one until the others have made room."
+    )
+
+
+def units_sentence(dimension: Dimension, answer: Split, other: Split, used: int) -> str:
+    """Return which of two units split together is used up, and the use of the other one.
+
+    Args:
+        dimension: the dimension of the question.
+        answer: its split.
+        other: that of the other unit of its class.
+        used: the rate admitted by all brokers together in the unit that does not bind, per second.
+    """
+    if answer.binds is None:
+        return ""
+    binds, slack = answer.binds.value, "bytes" if answer.binds is Unit.MESSAGES else "messages"
+    limit = (other if answer.binds is dimension.unit else answer).limit
+    part = f"{100 * used // limit if limit else 0} % of {limit:,}/s used"
+    return f"{binds.capitalize()} bind, {slack} do not ({part})."
+
+
+def suspects_sentence(accused: Sequence[tuple[str, Suspicion]]) -> str:
+    """Return the brokers whose reports cannot be true; empty without any."""
+    if not accused:
+        return ""
+    return f"Not plausible: {'; '.join(f'{broker} {what.value}' for broker, what in accused)}."
+
+
+def impersonated_sentence(victims: Sequence[Suspect]) -> str:
+    """Return the brokers in whose name other senders report; empty without any."""
+    if not victims:
+        return ""
+    named = ", ".join(sorted(each.broker for each in victims))
+    return f"Foreign reports in the name of {named} are dropped; they change nothing."
+
+
+def _level(answer: Split) -> str:
+    if answer.binds is None or answer.water_level is None or not answer.limit:
+        return "the same level"
+    share = 100 * answer.water_level / answer.limit
+    return f"the same share of the limit that it uses most, {share:.1f} %"
+
+
+def _by_weight(answer: Split, subject: str) -> str:
+    """Return the weight of a broker in words; empty when every weight is 1."""
+    weights = {broker: claim.weight for broker, claim in answer.claims.items()}
+    whole = sum(weights.values())
+    if whole == len(weights):
+        return ""
+    return f" per active topic, of which {subject} has {weights[subject]:,} of {whole:,}"
+
+
+def _cut(answer: Split, unit: Unit) -> str:
+    cut = [
+        broker
+        for broker, claim in answer.claims.items()
+        if claim.wants is None or claim.wants > answer.targets[broker]
+    ]
+    if len(cut) == 1:
+        return f"{cut[0]} alone wants more {unit.value} than there are and is"
+    return f"{len(cut)} brokers want more {unit.value} than there are, so each is"

@@ -1,0 +1,1 @@
+"""Sample the core, keep the samples, and report alarms."""

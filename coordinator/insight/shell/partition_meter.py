@@ -1,0 +1,119 @@
+"""Count the use of each partition's limit, second by second, for the advice on partitions.
+
+It counts only while partitions have a limit (configuration keys ``partition_*``); the counts come from
+their limiters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates, Traffic
+from coordinator.insight.model.seconds import MinuteView, TrafficSeconds
+from coordinator.ports import Clock
+
+_PERIOD_S: Final = 0.2
+"""The interval between counts: at most a fifth of a second's traffic falls into the next one."""
+
+_UNLIMITED_PERIOD_S: Final = 1.0
+"""The interval while there is nothing to count."""
+
+
+class PartitionGate(Protocol):
+    """The gate's interface for partitions."""
+
+    async def partition_limits(self) -> Rates:
+        """Return the limit of each partition."""
+        ...
+
+    async def partition_traffic(self) -> tuple[Traffic, ...]:
+        """Return the counts since the last call, under the topics' names."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """The traffic of one partition in the last minute.
+
+    Args:
+        topic: its name.
+        limits: of each partition.
+        minutes: by dimension that is limited.
+    """
+
+    topic: str
+    limits: Rates
+    minutes: Mapping[Dimension, MinuteView]
+
+    @property
+    def used(self) -> float:
+        """Return the largest part of a limit that was used in a second."""
+        parts = (self.part_of(dimension) for dimension in self.minutes)
+        return max(parts, default=0.0)
+
+    @property
+    def busiest(self) -> Dimension | None:
+        """Return the dimension of that limit."""
+        return max(self.minutes, key=self.part_of, default=None)
+
+    def part_of(self, dimension: Dimension) -> float:
+        """Return the part of a limit that its busiest second used."""
+        limit = self.limits.of(dimension)
+        return self.minutes[dimension].peak / limit if limit else 1.0
+
+
+class PartitionMeter:
+    """Count the partitions' traffic and keep it by the second.
+
+    Args:
+        gate: the source of counts.
+        clock: monotonic time.
+    """
+
+    def __init__(self, gate: PartitionGate, clock: Clock) -> None:
+        self._gate = gate
+        self._clock = clock
+        self._seconds = TrafficSeconds()
+        #: The time of each partition's last count.
+        self._counted_ns: dict[str, int] = {}
+
+    async def run(self) -> None:
+        """Count for ever."""
+        while True:
+            limited = await self._gate.partition_limits() != Rates()
+            await asyncio.sleep(_PERIOD_S if limited else _UNLIMITED_PERIOD_S)
+            await self.count()
+
+    async def count(self) -> None:
+        """Add the traffic since the last call; forget partitions that were quiet for two minutes."""
+        now_ns = self._clock.now_ns()
+        traffic = await self._gate.partition_traffic()
+        self._seconds.add(traffic, now_ns)
+        for each in traffic:
+            self._counted_ns[each.group] = now_ns
+        old = [
+            topic
+            for topic, counted_ns in self._counted_ns.items()
+            if now_ns - counted_ns > 120 * NANOS_PER_SECOND
+        ]
+        if old:
+            for topic in old:
+                del self._counted_ns[topic]
+            self._seconds.keep(self._counted_ns)
+
+    async def views(self) -> tuple[PartitionView, ...]:
+        """Return every partition that was used lately, the one that uses most of its limit first."""
+        limits, now_ns = await self._gate.partition_limits(), self._clock.now_ns()
+        found = []
+        for topic in self._counted_ns:
+            minutes = {
+                dimension: minute
+                for dimension in Dimension
+                if limits.of(dimension) is not None
+                and (minute := self._seconds.view(topic, dimension, now_ns)) is not None
+            }
+            found.append(PartitionView(topic, limits, minutes))
+        return tuple(sorted(found, key=lambda view: (-view.used, view.topic)))

@@ -1,0 +1,136 @@
+"""The present state of a sidecar: the knowledge of its core, and the counts and notes beside it.
+
+The runner reports events; a reader gets the state of the moment of its question. Nothing here waits, and
+nothing is kept for longer than it is true: counts are kept of existing groups only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from coordinator.core.certificate.statement import Certificate
+from coordinator.core.events import ConnectionState
+from coordinator.core.model import Dimension, Traffic
+from coordinator.core.state import CoordinatorState
+from coordinator.insight.model import explain, shadow, what_if
+from coordinator.insight.model.seconds import MinuteView, TrafficSeconds
+from coordinator.insight.model.shadow import Comparison
+from coordinator.insight.model.views import Explanation, GroupView, HealthView, TaskView
+from coordinator.insight.shell.totals import TrafficTotals
+from coordinator.ports import Catalogue, Clock, Recorder, RecorderHealth
+from coordinator.runtime.supervision import Supervisor
+
+
+class SidecarViews:
+    """The present state of one sidecar (admin_api.backend.Views).
+
+    Args:
+        state: the core.
+        clock: monotonic time.
+        supervisor: knows the failed tasks.
+    """
+
+    def __init__(self, state: CoordinatorState, clock: Clock, supervisor: Supervisor) -> None:
+        self._state = state
+        self._clock = clock
+        self._supervisor = supervisor
+        self._bad_payloads: Counter[str] = Counter()
+        self._catalogue = Catalogue()
+        self._connection: ConnectionState | None = None
+        self._totals = TrafficTotals()
+        self._seconds = TrafficSeconds()
+        #: The recorder, if one is configured.
+        self.recorder: Recorder | None = None
+
+    # Events.
+
+    def connection_changed(self, state: ConnectionState) -> None:
+        """Note the state of the connection to ZooKeeper."""
+        self._connection = state
+
+    def catalogue_changed(self, catalogue: Catalogue) -> None:
+        """Take over a copy of the store."""
+        self._catalogue = catalogue
+        self._totals.keep(catalogue.groups.keys())
+        self._seconds.keep(catalogue.groups.keys())
+
+    def payloads_dropped(self, reason: str, count: int) -> bool:
+        """Count dropped payloads of the bus; return whether they are the first for this reason."""
+        before = self._bad_payloads[reason]
+        self._bad_payloads[reason] += count
+        return before == 0
+
+    def traffic_counted(self, observed: Sequence[Traffic]) -> None:
+        """Add the own gate's counts since the last call."""
+        self._totals.add(observed)
+        self._seconds.add(observed, self._clock.now_ns())
+
+    # Questions.
+
+    def health(self) -> HealthView:
+        """Return this sidecar's health; payloads that were no reports count as dropped reports."""
+        view = explain.health(self._state, self._clock.now_ns())
+        dropped = Counter(view.reports_dropped) + self._bad_payloads
+        failed = tuple(
+            TaskView(name, found.count, found.reason, found.runs)
+            for name, found in sorted(self._supervisor.failures.items())
+        )
+        return replace(view, reports_dropped=dict(dropped), failed_tasks=failed)
+
+    def group_view(self, group: str) -> GroupView:
+        """Return one group with a row for every member; raises UnknownGroup."""
+        return explain.group_view(self._state, group, self._clock.now_ns())
+
+    def explain(self, group: str, dimension: Dimension, broker: str | None) -> Explanation:
+        """Explain a local limit; raises UnknownGroup and UnknownBroker."""
+        now_ns = self._clock.now_ns()
+        explanation = explain.explain(self._state, group, dimension, broker, now_ns)
+        minute = None
+        if explanation.broker == self._state.settings.broker:
+            minute = self._seconds.view(group, dimension, now_ns)
+        if minute is None:
+            return explanation
+        said = (explanation.sentence, minute.sentence(explanation.local_limit))
+        return replace(explanation, sentence=" ".join(filter(None, said)), minute=minute)
+
+    def would_change(self, group: str, dimension: Dimension, broker: str | None) -> tuple[str, ...]:
+        """Return the changes that would raise a limited broker's target."""
+        return what_if.would_change(self._state, group, dimension, broker)
+
+    def shadow_law(self) -> str | None:
+        """Return the law that is compared with the law of every group."""
+        return self._state.settings.shadow_law
+
+    def shadow(self, group: str, dimension: Dimension, law: str) -> Comparison | None:
+        """Compare another law with a group's for a limited dimension; raises UnknownGroup."""
+        return shadow.compare(self._state, group, dimension, law)
+
+    def certificates(self, group: str) -> tuple[Certificate, ...]:
+        """Return the most that a group's local limits can add up to now; raises UnknownGroup."""
+        return explain.certificates(self._state, group, self._clock.now_ns())
+
+    def catalogue(self) -> Catalogue:
+        """Return the last copy of the store that arrived here; empty before the first."""
+        return self._catalogue
+
+    def recording(self) -> RecorderHealth | None:
+        """Return the health of the recorder; None when nothing is recorded."""
+        return None if self.recorder is None else self.recorder.health()
+
+    def connection(self) -> ConnectionState | None:
+        """Return the state of the connection to ZooKeeper; None before the first."""
+        return self._connection
+
+    def totals(self) -> TrafficTotals:
+        """Return the own gate's counts since the start."""
+        return self._totals
+
+    def minute(self, group: str, dimension: Dimension) -> MinuteView | None:
+        """Return the own gate's counts of the last minute, by the second."""
+        return self._seconds.view(group, dimension, self._clock.now_ns())
+
+    def throttled_seconds(self, group: str, dimension: Dimension) -> int:
+        """Return the number of seconds in which clients waited at the own gate, since the start."""
+        return self._seconds.throttled(group, dimension)

@@ -1,0 +1,32 @@
+"""Enforcement by the broker's own limiter, steered; nothing stands in the data path.
+
+Pulsar's brokers split a resource group's limit by the usage that each of them last reported::
+
+    quota = conf * mine / total
+
+Both come from a table that a broker fills from one topic alone, its own entry too. So a process that may
+produce on that topic chooses every quota. The sidecar writes, in its broker's name and in true units,
+
+    entry = limit in force * I          I: the interval of that topic, whole seconds
+
+and keeps the group's record in Pulsar at ``kappa * C``. A saturated broker starts each interval with a
+full bucket, so a quota q admits ``q * (1 + 1/I)`` per second; with ``kappa = I / (I + 1)`` it admits
+its limit.
+
+The quotas of one table never add up to more than the record. They add up to it exactly, so entries that
+sum up to less than C would be scaled up: a *rest* in a name of its own keeps the difference. In true
+units a rest that outlives its writers only leaves the sum as it was.
+
+====================  ==============================================================================
+entries               the formula, both ways
+sets                  the groups that a namespace counts against, and one native group for each such set
+parts                 local limits of groups -> parts of native groups, so that every limit holds
+table                 every broker's table, and the writers of its rows
+counting              the broker's counters, poll by poll
+pacing                from polls to the even counts that the core expects
+trim                  removes the excess of batches and many producers at each interval
+rest                  the difference to the record, so that no quota is scaled up
+steering              all of these as one state, told the time
+actuator              the shell: topic, admin REST, counters; the gate's ports
+====================  ==============================================================================
+"""

@@ -1,0 +1,165 @@
+"""Conditions that keep native enforcement from being exact, each with its remedy; pure.
+
+In each of these cases brokers let pass at most the rate in the group's record in Pulsar, each by itself
+where they do not hear each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.native.engine.outside import BrokerFacts, TopicHealth
+from coordinator.native.engine.table import Stranger
+
+TRANSPORT: Final = "org.apache.pulsar.broker.resourcegroup.ResourceUsageTopicTransportManager"
+"""The one transport that Pulsar has."""
+
+STRICT_HERE: Final = "strict"
+"""The condition that a group demands a policy which brokers cannot keep."""
+
+NOT_NATIVE: Final = "not-native"
+"""The condition that a limit is set which only a gate can enforce."""
+
+SLOW_INTERVAL_S: Final = 10
+"""A longer interval works, and is reported: a limit reaches the brokers that late."""
+
+_SPEAKS_WITHIN: Final = 5
+_GRACE_NS: Final = 5 * NANOS_PER_SECOND
+_EDIT_TOLD_NS: Final = 300 * NANOS_PER_SECOND
+_NAMED: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition that holds now.
+
+    Args:
+        code: its name, one word.
+        text: the fact.
+        fix: the remedy.
+    """
+
+    code: str
+    text: str
+    fix: str
+
+
+@dataclass(slots=True)
+class Observed:
+    """The observed state of broker, topic and groups.
+
+    Args:
+        facts: of the broker's configuration; None until it was read.
+        admin_error: why the last request to its admin REST failed; empty if it did not.
+        counters_error: the same of its counters.
+        health: of the topic of entries.
+        steered_since_ns: time since which there are entries to write; None while there are none.
+        spoke_ns: time of the own broker's last report; None is never.
+        skew_ns: delay of its last report's arrival, by this machine's clock.
+        strangers: other processes that write in brokers' names.
+        unsteered: brokers that report and that no sidecar steers.
+        edited: records and attachments that others changed, and the time at which that was seen.
+        foreign: namespaces that Pulsar has in a group which is not known here, and that group.
+        cannot: limits that a broker cannot enforce.
+        strict: groups under the strict policy, which is not kept here.
+    """
+
+    facts: BrokerFacts | None = None
+    admin_error: str = ""
+    counters_error: str = ""
+    health: TopicHealth = field(default_factory=lambda: TopicHealth(False, "", 0, 0))
+    steered_since_ns: int | None = None
+    spoke_ns: int | None = None
+    skew_ns: int = 0
+    strangers: tuple[Stranger, ...] = ()
+    unsteered: tuple[str, ...] = ()
+    edited: dict[str, int] = field(default_factory=dict)
+    foreign: dict[str, str] = field(default_factory=dict)
+    cannot: tuple[str, ...] = ()
+    strict: tuple[str, ...] = ()
+
+
+def conditions(seen: Observed, now_ns: int) -> Iterator[Condition]:
+    """Yield all conditions that hold, the worst first."""
+    yield from _of_connection(seen)
+    if seen.facts is not None:
+        yield from _of_broker(seen, seen.facts, now_ns)
+    for stranger in seen.strangers:
+        text = (
+            f"{stranger.producer} writes in the name of {stranger.broker} on the topic of entries"
+        )
+        fix = "find who it is and take away its permission to produce on pulsar/system; it is out-written"
+        yield Condition("stranger", text, fix)
+    if seen.unsteered:
+        text = (
+            f"they report their use, no sidecar steers them, and what they use the others do not get: "
+            f"{_listed(seen.unsteered)}"
+        )
+        fix = "start a sidecar beside each (native, or gate+native), or find who writes in their names"
+        yield Condition("unsteered", text, fix)
+    recent = sorted(name for name, at in seen.edited.items() if now_ns - at < _EDIT_TOLD_NS)
+    if recent:
+        text = f"changed in Pulsar by others and set again: {_listed(recent)}"
+        yield Condition("edited", text, "change groups and attachments through the sidecars' API")
+    if seen.foreign:
+        pairs = [f"{name} ({group})" for name, group in sorted(seen.foreign.items())]
+        text = f"attached in Pulsar to groups that are not known here, and left there: {_listed(pairs)}"
+        yield Condition(
+            "foreign", text, "import them (pulsar-quota import), or detach them in Pulsar"
+        )
+    if seen.strict:
+        text = (
+            f"overshootPolicy strict is not kept here, as brokers take limits up once an interval: "
+            f"{_listed(seen.strict)}"
+        )
+        fix = "set overshootPolicy to balanced, or put a gate before the broker (enforcement_path)"
+        yield Condition(STRICT_HERE, text, fix)
+    if seen.cannot:
+        text = f"limited, and not by brokers: {_listed(seen.cannot)}"
+        yield Condition(NOT_NATIVE, text, "put a gate before the broker, or take the limit away")
+
+
+def _of_connection(seen: Observed) -> Iterator[Condition]:
+    if not seen.health.connected and seen.health.reason:
+        fix = (
+            "the sidecar's role must be allowed to produce and consume on pulsar/system; see bus_*"
+        )
+        yield Condition("topic", f"entries cannot be written: {seen.health.reason}", fix)
+    if seen.admin_error:
+        fix = "broker_web_url must answer, and broker_token_file hold a super-user's token"
+        yield Condition("admin", f"the broker's admin REST cannot be used: {seen.admin_error}", fix)
+    if seen.counters_error:
+        fix = "broker_web_url must answer /metrics to the token in broker_token_file"
+        yield Condition("counters", f"counters cannot be read: {seen.counters_error}", fix)
+
+
+def _of_broker(seen: Observed, facts: BrokerFacts, now_ns: int) -> Iterator[Condition]:
+    if facts.transport != TRANSPORT:
+        text = "the broker reads no entries, so each broker lets the whole record pass"
+        yield Condition(
+            "transport", text, f"set resourceUsageTransportClassName={TRANSPORT} in broker.conf"
+        )
+        return
+    if facts.interval_s > SLOW_INTERVAL_S:
+        text = f"a limit reaches the broker once in {facts.interval_s} s only"
+        fix = "set resourceUsageTransportPublishIntervalInSecs=1 in broker.conf"
+        yield Condition("interval", text, fix)
+    expected_ns = _SPEAKS_WITHIN * facts.interval_s * NANOS_PER_SECOND + _GRACE_NS
+    since_ns = seen.steered_since_ns
+    if since_ns is not None and now_ns - max(since_ns, seen.spoke_ns or 0) > expected_ns:
+        text = f"nothing is heard of the broker in the name of {facts.service_url}"
+        fix = "look whether it runs, and whether that is what it reports as; see native_service_url"
+        yield Condition("silent", text, fix)
+    if abs(seen.skew_ns) > facts.interval_s * NANOS_PER_SECOND:
+        apart = seen.skew_ns / NANOS_PER_SECOND
+        text = f"the clocks of broker and sidecar are {apart:+.1f} s apart"
+        fix = "keep clocks with NTP; entries that seem older than two intervals are dropped by brokers"
+        yield Condition("clock", text, fix)
+
+
+def _listed(names: list[str] | tuple[str, ...]) -> str:
+    shown = ", ".join(names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED} more"

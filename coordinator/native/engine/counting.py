@@ -1,0 +1,114 @@
+"""The broker's counters, poll by poll: what was published to each namespace since the last one.
+
+A topic's counters start from 0 when it is loaded. So a counter that fell began anew, and its whole value
+was counted since; a topic that was not there at the last poll was loaded after it. At the first poll the
+earlier values are unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class TopicCount(NamedTuple):
+    """A broker's counters of one topic, or of a namespace where it does not list topics.
+
+    Args:
+        namespace: ``tenant/namespace``.
+        topic: its full name; empty for the namespace as a whole.
+        messages: published since the topic was loaded.
+        bytes: the same, in bytes.
+        out_messages: sent to consumers.
+        out_bytes: the same, in bytes.
+        producers: connected now.
+        consumers: connected now.
+        throttles: how often publishing was throttled, since some time.
+    """
+
+    namespace: str
+    topic: str
+    messages: int = 0
+    bytes: int = 0
+    out_messages: int = 0
+    out_bytes: int = 0
+    producers: int = 0
+    consumers: int = 0
+    throttles: int = 0
+
+
+@dataclass(slots=True)
+class NamespaceCount:
+    """The counts of a namespace between two polls, and its participants at the second."""
+
+    messages: int = 0
+    bytes: int = 0
+    out_messages: int = 0
+    out_bytes: int = 0
+    producers: int = 0
+    consumers: int = 0
+    producer_topics: int = 0
+    consumer_topics: int = 0
+    throttles: int = 0
+    #: Whether these counters began anew, as they do with every update of the broker's statistics.
+    throttles_unsure: bool = False
+
+    def add(self, other: NamespaceCount) -> None:
+        """Add the counts of another namespace."""
+        self.messages += other.messages
+        self.bytes += other.bytes
+        self.out_messages += other.out_messages
+        self.out_bytes += other.out_bytes
+        self.producers += other.producers
+        self.consumers += other.consumers
+        self.producer_topics += other.producer_topics
+        self.consumer_topics += other.consumer_topics
+        self.throttles += other.throttles
+        self.throttles_unsure = self.throttles_unsure or other.throttles_unsure
+
+
+_GROWING = ("messages", "bytes", "out_messages", "out_bytes", "throttles")
+
+
+class CounterBook:
+    """The counters as of the last poll."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, str], TopicCount] | None = None
+
+    @property
+    def topics(self) -> int:
+        """The number of topics at the last poll."""
+        return 0 if self._last is None else len(self._last)
+
+    @property
+    def published_topics(self) -> frozenset[str]:
+        """The topics that producers were connected to."""
+        counts = (self._last or {}).values()
+        return frozenset(count.topic for count in counts if count.producers and count.topic)
+
+    def poll(self, counts: Iterable[TopicCount]) -> Mapping[str, NamespaceCount]:
+        """Return the counts since the last poll, by namespace."""
+        last, self._last = self._last, {}
+        found: dict[str, NamespaceCount] = {}
+        for count in counts:
+            key = count.namespace, count.topic
+            self._last[key] = count
+            total = found.get(count.namespace)
+            if total is None:
+                total = found[count.namespace] = NamespaceCount()
+            total.producers += count.producers
+            total.consumers += count.consumers
+            total.producer_topics += count.producers > 0
+            total.consumer_topics += count.consumers > 0
+            if last is None:
+                continue
+            before = last.get(key)
+            for name in _GROWING:
+                now = getattr(count, name)
+                was = 0 if before is None else getattr(before, name)
+                setattr(total, name, getattr(total, name) + (now - was if now >= was else now))
+            if before is not None and count.throttles < before.throttles:
+                total.throttles_unsure = True
+        return found

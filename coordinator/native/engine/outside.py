@@ -1,0 +1,112 @@
+"""The ports that native enforcement needs, as protocols; adapters implement them.
+
+The rules are those of ``coordinator.ports``: answer or raise, listeners on the event loop's thread, no
+type of a library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from coordinator.native.engine.counting import TopicCount
+from coordinator.native.engine.entries import Amounts, Record
+from coordinator.native.engine.table import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFacts:
+    """A broker's facts about its own configuration.
+
+    Args:
+        service_url: the name in which it reports.
+        interval_s: ``resourceUsageTransportPublishIntervalInSecs``.
+        transport: ``resourceUsageTransportClassName``; empty is none.
+    """
+
+    service_url: str
+    interval_s: int
+    transport: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicHealth:
+    """State of the connection to the topic of entries.
+
+    Args:
+        connected: whether entries can be written and read.
+        reason: why not, in the words of the client; empty if it is, or before the first attempt.
+        written: messages that a broker took.
+        failed: messages that no broker took.
+    """
+
+    connected: bool
+    reason: str
+    written: int
+    failed: int
+
+
+class EntryTopic(Protocol):
+    """Pulsar's own topic of resource usage."""
+
+    def watch(self, listener: Callable[[Statement], None]) -> None:
+        """Call the listener with every message, the own ones included."""
+        ...
+
+    def write(
+        self, broker: str, amounts: Mapping[str, Amounts], done: Callable[[bool], None]
+    ) -> None:
+        """Write in a broker's name; call back on the loop whether a broker took it."""
+        ...
+
+    def health(self) -> TopicHealth:
+        """Return the state of the topic."""
+        ...
+
+
+class NativeAdmin(Protocol):
+    """The own broker's admin REST, as far as native enforcement needs it.
+
+    Each raises StoreUnreachable when the broker does not answer, Refused when it may not.
+    """
+
+    async def facts(self) -> BrokerFacts:
+        """Return the broker's facts about its own configuration."""
+        ...
+
+    async def record(self, group: str) -> Record | None:
+        """Return a resource group's publish limits in Pulsar; None if there is no such group."""
+        ...
+
+    async def set_record(self, group: str, record: Record) -> None:
+        """Write a resource group's publish limits, or create it."""
+        ...
+
+    async def remove_record(self, group: str) -> None:
+        """Remove a resource group that has no attachments."""
+        ...
+
+    async def group_of(self, namespace: str) -> str | None:
+        """Return a namespace's resource group in Pulsar, empty is none; None: no such namespace."""
+        ...
+
+    async def attach(self, namespace: str, group: str) -> None:
+        """Attach a namespace to a resource group in Pulsar; an empty one detaches it."""
+        ...
+
+    async def namespaces(self, tenant: str) -> Sequence[str]:
+        """Return a tenant's namespaces, as ``tenant/namespace``; of an unknown tenant, none."""
+        ...
+
+    async def tenants(self) -> Sequence[str]:
+        """Return all tenants."""
+        ...
+
+
+class BrokerCounters(Protocol):
+    """The counters of all topics on the own broker."""
+
+    async def read(self) -> Sequence[TopicCount]:
+        """Return the present counters. Raises StoreUnreachable, Refused."""
+        ...

@@ -1,0 +1,40 @@
+"""The rest: the room in a record beyond all entries, kept in a name of its own.
+
+Quotas add up to the record, so entries that sum up to less would be scaled up; the rest takes their
+difference. In true units a rest that outlives its writers only leaves the sum as it was.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from coordinator.native.engine.entries import Amounts
+
+_LITTLE: Final = 1000
+"""A rest below a thousandth of the capacity is rounding, and none."""
+
+
+def rest(capacity: int | None, wanted: int | None, entries: int, interval_s: int) -> int:
+    """Return the rest that keeps all quotas at the entries, or at the target where entries are more.
+
+    Args:
+        capacity: capacity of the present record, per second.
+        wanted: capacity of the lowest record under which the limits can be reached.
+        entries: sum of all brokers' entries, of an interval.
+        interval_s: interval of the topic.
+    """
+    if capacity is None or wanted is None:
+        return 0
+    total = capacity * interval_s
+    if entries > wanted * interval_s:
+        total = total * entries // max(1, wanted * interval_s)
+    left = total - entries
+    return left if left * _LITTLE > total else 0
+
+
+def differ(wanted: Amounts, seen: Amounts) -> bool:
+    """Return whether a rest has to be written anew."""
+    return any(
+        abs(should_be - is_now) * _LITTLE > max(should_be, is_now)
+        for should_be, is_now in zip(wanted, seen, strict=True)
+    )

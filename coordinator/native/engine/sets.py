@@ -1,0 +1,56 @@
+"""The groups that a namespace counts against, and one native group for each such set.
+
+Pulsar gives a namespace one resource group; here it may count against its own, its tenant's and the
+cluster's. Namespaces that count against the same groups share a native group. A set of one has that
+group's own name, so that Pulsar's tools show the usual name; a larger one is named after all of
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from typing import Final
+
+from coordinator.core.model import Attachments
+
+ALL_OF: Final = "all-of="
+"""The prefix of native groups that stand for several groups."""
+
+_NAME_MAX: Final = 200
+
+GroupSet = tuple[str, ...]
+"""The groups that a namespace counts against, narrowest first; each once."""
+
+
+def name_of(groups: GroupSet) -> str:
+    """Return the native group that stands for a set."""
+    if len(groups) == 1:
+        return groups[0]
+    name = ALL_OF + "=".join(groups)
+    if len(name) <= _NAME_MAX:
+        return name
+    return ALL_OF + sha256("=".join(groups).encode()).hexdigest()
+
+
+def sets_of(
+    attachments: Attachments, namespaces: Iterable[str], cluster_group: str
+) -> Mapping[str, GroupSet]:
+    """Return the set of each namespace; those that count against no group are left out.
+
+    Args:
+        attachments: attachments of tenants and namespaces.
+        namespaces: existing ones, as ``tenant/namespace``; those attached by name count in any case.
+        cluster_group: the group that all traffic counts against; empty is none.
+    """
+    found: dict[str, GroupSet] = {}
+    for namespace in sorted({*namespaces, *attachments.namespaces}):
+        if namespace == "pulsar/system":
+            continue  # it carries the entries themselves
+        tenant, _, local = namespace.partition("/")
+        groups = attachments.groups_of(tenant, local)
+        if cluster_group and cluster_group not in groups:
+            groups = (*groups, cluster_group)
+        if groups:
+            found[namespace] = groups
+    return found

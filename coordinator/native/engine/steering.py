@@ -1,0 +1,489 @@
+"""Native enforcement as one state: settings and messages in, entries and counts out.
+
+It is told the time, and the caller decides when; nothing here waits or reads a clock. The state holds,
+per native group:
+
+* its *part* here: of the local limits of all groups that it counts against (parts.py);
+* its *entry*: the part, less the trim, times the interval (entries.py, trim.py);
+* the *rest*: the room in the record beyond all entries, so that no quota is scaled up. Every
+  sidecar knows the same table and computes the same rest; one that sees it wrong, or old, writes it;
+* *zero* for brokers that are gone (table.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from coordinator.core.model import (
+    NANOS_PER_SECOND,
+    Attachments,
+    MonitoringClass,
+    NamespaceKey,
+    NamespaceTraffic,
+    Rates,
+    Traffic,
+)
+from coordinator.native.engine.counting import NamespaceCount
+from coordinator.native.engine.entries import (
+    NOTHING,
+    Amounts,
+    Record,
+    capacity_of,
+    entry_of,
+    record_of,
+)
+from coordinator.native.engine.pacing import Pacer
+from coordinator.native.engine.parts import Part, split
+from coordinator.native.engine.rest import differ, rest
+from coordinator.native.engine.sets import GroupSet, name_of, sets_of
+from coordinator.native.engine.table import REST, Statement, Table
+from coordinator.native.engine.trim import WHOLE, Trim
+
+_REST_AGE_NS: Final = NANOS_PER_SECOND
+_WANTS_PERMILLE: Final = 1100
+"""The demand of a native group is its admitted rate times this, if no producer waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class NativeView:
+    """One native group at this broker, with the reasons for its limits.
+
+    Args:
+        name: in Pulsar.
+        groups: that it stands for.
+        namespaces: that are to be attached to it.
+        record: as it should be in Pulsar.
+        record_seen: as it is there; None is that it was not seen.
+        part: of the local limits, per second; None is unlimited.
+        binding: the group that keeps each unit from more.
+        entry: in this broker's name, of an interval.
+        others: in all others' names.
+        rest: in no broker's name.
+        trim_permille: of what the limit asks for.
+        held_permille: for how much of the last poll a producer waited.
+    """
+
+    name: str
+    groups: GroupSet
+    namespaces: tuple[str, ...]
+    record: Record
+    record_seen: Record | None
+    part: tuple[int | None, int | None]
+    binding: tuple[str, str]
+    entry: Amounts
+    others: Amounts
+    rest: Amounts
+    trim_permille: tuple[int, int]
+    held_permille: tuple[int, int]
+
+
+class _Native:
+    """One native group at this broker."""
+
+    __slots__ = ("count", "dispatched", "entry", "groups", "name", "pacers", "parts", "trims")
+
+    def __init__(self, groups: GroupSet, interval_s: int) -> None:
+        self.groups = groups
+        self.name = name_of(groups)
+        self.pacers = (Pacer(interval_s), Pacer(interval_s))
+        self.dispatched = (Pacer(interval_s), Pacer(interval_s))
+        self.trims = (Trim(interval_s), Trim(interval_s))
+        self.parts: tuple[Part | None, Part | None] = (None, None)
+        self.entry = NOTHING
+        #: As of the last poll: who is connected.
+        self.count = NamespaceCount()
+
+    def set_parts(self, parts: tuple[Part | None, Part | None], now_ns: int) -> None:
+        self.parts = parts
+        for part, pacer, told in zip(parts, self.pacers, self.target(), strict=True):
+            if part is None:
+                pacer.set_limit(None, now_ns)
+            else:
+                pacer.set_limit(part.rate, now_ns, told=told)
+
+    def target(self) -> Amounts:
+        """The publish rates here per second, less the trim."""
+        messages, bytes_ = (
+            0 if part is None else part.rate * trim.permille // WHOLE
+            for part, trim in zip(self.parts, self.trims, strict=True)
+        )
+        return Amounts(messages, bytes_)
+
+    def unsettle(self) -> None:
+        """Take the news of a changed record, which lets all of it pass until the next interval."""
+        for trim in self.trims:
+            trim.unsettle()
+
+    def counted(self, count: NamespaceCount, elapsed_ns: int, now_ns: int) -> None:
+        self.count = count
+        amounts = count.messages, count.bytes
+        for amount, pacer, trim, part in zip(
+            amounts, self.pacers, self.trims, self.parts, strict=True
+        ):
+            unsure = count.throttles_unsure
+            pacer.count(amount, count.throttles, elapsed_ns, now_ns, unsure=unsure)
+            rate = None if part is None else part.rate
+            trim.count(amount, rate, elapsed_ns, held=pacer.is_held)
+        for amount, pacer in zip(
+            (count.out_messages, count.out_bytes), self.dispatched, strict=True
+        ):
+            pacer.count(amount, 0, elapsed_ns, now_ns)
+
+
+class Steering:
+    """All of it, at one sidecar.
+
+    Args:
+        cluster_group: the group that everything counts against; empty is none.
+        margin_permille: by how much the records are above the limits. Where a gate stands before this
+            broker its entries are, too, so that the broker's limiter leaves the gate alone.
+        headroom_permille: how much more than that the records have room for, so that they need not be
+            written when limits are raised; the rest keeps it.
+        behind_gate: whether one does.
+    """
+
+    def __init__(
+        self,
+        *,
+        cluster_group: str = "",
+        margin_permille: int = 0,
+        headroom_permille: int = 0,
+        behind_gate: bool = False,
+    ) -> None:
+        self._cluster_group = cluster_group
+        self._record_permille = WHOLE + margin_permille
+        self._headroom_permille = WHOLE + headroom_permille
+        self._entry_permille = self._record_permille if behind_gate else WHOLE
+        self.behind_gate = behind_gate
+        self.interval_s = 1
+        #: In whose name this broker's entries are; empty until it is known.
+        self.own_url = ""
+        self.table = Table()
+        self._limits: dict[str, Rates] = {}
+        self._whole: dict[str, Rates] = {}
+        self._attachments = Attachments()
+        self._existing: frozenset[str] = frozenset()
+        self._members: frozenset[str] = frozenset()
+        self._sets: Mapping[str, GroupSet] = {}
+        self._natives: dict[GroupSet, _Native] = {}
+        self._records: dict[str, Record | None] = {}
+        #: Native groups that this broker's row once had something in, written by this sidecar.
+        self._written: set[str] = set()
+        self._namespaces: dict[str, NamespaceCount] = {}
+
+    # What is told.
+
+    def configure(self, own_url: str, interval_s: int) -> None:
+        """Take the broker's facts about its own configuration."""
+        self.own_url = own_url
+        if interval_s != self.interval_s:
+            self.interval_s = interval_s
+            self._natives.clear()
+            self._resolve()
+
+    def set_limits(self, group: str, limits: Rates) -> None:
+        """Take a group's local limits, from now on."""
+        self._limits[group] = limits
+
+    def remove_limits(self, group: str) -> None:
+        """Remove a group's local limits."""
+        self._limits.pop(group, None)
+
+    def set_whole(self, limits: Mapping[str, Rates]) -> None:
+        """Take the limits of all groups for the cluster; of observed groups, none."""
+        self._whole = dict(limits)
+
+    def set_attachments(self, attachments: Attachments) -> None:
+        """Take the attachments."""
+        self._attachments = attachments
+        self._resolve()
+
+    def set_namespaces(self, existing: Iterable[str]) -> None:
+        """Take the namespaces of attached tenants, or all of them if all traffic counts."""
+        self._existing = frozenset(existing)
+        self._resolve()
+
+    def set_members(self, ids: Iterable[str]) -> None:
+        """Take the ids of the live sidecars."""
+        self._members = frozenset(ids)
+
+    def set_record(self, name: str, record: Record | None) -> None:
+        """Take a record as it was seen in Pulsar; None if there is none."""
+        if self._records.get(name) != record:
+            for native in self._natives.values():
+                if native.name == name:
+                    native.unsettle()
+        self._records[name] = record
+
+    def take(self, said: Statement, now_ns: int) -> bool:
+        """Take a message of the topic; tell whether this broker's entries have to be written again."""
+        self.table.take(said, self.interval_s, now_ns)
+        if said.broker != self.own_url:
+            return False
+        # An entry that looks like a sidecar's may be forged as well; its content decides.
+        return not said.sidecar or any(
+            said.amounts.get(native.name, native.entry) != native.entry
+            for native in self._natives.values()
+            if native.name in self._written
+        )
+
+    def count(
+        self, counts: Mapping[str, NamespaceCount], elapsed_ns: int, now_ns: int
+    ) -> dict[str, tuple[int, int]]:
+        """Take a poll of the broker's counters; return producers and consumers by group, as of now."""
+        totals: dict[GroupSet, NamespaceCount] = {}
+        for namespace, count in counts.items():
+            groups = self._sets.get(namespace)
+            if groups is None:
+                continue
+            totals.setdefault(groups, NamespaceCount()).add(count)
+            self._namespaces.setdefault(namespace, NamespaceCount()).add(count)
+        for groups, native in self._natives.items():
+            native.counted(totals.get(groups, NamespaceCount()), elapsed_ns, now_ns)
+        connected: dict[str, tuple[int, int]] = {}
+        for groups, total in totals.items():
+            for group in groups:
+                producers, consumers = connected.get(group, (0, 0))
+                connected[group] = producers + total.producers, consumers + total.consumers
+        return connected
+
+    # What is asked.
+
+    def unsteered(self, now_ns: int) -> tuple[str, ...]:
+        """Return the names in which brokers report, and which no sidecar steers."""
+        return self.table.unsteered(self._members, self.interval_s, now_ns)
+
+    @property
+    def natives(self) -> tuple[str, ...]:
+        """Return the names of all native groups."""
+        return tuple(native.name for native in self._natives.values())
+
+    def records(self) -> dict[str, Record]:
+        """Return the records as they should be in Pulsar."""
+        permille = self._headroom_permille
+        return {
+            native.name: record_of(_times(self._room(groups), permille), self.interval_s)
+            for groups, native in self._natives.items()
+        }
+
+    def least_records(self) -> dict[str, Record]:
+        """Return the lowest records under which the limits can be reached."""
+        return {
+            native.name: record_of(self._room(groups), self.interval_s)
+            for groups, native in self._natives.items()
+        }
+
+    def attachments(self) -> dict[str, str]:
+        """Return the native group that each namespace should be attached to in Pulsar."""
+        return {namespace: name_of(groups) for namespace, groups in self._sets.items()}
+
+    def is_used(self, name: str) -> bool:
+        """Return whether any message is published to a native group, here or elsewhere."""
+        here = any(
+            native.name == name
+            and any(pacer.rate or pacer.held_permille for pacer in native.pacers)
+            for native in self._natives.values()
+        )
+        return here or any(self.table.others(self.own_url, name))
+
+    @property
+    def tenants(self) -> frozenset[str]:
+        """Return the tenants whose namespaces have to be known."""
+        return frozenset(self._attachments.tenants)
+
+    def collect(self, now_ns: int) -> tuple[Traffic, ...]:
+        """Return the traffic since the last call, of every group with participants or news."""
+        sums: dict[tuple[str, MonitoringClass], list[int]] = {}
+        for native in self._natives.values():
+            for monitoring_class, row in self._taken(native, now_ns):
+                for group in native.groups:
+                    total = sums.setdefault((group, monitoring_class), [0] * 6)
+                    bound = [not part or part.binding in ("", group) for part in native.parts]
+                    for index in (0, 1, 4, 5):
+                        total[index] += row[index]
+                    for index in (2, 3):
+                        total[index] = max(total[index], row[index] * bound[index - 2])
+        return tuple(
+            Traffic(group, monitoring_class, *total)
+            for (group, monitoring_class), total in sums.items()
+            if any(total)
+        )
+
+    def namespace_traffic(self) -> tuple[NamespaceTraffic, ...]:
+        """Return the counts of each namespace since the last call, poll by poll."""
+        found, self._namespaces = self._namespaces, {}
+        rows = []
+        for namespace, count in found.items():
+            tenant, _, local = namespace.partition("/")
+            groups = self._sets.get(namespace, ())
+            for monitoring_class, messages, size in (
+                (MonitoringClass.PUBLISH, count.messages, count.bytes),
+                (MonitoringClass.DISPATCH, count.out_messages, count.out_bytes),
+            ):
+                if messages or size:
+                    key = NamespaceKey(tenant, local, groups, monitoring_class)
+                    rows.append(NamespaceTraffic(key, messages, size))
+        return tuple(rows)
+
+    def decide(self, now_ns: int) -> None:
+        """Compute the parts and entries from the present facts."""
+        wants: list[dict[GroupSet, int | None]] = [{}, {}]
+        for groups, native in self._natives.items():
+            for unit, pacer in enumerate(native.pacers):
+                rate = pacer.rate * _WANTS_PERMILLE // 1000
+                wants[unit][groups] = None if pacer.held_permille else rate
+        messages = split(self._local(bytes_=False), wants[0])
+        bytes_ = split(self._local(bytes_=True), wants[1])
+        for groups, native in self._natives.items():
+            native.set_parts((messages[groups], bytes_[groups]), now_ns)
+            target = native.target()
+            scaled = Amounts(*(rate * self._entry_permille // WHOLE for rate in target))
+            native.entry = entry_of(scaled, self.interval_s)
+
+    def to_write(self, now_ns: int) -> Iterator[tuple[str, Mapping[str, Amounts]]]:
+        """Yield the rows to write now, by broker; the own one always."""
+        if not self.own_url:
+            return
+        own = {
+            native.name: native.entry for native in self._natives.values() if self._is_told(native)
+        }
+        gone = dict.fromkeys(self._written - own.keys(), NOTHING)
+        self._written = set(own)
+        if own or gone:
+            yield self.own_url, {**gone, **own}
+        kept = self._rest_to_write(now_ns)
+        if kept:
+            yield REST, kept
+        for broker in tuple(self.table.dead(self._members, self.interval_s, now_ns)):
+            if broker != self.own_url:
+                yield broker, dict.fromkeys(self.table.groups_of(broker), NOTHING)
+
+    def views(self) -> tuple[NativeView, ...]:
+        """Return every native group's present state."""
+        records = self.records()
+        by_name: dict[str, list[str]] = {}
+        for namespace, name in self.attachments().items():
+            by_name.setdefault(name, []).append(namespace)
+        return tuple(
+            NativeView(
+                name=native.name,
+                groups=groups,
+                namespaces=tuple(by_name.get(native.name, ())),
+                record=records[native.name],
+                record_seen=self._records.get(native.name),
+                part=_pair(native.parts[0], native.parts[1]),
+                binding=(_binding(native.parts[0]), _binding(native.parts[1])),
+                entry=native.entry,
+                others=self.table.others(self.own_url, native.name),
+                rest=self.table.of(REST, native.name),
+                trim_permille=(native.trims[0].permille, native.trims[1].permille),
+                held_permille=(native.pacers[0].held_permille, native.pacers[1].held_permille),
+            )
+            for groups, native in self._natives.items()
+        )
+
+    # Within.
+
+    def _resolve(self) -> None:
+        self._sets = sets_of(self._attachments, self._existing, self._cluster_group)
+        wanted = set(self._sets.values())
+        for groups in wanted - self._natives.keys():
+            self._natives[groups] = _Native(groups, self.interval_s)
+        for groups in self._natives.keys() - wanted:
+            del self._natives[groups]
+
+    def _is_told(self, native: _Native) -> bool:
+        """Return whether the local limits of all its groups are known."""
+        return all(group in self._limits for group in native.groups)
+
+    def _local(self, *, bytes_: bool) -> dict[str, int]:
+        rates = {
+            group: limits.publish_bytes if bytes_ else limits.publish_messages
+            for group, limits in self._limits.items()
+        }
+        return {group: rate for group, rate in rates.items() if rate is not None}
+
+    def _room(self, groups: GroupSet) -> Rates:
+        """Return the limits that a native group's record must allow: its least limit, and the margin."""
+        whole = [self._whole[group] for group in groups if group in self._whole]
+        messages = [rates.publish_messages for rates in whole if rates.publish_messages is not None]
+        sizes = [rates.publish_bytes for rates in whole if rates.publish_bytes is not None]
+        least = Rates(
+            publish_messages=min(messages, default=None), publish_bytes=min(sizes, default=None)
+        )
+        return _times(least, self._record_permille)
+
+    def _rest_to_write(self, now_ns: int) -> dict[str, Amounts]:
+        wanted: dict[str, Amounts] = {}
+        is_wrong = False
+        for native in self._natives.values():
+            seen = self.table.of(REST, native.name)
+            wanted_rest = self._rest_of(native)
+            if wanted_rest is None:
+                continue
+            if any(wanted_rest) or any(seen):
+                wanted[native.name] = wanted_rest
+            is_wrong = is_wrong or differ(wanted_rest, seen)
+        is_old = self.table.age_ns(REST, now_ns) > _REST_AGE_NS
+        return wanted if is_wrong or (is_old and any(map(any, wanted.values()))) else {}
+
+    def _rest_of(self, native: _Native) -> Amounts | None:
+        """Return the room in its record beyond all entries; None while that is unknown."""
+        record = self._records.get(native.name)
+        if record is None or not self._is_told(native):
+            return None
+        others = self.table.others(self.own_url, native.name)
+        wanted = record_of(self._room(native.groups), self.interval_s)
+        amounts = [
+            rest(capacity, most, own + other, self.interval_s)
+            for capacity, most, own, other in zip(
+                capacity_of(record, self.interval_s),
+                capacity_of(wanted, self.interval_s),
+                native.entry,
+                others,
+                strict=True,
+            )
+        ]
+        return Amounts(*amounts)
+
+    @staticmethod
+    def _taken(native: _Native, now_ns: int) -> Iterator[tuple[MonitoringClass, list[int]]]:
+        messages, bytes_ = (pacer.take(now_ns) for pacer in native.pacers)
+        count = native.count
+        yield (
+            MonitoringClass.PUBLISH,
+            [
+                messages[0],
+                bytes_[0],
+                messages[1],
+                bytes_[1],
+                count.producers,
+                count.producer_topics,
+            ],
+        )
+        messages, bytes_ = (pacer.take(now_ns) for pacer in native.dispatched)
+        yield (
+            MonitoringClass.DISPATCH,
+            [messages[0], bytes_[0], 0, 0, count.consumers, count.consumer_topics],
+        )
+
+
+def _times(rates: Rates, permille: int) -> Rates:
+    messages, size = rates.publish_messages, rates.publish_bytes
+    return Rates(
+        publish_messages=None if messages is None else messages * permille // WHOLE,
+        publish_bytes=None if size is None else size * permille // WHOLE,
+    )
+
+
+def _pair(messages: Part | None, bytes_: Part | None) -> tuple[int | None, int | None]:
+    return (
+        None if messages is None else messages.rate,
+        None if bytes_ is None else bytes_.rate,
+    )
+
+
+def _binding(part: Part | None) -> str:
+    return "" if part is None else part.binding

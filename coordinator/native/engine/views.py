@@ -1,0 +1,77 @@
+"""The state of native enforcement at one broker, for the API and the command line.
+
+A certificate states a bound on local limits. The rate that the broker's own limiter lets through beyond
+its local limit is its *slack*: a full bucket at each interval (``kappa`` of the limit at once, which on
+average makes up for the part that ``kappa`` leaves out), the limit before for up to an interval after a
+change, up to a batch of each producer, which the trim takes out again, and the whole record once after
+each write of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coordinator.core.model import Dimension, MonitoringClass, Unit
+from coordinator.native.engine.conditions import Condition
+from coordinator.native.engine.outside import TopicHealth
+from coordinator.native.engine.steering import NativeView
+
+_WHOLE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class NativeState:
+    """The state at this moment.
+
+    Args:
+        service_url: the name in which this broker's entries are; empty until that is known.
+        interval_s: of the topic of entries.
+        transport: the broker's class for it; empty is none.
+        margin_permille: by how much records are above the limits.
+        behind_gate: whether a gate holds traffic back before the broker's limiter has to.
+        topic: the connection to that topic.
+        polled_topics: number of topics in the broker's counters.
+        poll_s: from one poll to the next.
+        groups: every native group.
+        conditions: conditions that keep it from being exact.
+    """
+
+    service_url: str
+    interval_s: int
+    transport: str
+    margin_permille: int
+    behind_gate: bool
+    topic: TopicHealth
+    polled_topics: int
+    poll_s: float
+    groups: tuple[NativeView, ...]
+    conditions: tuple[Condition, ...]
+
+    def slack(self, group: str, dimension: Dimension) -> str:
+        """Return what enforces a group's limit at this broker, and the slack of the broker's limiter.
+
+        Returns:
+            Sentences; none where a gate enforces it.
+        """
+        if self.behind_gate:
+            return ""
+        if dimension.monitoring_class is not MonitoringClass.PUBLISH:
+            return "Not held back here: the broker's own limiter knows publishing only."
+        natives = [view for view in self.groups if group in view.groups]
+        if not natives or not self.service_url:
+            return "Not held back here yet: no namespace is attached to the group in Pulsar."
+        index = 0 if dimension.unit is Unit.MESSAGES else 1
+        entries = sum(view.entry[index] for view in natives)
+        records = sum(view.record_seen[index] for view in natives if view.record_seen is not None)
+        bucket = entries // (self.interval_s + 1)
+        trimmed = min(view.trim_permille[index] for view in natives)
+        return (
+            f"The broker's own limiter holds it here, steered by this sidecar: a change takes up to "
+            f"{self.interval_s} s, {bucket:,} {dimension.unit.value} may pass at once at each interval, "
+            f"and {records:,} after a write of the record."
+            + (
+                f" {100 - trimmed / 10:.1f} % are taken out for batches."
+                if trimmed < _WHOLE
+                else ""
+            )
+        )

@@ -1,0 +1,1 @@
+"""Carries native enforcement out: the topic, the broker's admin REST and its counters."""

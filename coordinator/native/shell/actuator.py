@@ -1,0 +1,461 @@
+"""The shell of native enforcement: the ports of a gate, with no gate.
+
+Three loops, each of which survives all failures: one writes entries (at once when a setting changed or
+the broker itself has reported, and every `WRITTEN_EVERY_S`), one polls the broker's counters, one keeps
+Pulsar's records and attachments (upkeep.py). Limits that only a gate can enforce are accepted and
+reported as not enforced (`conditions`), so that no reader believes them enforced.
+
+A poll takes the broker some milliseconds of processor, more with more topics. So polls are so far apart
+that they take at most `_COST` of the time, between `native_poll_seconds` and `_POLL_MAX_S`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, Protocol
+
+import structlog
+
+from coordinator.core.demand.observing import is_observed
+from coordinator.core.model import (
+    NANOS_PER_SECOND,
+    Attachments,
+    Member,
+    MonitoringClass,
+    NamespaceTraffic,
+    Rates,
+    ResourceGroup,
+    Traffic,
+)
+from coordinator.core.topics import TopicName
+from coordinator.core.transfer.policies import STRICT
+from coordinator.insight.model.alarms import AlarmKind, Sighting
+from coordinator.insight.model.delayed import DelayedView
+from coordinator.insight.model.gate_views import (
+    ConnectionFigures,
+    GateFigures,
+    GateLimits,
+    HoldView,
+)
+from coordinator.native.engine.conditions import NOT_NATIVE, Condition, Observed, conditions
+from coordinator.native.engine.counting import CounterBook
+from coordinator.native.engine.entries import Amounts
+from coordinator.native.engine.outside import BrokerCounters, EntryTopic, NativeAdmin
+from coordinator.native.engine.steering import Steering
+from coordinator.native.engine.table import Statement
+from coordinator.native.engine.views import NativeState
+from coordinator.native.shell.upkeep import Upkeep
+from coordinator.ports import Catalogue, Clock, PortError
+
+WRITTEN_EVERY_S: Final = 0.2
+
+_COST: Final = 0.05
+_POLL_MAX_S: Final = 5.0
+_POLLS_JUDGED: Final = 8
+_TAKES_EFFECT_NS: Final = NANOS_PER_SECOND
+"""Entries that no broker has taken after this time are not waited for: reports must go on."""
+
+log = structlog.get_logger(__name__)
+
+
+class Listener(Protocol):
+    """Told at once of participants that come and go."""
+
+    def participants_changed(
+        self, group: str, monitoring_class: MonitoringClass, participants: int
+    ) -> None:
+        """Take the news that a group's first participant appeared here, or that its last one left."""
+        ...
+
+
+class NativeActuator:
+    """A gate's ports on Pulsar's own limiter.
+
+    Args:
+        broker: this sidecar's broker id.
+        steering: what is to be written.
+        topic: where.
+        admin: of the own broker.
+        counters: of the own broker.
+        clock: monotonic time.
+        poll_s: the least time between two polls; 0 polls never, since a gate counts.
+        service_url: in whose name the broker reports; empty asks it.
+        cluster_group: the group that everything counts against; empty is none.
+        margin_permille: by how much records are above the limits.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is another port
+        self,
+        broker: str,
+        steering: Steering,
+        topic: EntryTopic,
+        admin: NativeAdmin,
+        counters: BrokerCounters,
+        clock: Clock,
+        *,
+        poll_s: float,
+        service_url: str = "",
+        cluster_group: str = "",
+        margin_permille: int = 0,
+    ) -> None:
+        self._broker = broker
+        self._steering = steering
+        self._topic = topic
+        self._counters = counters
+        self._clock = clock
+        self._poll_s = self._polls_every_s = poll_s
+        self._margin_permille = margin_permille
+        self._seen = Observed()
+        self._upkeep = Upkeep(steering, admin, self._seen, clock, service_url=service_url)
+        if cluster_group:
+            self._upkeep.look_at_all_tenants()
+        self._book = CounterBook()
+        self._polled_ns: int | None = None
+        self._took_s: deque[float] = deque(maxlen=_POLLS_JUDGED)
+        self._listener: Listener | None = None
+        self._resumed: Callable[[], None] | None = None
+        self._connected: dict[str, tuple[int, int]] = {}
+        self._quiet = False
+        self._limits: dict[str, Rates] = {}
+        self._leased: set[str] = set()
+        self._lease_until_ns: int | None = None
+        #: Set when entries have to be written before their time.
+        self._due = asyncio.Event()
+        #: How much was told, how much of it is in entries that a broker has, and what waits for that.
+        self._told = self._in_force = 0
+        self._waiting: deque[tuple[int, int, Callable[[], None]]] = deque()
+        self._unenforced: dict[str, str] = {}
+        topic.watch(self._heard)
+
+    async def run(self) -> None:
+        """Enforce, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._write_always())
+            tasks.create_task(self._upkeep.run())
+            if self._poll_s:
+                tasks.create_task(self._poll_always())
+
+    def catalogue_changed(self, catalogue: Catalogue) -> None:
+        """All definitions and attachments as they are now."""
+        groups = {name: entry.group for name, entry in catalogue.groups.items()}
+        self._upkeep.known = frozenset(groups)
+        whole = {name: group.limits for name, group in groups.items() if not is_observed(group)}
+        self._steering.set_whole(whole)
+        self._note_cannot(groups)
+        if not self._steering.behind_gate:
+            strict = (name for name, group in groups.items() if group.overshoot_policy == STRICT)
+            self._seen.strict = (*sorted(strict),)
+        self._upkeep.wanted.set()
+
+    def members_changed(self, members: tuple[Member, ...]) -> None:
+        """Take the live members."""
+        ids = [member.broker for member in members]
+        self._steering.set_members(ids)
+        self._upkeep.rank = ids.index(self._broker) if self._broker in ids else None
+        self._upkeep.wanted.set()
+
+    def state(self) -> NativeState:
+        """Return the present state."""
+        now_ns = self._clock.now_ns()
+        facts = self._seen.facts
+        return NativeState(
+            service_url=self._steering.own_url,
+            interval_s=self._steering.interval_s,
+            transport=facts.transport if facts else "",
+            margin_permille=self._margin_permille,
+            behind_gate=self._steering.behind_gate,
+            topic=self._topic.health(),
+            polled_topics=self._book.topics,
+            poll_s=self._polls_every_s,
+            groups=self._steering.views(),
+            conditions=tuple(self.conditions(now_ns)),
+        )
+
+    def conditions(self, now_ns: int) -> tuple[Condition, ...]:
+        """Return the conditions that keep it from being exact."""
+        seen = self._seen
+        seen.health = self._topic.health()
+        seen.spoke_ns = self._steering.table.spoke_ns(self._steering.own_url)
+        seen.strangers = self._steering.table.strangers(now_ns)
+        seen.unsteered = self._steering.unsteered(now_ns)
+        return tuple(conditions(seen, now_ns))
+
+    def sightings(self, now_ns: int) -> Iterator[Sighting]:
+        """Yield conditions for alarms; limits that no broker can enforce fire at once and for good."""
+        for found in self.conditions(now_ns):
+            if found.code != NOT_NATIVE:
+                text = f"{self._broker}: {found.text}"
+                yield Sighting(AlarmKind.NATIVE_INEXACT, f"{self._broker} {found.code}", text)
+
+    # Instructions to a gate.
+
+    def listen(self, listener: Listener) -> None:
+        """Tell this listener of participants from now on."""
+        self._listener = listener
+
+    def watch_traffic(self, resumed: Callable[[], None]) -> None:
+        """Call this when traffic passes or waits again after a `collect` that found none."""
+        self._resumed = resumed
+
+    def set_limits(self, group: str, limits: Rates, *, leased: bool = False) -> None:
+        """Enforce these local limits from now on, leased ones until the end of the lease."""
+        self._limits[group] = limits
+        self._leased.discard(group)
+        if leased:
+            self._leased.add(group)
+        self._steering.set_limits(group, self._in_effect(group))
+        self._tell()
+
+    def hold_lease(self, until_ns: int) -> None:
+        """Extend leased limits to this time."""
+        self._lease_until_ns = until_ns
+        for group in self._leased:
+            self._steering.set_limits(group, self._in_effect(group))
+
+    def remove_limits(self, group: str) -> None:
+        """Remove this group's limits."""
+        self._limits.pop(group, None)
+        self._leased.discard(group)
+        self._steering.remove_limits(group)
+        self._tell()
+
+    def set_attachments(self, attachments: Attachments) -> None:
+        """Count every topic against the groups of these attachments from now on."""
+        self._steering.set_attachments(attachments)
+        self._upkeep.wanted.set()
+        self._tell()
+
+    def when_in_force(self, then: Callable[[], None]) -> None:
+        """Call this when a broker has taken all entries that follow from the instructions so far."""
+        if self._in_force == self._told or not self._steering.own_url:
+            then()
+            return
+        self._waiting.append((self._told, self._clock.now_ns(), then))
+
+    # Questions to a gate.
+
+    async def collect(self) -> tuple[Traffic, ...]:
+        """Return the counts since the last call."""
+        traffic = self._steering.collect(self._clock.now_ns())
+        self._quiet = all(each.is_quiet for each in traffic)
+        return traffic
+
+    async def namespace_traffic(self) -> tuple[NamespaceTraffic, ...]:
+        """Return the counts of each namespace since the last call."""
+        return self._steering.namespace_traffic()
+
+    async def published_topics(self) -> frozenset[str]:
+        """Return the full names of the topics that producers are connected to."""
+        return self._book.published_topics
+
+    async def drain(self, timeout_s: float) -> None:
+        """Return at once: clients are the broker's."""
+
+    async def close(self) -> None:
+        """Do nothing: no socket is open here."""
+
+    async def start(self) -> int:
+        """Return 0: no socket listens; entries are written from the first limits on."""
+        return 0
+
+    async def ends(self) -> None:
+        """Wait for ever: it lives as long as the sidecar."""
+        await asyncio.Event().wait()
+
+    async def figures(self) -> GateFigures:
+        """Return the participants of limited namespaces, as of the last poll; nothing is held here."""
+        producers = sum(each[0] for each in self._connected.values())
+        consumers = sum(each[1] for each in self._connected.values())
+        return GateFigures(
+            connections=0,
+            producers=producers,
+            consumers=consumers,
+            waiting_producers=0,
+            waiting_consumers=0,
+            withheld_permits=0,
+            held_frames=0,
+            held_bytes=0,
+            longest_hold_ns=0,
+            throttles={},
+            refused_publishes=0,
+            refused_subscribes=0,
+            pauses=0,
+            keep_alive_replies=0,
+            dropped_frames=0,
+            replicated_messages=0,
+            replicated_bytes=0,
+            upstream_failures=0,
+            malformed_closes={},
+            refusals={},
+            unknown_commands={},
+            closes={},
+        )
+
+    async def limits(self) -> GateLimits:
+        """Return no limits of a gate's own."""
+        return GateLimits(Rates(), None, 0, ())
+
+    async def partition_limits(self) -> Rates:
+        """Return no limit."""
+        return Rates()
+
+    async def partition_traffic(self) -> tuple[Traffic, ...]:
+        """Return no counts: partitions are not observed."""
+        return ()
+
+    async def holds(self) -> tuple[HoldView, ...]:
+        """Return no hold times: nothing is held here."""
+        return ()
+
+    async def delayed(self) -> DelayedView | None:
+        """Return None: no gate counts delayed messages."""
+        return None
+
+    async def connection_figures(self) -> tuple[ConnectionFigures, ...]:
+        """Return no connections: they are the broker's."""
+        return ()
+
+    # Limits that only a gate can enforce.
+
+    def set_broker_limits(self, limits: Rates) -> None:
+        """Not enforced here."""
+        self._note("the broker as a whole", limits)
+
+    def set_partition_limits(self, limits: Rates) -> None:
+        """Not enforced here."""
+        self._note("partitions", limits)
+
+    def set_topic_limits(self, topic: TopicName, limits: Rates, *, partitions: int = 1) -> None:  # noqa: ARG002
+        """Not enforced here."""
+        self._note(str(topic), limits)
+
+    def set_topic_block(self, topic: str, block: object | None) -> None:
+        """Not enforced here: backlogs can be evicted without a gate, publishes not held."""
+        self._note(f"publishing to {topic}", block)
+
+    def set_subscribe_rate(self, rate: int | None, *, period_s: int = 1) -> None:  # noqa: ARG002
+        """Not enforced here."""
+        self._note("subscribing", rate)
+
+    def refresh_certificate(self) -> None:
+        """Do nothing: there is no certificate."""
+
+    # The loops.
+
+    async def _write_always(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(WRITTEN_EVERY_S):
+                    await self._due.wait()
+            except TimeoutError:
+                pass
+            self._due.clear()
+            self._write()
+            self._settle()
+
+    def _write(self) -> None:
+        now_ns = self._clock.now_ns()
+        for group in self._leased:
+            self._steering.set_limits(group, self._in_effect(group))
+        self._steering.decide(now_ns)
+        told = self._told
+        for broker, amounts in self._steering.to_write(now_ns):
+            is_own = broker == self._steering.own_url
+            if is_own and self._seen.steered_since_ns is None:
+                self._seen.steered_since_ns = now_ns
+            self._send(broker, amounts, told if is_own else 0)
+
+    def _send(self, broker: str, amounts: Mapping[str, Amounts], told: int) -> None:
+        def done(taken: bool) -> None:  # noqa: FBT001 - a callback's only argument
+            if taken:
+                self._in_force = max(self._in_force, told)
+                self._settle()
+
+        self._topic.write(broker, amounts, done)
+
+    def _settle(self) -> None:
+        """Call the callbacks whose entries a broker has, or which have waited too long."""
+        late_ns = self._clock.now_ns() - _TAKES_EFFECT_NS
+        while self._waiting:
+            told, since_ns, then = self._waiting[0]
+            if told > self._in_force and since_ns > late_ns:
+                return
+            self._waiting.popleft()
+            then()
+
+    async def _poll_always(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            began_s = loop.time()
+            try:
+                await self._poll()
+                self._seen.counters_error = ""
+            except PortError as error:
+                if str(error) != self._seen.counters_error:
+                    log.warning("counters cannot be read", reason=str(error))
+                self._seen.counters_error = str(error)
+            took_s = loop.time() - began_s
+            self._took_s.append(took_s)
+            # The shortest of several: a busy machine makes a poll long, but not expensive.
+            self._polls_every_s = min(_POLL_MAX_S, max(self._poll_s, min(self._took_s) / _COST))
+            await asyncio.sleep(max(0.0, self._polls_every_s - took_s))
+
+    async def _poll(self) -> None:
+        began_ns = self._clock.now_ns()
+        counts = await self._counters.read()
+        now_ns = self._clock.now_ns()
+        # The counters are of some moment in between.
+        at_ns = (began_ns + now_ns) // 2
+        elapsed_ns = at_ns - self._polled_ns if self._polled_ns is not None else 0
+        self._polled_ns = at_ns
+        found = self._book.poll(counts)
+        connected = self._steering.count(found, elapsed_ns, now_ns)
+        log.debug("polled", elapsed_ms=elapsed_ns // 1_000_000, found=found)
+        self._tell_participants(connected)
+        if self._quiet and self._resumed is not None:
+            self._quiet = False
+            self._resumed()
+
+    def _tell_participants(self, connected: dict[str, tuple[int, int]]) -> None:
+        before, self._connected = self._connected, connected
+        if self._listener is None:
+            return
+        for group in before.keys() | connected.keys():
+            were, are = before.get(group, (0, 0)), connected.get(group, (0, 0))
+            for index, monitoring_class in enumerate(
+                (MonitoringClass.PUBLISH, MonitoringClass.DISPATCH)
+            ):
+                if bool(were[index]) != bool(are[index]):
+                    self._listener.participants_changed(group, monitoring_class, are[index])
+
+    # Within.
+
+    def _heard(self, said: Statement) -> None:
+        if self._steering.take(said, self._clock.now_ns()):
+            self._seen.skew_ns = said.skew_ns
+            self._due.set()
+
+    def _tell(self) -> None:
+        self._told += 1
+        self._due.set()
+
+    def _in_effect(self, group: str) -> Rates:
+        limits = self._limits.get(group, Rates())
+        is_over = self._lease_until_ns is None or self._clock.now_ns() > self._lease_until_ns
+        if group in self._leased and is_over:
+            return Rates(0, 0, 0, 0)
+        return limits
+
+    def _note(self, what: str, limit: object | None) -> None:
+        if limit is None or limit == Rates():
+            self._unenforced.pop(what, None)
+        else:
+            self._unenforced[what] = what
+        self._seen.cannot = (*sorted(self._unenforced),)
+
+    def _note_cannot(self, groups: Mapping[str, ResourceGroup]) -> None:
+        for name, group in groups.items():
+            dispatch = group.limits.dispatch_messages, group.limits.dispatch_bytes
+            self._note(f"dispatch of {name}", None if dispatch == (None, None) else dispatch)

@@ -1,0 +1,58 @@
+"""A gate, and the broker's own limiter a little above it for clients that go round the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from coordinator.core.model import Attachments, Rates, Traffic
+from coordinator.native.shell.actuator import NativeActuator
+from coordinator.ports import TrafficGate
+
+
+class GateAndNative:
+    """Both get all instructions; questions, and the time of enforcement, are the gate's.
+
+    Args:
+        gate: enforces and counts.
+        native: enforces with a margin.
+    """
+
+    def __init__(self, gate: TrafficGate, native: NativeActuator) -> None:
+        self._gate = gate
+        self._native = native
+
+    def set_limits(self, group: str, limits: Rates, *, leased: bool = False) -> None:
+        """Enforce these local limits from now on."""
+        self._gate.set_limits(group, limits, leased=leased)
+        self._native.set_limits(group, limits, leased=leased)
+
+    def hold_lease(self, until_ns: int) -> None:
+        """Extend leased limits to this time."""
+        self._gate.hold_lease(until_ns)
+        self._native.hold_lease(until_ns)
+
+    def remove_limits(self, group: str) -> None:
+        """Remove this group's limits."""
+        self._gate.remove_limits(group)
+        self._native.remove_limits(group)
+
+    def set_attachments(self, attachments: Attachments) -> None:
+        """Count every topic against the groups of these attachments from now on."""
+        self._gate.set_attachments(attachments)
+        self._native.set_attachments(attachments)
+
+    def when_in_force(self, then: Callable[[], None]) -> None:
+        """Call this when all instructions so far are in force at the gate."""
+        self._gate.when_in_force(then)
+
+    def watch_traffic(self, resumed: Callable[[], None]) -> None:
+        """Call this when traffic passes or waits again."""
+        self._gate.watch_traffic(resumed)
+
+    async def collect(self) -> tuple[Traffic, ...]:
+        """Return the gate's counts since the last call."""
+        return await self._gate.collect()
+
+    async def drain(self, timeout_s: float) -> None:
+        """Accept nothing new and return when requests under way are answered, or at the timeout."""
+        await self._gate.drain(timeout_s)

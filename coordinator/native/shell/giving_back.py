@@ -1,0 +1,114 @@
+"""Back to Pulsar's own resource groups: records at the limits, no native groups, no rest.
+
+For use when no sidecar runs any more: a running one would set all of it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from coordinator.core.model import Attachments, Member, Rates
+from coordinator.native.engine.entries import BYTES_MAX, MESSAGES_MAX, NOTHING, UNLIMITED, Record
+from coordinator.native.engine.outside import EntryTopic, NativeAdmin
+from coordinator.native.engine.sets import ALL_OF, name_of, sets_of
+from coordinator.native.engine.table import REST, Statement
+from coordinator.ports import Catalogue, InUse
+
+_HEARS_REST_S: Final = 0.5
+
+
+class GivingBack:
+    """Restores Pulsar's own resource groups, once.
+
+    Args:
+        admin: of any broker.
+        topic: of entries.
+        cluster_group: the group that everything counts against; empty is none.
+    """
+
+    def __init__(self, admin: NativeAdmin, topic: EntryTopic, cluster_group: str) -> None:
+        self._admin = admin
+        self._topic = topic
+        self._cluster_group = cluster_group
+        self._limits: dict[str, Rates] = {}
+        self._attachments = Attachments()
+        self._catalogue = asyncio.Event()
+        self._members: tuple[Member, ...] | None = None
+        self._membership = asyncio.Event()
+        self._rest: set[str] = set()
+        topic.watch(self._heard)
+
+    def catalogue_changed(self, catalogue: Catalogue) -> None:
+        """Take all definitions and attachments."""
+        self._limits = {name: entry.group.limits for name, entry in catalogue.groups.items()}
+        self._attachments = catalogue.attachments
+        self._catalogue.set()
+
+    def members_changed(self, members: tuple[Member, ...]) -> None:
+        """Take the live members."""
+        self._members = members
+        self._membership.set()
+
+    async def run(self) -> list[str]:
+        """Restore all; return the steps in words.
+
+        Raises:
+            InUse: sidecars are alive.
+            PortError: the broker does not answer, or does not allow it.
+        """
+        await self._membership.wait()
+        if self._members:
+            names = ", ".join(member.broker for member in self._members)
+            raise InUse(f"Stop the sidecars first; alive are {names}.")
+        await self._catalogue.wait()
+        done = await self._attach()
+        done += await self._set_records()
+        return done + await self._remove_rest()
+
+    async def _attach(self) -> list[str]:
+        done = []
+        tenants = tuple(self._attachments.tenants)
+        if self._cluster_group:
+            tenants = tuple(await self._admin.tenants())
+        existing = [name for tenant in tenants for name in await self._admin.namespaces(tenant)]
+        sets = sets_of(self._attachments, existing, self._cluster_group)
+        for namespace, groups in sets.items():
+            if len(groups) > 1 and await self._admin.group_of(namespace) == name_of(groups):
+                await self._admin.attach(namespace, groups[0])
+                done.append(f"{namespace} attached to {groups[0]} alone")
+        for name in sorted({name_of(groups) for groups in sets.values() if len(groups) > 1}):
+            self._rest.add(name)
+            if name.startswith(ALL_OF) and await self._admin.record(name) is not None:
+                await self._admin.remove_record(name)
+                done.append(f"{name} removed")
+        return done
+
+    async def _set_records(self) -> list[str]:
+        done = []
+        for name, limits in sorted(self._limits.items()):
+            self._rest.add(name)
+            record = Record(
+                _rate(limits.publish_messages, MESSAGES_MAX), _rate(limits.publish_bytes, BYTES_MAX)
+            )
+            if await self._admin.record(name) not in (None, record):
+                await self._admin.set_record(name, record)
+                done.append(f"{name} set to {record.messages} msg/s and {record.bytes} B/s")
+        return done
+
+    async def _remove_rest(self) -> list[str]:
+        """Set the rest to 0 in any case: rows never expire at the brokers."""
+        while not self._topic.health().connected:  # noqa: ASYNC110 - nothing tells when it is
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(_HEARS_REST_S)
+        written: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._topic.write(REST, dict.fromkeys(self._rest, NOTHING), written.set_result)
+        return ["the rest set to 0"] if await written else ["the rest could not be set to 0"]
+
+    def _heard(self, said: Statement) -> None:
+        if said.broker == REST:
+            self._rest |= said.amounts.keys()
+
+
+def _rate(limit: int | None, most: int) -> int:
+    return UNLIMITED if limit is None else min(limit, most)

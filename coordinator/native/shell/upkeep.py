@@ -1,0 +1,244 @@
+"""Pulsar's own records and attachments, kept as native enforcement needs them.
+
+There is no compare-and-set in Pulsar's admin REST, and each write of a record makes every broker let the
+whole record pass until its next interval. So one sidecar writes: a wrong value is written by the first
+member at once, by the second if it is still wrong two seconds later, and so on; and only after reading.
+
+*A record that has no room for the limit* is written at once. *A record with too much room* does not
+affect the limit, which the rest holds meanwhile; it is written after `UNUSED_AFTER_NS`, or at once while
+no client publishes.
+
+*A change by others*, to a value that no sidecar wanted of late, is reported and reverted once it has been
+wrong for `_CONFIRMED_AFTER_NS`. Until then it may be no edit: another sidecar knows a new limit a moment
+earlier, and a broker's cache may answer with the value before a write. The sidecar that reverts it has
+always reported it before; one that read earlier or later may never have seen it.
+
+Namespaces in a group of Pulsar that is not known here are left there, and reported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import structlog
+
+from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.native.engine.conditions import Observed
+from coordinator.native.engine.entries import UNLIMITED, Record
+from coordinator.native.engine.outside import BrokerFacts, NativeAdmin
+from coordinator.native.engine.sets import ALL_OF
+from coordinator.native.engine.steering import Steering
+from coordinator.ports import Clock, PortError
+
+UNUSED_AFTER_NS: Final = 3600 * NANOS_PER_SECOND
+
+_TURN_NS: Final = 2 * NANOS_PER_SECOND
+_FACTS_EVERY_NS: Final = 30 * NANOS_PER_SECOND
+_NAMESPACES_EVERY_NS: Final = 5 * NANOS_PER_SECOND
+_CONFIRMED_AFTER_NS: Final = NANOS_PER_SECOND
+_LOOK_EVERY_S: Final = 2.0
+_LOOK_AGAIN_S: Final = 0.5
+_WANTED_KEPT: Final = 4
+NAMESPACES_MAX: Final = 20_000
+
+log = structlog.get_logger(__name__)
+
+
+class Upkeep:
+    """Keeps the records and attachments of Pulsar, for one sidecar.
+
+    Args:
+        steering: the target state.
+        admin: reads and writes the present state.
+        seen: takes the observations.
+        clock: monotonic time.
+        service_url: the name in which the broker reports; empty asks it.
+    """
+
+    def __init__(
+        self,
+        steering: Steering,
+        admin: NativeAdmin,
+        seen: Observed,
+        clock: Clock,
+        *,
+        service_url: str = "",
+    ) -> None:
+        self._steering = steering
+        self._admin = admin
+        self._seen = seen
+        self._clock = clock
+        self._service_url = service_url
+        self._everything = False
+        self._facts_ns = self._namespaces_ns = -_FACTS_EVERY_NS
+        #: This sidecar's place among the members; None while it is no member.
+        self.rank: int | None = None
+        #: Groups of the store, whether or not any traffic counts against them.
+        self.known: frozenset[str] = frozenset()
+        #: Time since which each item is wrong.
+        self._wrong_ns: dict[tuple[str, str], int] = {}
+        #: The records that were wanted of late, by group; a sidecar may have written each of them.
+        self._wanted: dict[str, deque[Record]] = {}
+        #: The items that were right at the last look.
+        self._right: dict[tuple[str, str], object] = {}
+        #: Whether the last look saw what may be an edit.
+        self._unconfirmed = False
+        #: Set when the target state has changed.
+        self.wanted = asyncio.Event()
+
+    def look_at_all_tenants(self) -> None:
+        """Look at all tenants: all traffic counts against a group, so all namespaces have to be known."""
+        self._everything = True
+
+    async def run(self) -> None:
+        """Run for ever."""
+        while True:
+            self.wanted.clear()
+            try:
+                await self.look()
+                self._seen.admin_error = ""
+            except (PortError, ValueError) as error:
+                if str(error) != self._seen.admin_error:
+                    log.warning("native upkeep failed", reason=str(error))
+                self._seen.admin_error = str(error)
+            try:
+                async with asyncio.timeout(_LOOK_AGAIN_S if self._unconfirmed else _LOOK_EVERY_S):
+                    await self.wanted.wait()
+            except TimeoutError:
+                pass
+
+    async def look(self) -> None:
+        """Look once at all records and attachments.
+
+        Raises:
+            PortError: the broker does not answer, or does not allow it.
+        """
+        now_ns = self._clock.now_ns()
+        if now_ns - self._facts_ns >= _FACTS_EVERY_NS or self._seen.facts is None:
+            await self._look_at_facts()
+            self._facts_ns = now_ns
+        if now_ns - self._namespaces_ns >= _NAMESPACES_EVERY_NS:
+            await self._look_at_namespaces()
+            self._namespaces_ns = now_ns
+        self._unconfirmed = False
+        records, least = self._steering.records(), self._steering.least_records()
+        for name, record in sorted(records.items(), key=self._is_right):
+            await self._look_at_record(name, record, least[name])
+        self._wanted = {name: kept for name, kept in self._wanted.items() if name in records}
+        attachments = self._steering.attachments()
+        gone = {key[1]: "" for key in self._right if key[0] == "namespace"}
+        for namespace, name in ({**gone, **attachments}).items():
+            await self._look_at_attachment(namespace, name)
+
+    async def _look_at_facts(self) -> None:
+        facts = await self._admin.facts()
+        if self._service_url:
+            facts = BrokerFacts(self._service_url, facts.interval_s, facts.transport)
+        if facts != self._seen.facts:
+            log.info("broker's resource usage", url=facts.service_url, interval_s=facts.interval_s)
+        self._seen.facts = facts
+        self._steering.configure(facts.service_url, max(1, facts.interval_s))
+
+    async def _look_at_namespaces(self) -> None:
+        tenants: Sequence[str] = sorted(self._steering.tenants)
+        if self._everything:
+            tenants = await self._admin.tenants()
+        found: list[str] = []
+        for tenant in tenants:
+            found += await self._admin.namespaces(tenant)
+            if len(found) > NAMESPACES_MAX:
+                log.warning("too many namespaces to attach", bound=NAMESPACES_MAX)
+                break
+        self._steering.set_namespaces(found[:NAMESPACES_MAX])
+
+    def _is_right(self, item: tuple[str, Record]) -> bool:
+        return self._right.get(("record", item[0])) == item[1]
+
+    async def _look_at_record(self, name: str, wanted: Record, least: Record) -> None:
+        key = ("record", name)
+        of_late = self._wanted.setdefault(name, deque(maxlen=_WANTED_KEPT))
+        if wanted not in of_late:
+            of_late.append(wanted)
+        seen = await self._admin.record(name)
+        self._steering.set_record(name, seen)
+        if seen == wanted:
+            self._note_right(key, wanted)
+            return
+        has_room = seen is not None and not _rises(seen, least)
+        lag_ns = UNUSED_AFTER_NS if has_room and self._steering.is_used(name) else 0
+        is_edit = key in self._right and seen not in of_late
+
+        async def write() -> None:
+            await self._admin.set_record(name, wanted)
+            self._steering.set_record(name, wanted)
+
+        await self._mend(key, wanted, write, lag_ns, is_edit=is_edit)
+
+    async def _look_at_attachment(self, namespace: str, wanted: str) -> None:
+        key = ("namespace", namespace)
+        seen = await self._admin.group_of(namespace)
+        self._seen.foreign.pop(namespace, None)
+        if seen is None or seen == wanted:
+            if wanted and seen is not None:
+                self._note_right(key, wanted)
+            else:
+                self._right.pop(key, None)
+                self._wrong_ns.pop(key, None)
+            return
+        if seen and not self._is_ours(seen):
+            if wanted:
+                self._seen.foreign[namespace] = seen
+            return
+        is_edit = bool(wanted) and self._right.get(key) == wanted
+        await self._mend(
+            key, wanted, lambda: self._admin.attach(namespace, wanted), 0, is_edit=is_edit
+        )
+
+    def _is_ours(self, group: str) -> bool:
+        return group in self.known or group.startswith(ALL_OF)
+
+    async def _mend(
+        self,
+        key: tuple[str, str],
+        wanted: object,
+        write: Callable[[], Awaitable[None]],
+        lag_ns: int,
+        *,
+        is_edit: bool,
+    ) -> None:
+        """Write, if it has been wrong for long enough that it is this sidecar's turn."""
+        now_ns = self._clock.now_ns()
+        wrong_ns = now_ns - self._wrong_ns.setdefault(key, now_ns)
+        if is_edit:
+            lag_ns = _CONFIRMED_AFTER_NS
+            self._unconfirmed = wrong_ns < lag_ns or self._unconfirmed
+            if wrong_ns >= lag_ns:
+                self._note_edited(key[1])
+        if self.rank is None or wrong_ns < lag_ns + self.rank * _TURN_NS:
+            return
+        await write()
+        log.info("set in Pulsar", what=key[0], name=key[1], to=wanted)
+        self._note_right(key, wanted)
+
+    def _note_right(self, key: tuple[str, str], wanted: object) -> None:
+        if wanted:
+            self._right[key] = wanted
+        else:
+            self._right.pop(key, None)
+        self._wrong_ns.pop(key, None)
+
+    def _note_edited(self, name: str) -> None:
+        if name not in self._seen.edited:
+            log.warning("changed in Pulsar by others", name=name)
+        self._seen.edited[name] = self._clock.now_ns()
+
+
+def _rises(seen: Record, wanted: Record) -> bool:
+    """Return whether a record has to let more pass in any unit."""
+    return any(
+        before != UNLIMITED and (after == UNLIMITED or after > before)
+        for before, after in zip(seen, wanted, strict=True)
+    )

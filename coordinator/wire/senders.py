@@ -1,0 +1,277 @@
+"""Verify the sender of each report from the bus, before any of it but its head is read.
+
+The bus carries bytes of every process that may publish there. A payload is a report of a broker only if
+ZooKeeper says so, in this order, the cheapest check first:
+
+1. *Registration.* Its head names a member and exactly the incarnation that membership shows. A report
+   that is ahead of membership waits for a moment (core/reports/early.py); any other is dropped.
+2. *News.* Its sequence is new. An identical payload under a known number is a copy from another bus
+   topic, and costs a hash; other bytes under a known number are foreign.
+3. *Signature.* It is signed with the key that the member shows in its registration. A member without a
+   key is a sidecar of a release before signatures: it is believed only while `accept_unsigned` is set. A
+   member with a key is never believed without a signature, so no sender can pose as an older one.
+
+A payload that bears a member's name and fails is *foreign*: it is dropped, and the member in whose name
+it came is reported (`accusations`). So is a payload in this sidecar's own name that it did not send:
+either a process poses as this broker, or another sidecar was given its id.
+
+The memory per sender is bounded: `SEEN_MAX` numbers with a hash.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from coordinator.core.model import Account, Member, Suspicion
+from coordinator.core.reports.early import EarlyReports
+from coordinator.wire.fields import BadReport
+from coordinator.wire.reports import Head, head_of
+from coordinator.wire.signature import Signed, is_signed_by, split_signature
+
+SEEN_MAX = 64
+"""Numbers of one sender that are remembered: a minute of rounds, or three seconds at the fastest rate."""
+
+_STREAM = 3
+"""This many reports far behind the newest, in order and never seen before, are a stream of their own."""
+
+
+UNCONFIRMED = "a registration that ZooKeeper does not show"
+NO_ROOM = "too many registrations that ZooKeeper does not show"
+
+
+class Opened(NamedTuple):
+    """A report whose sender is verified, not decoded yet.
+
+    Args:
+        broker: the sender.
+        report: the signed bytes.
+        size: bytes of the whole payload.
+    """
+
+    broker: str
+    report: bytes
+    size: int
+
+
+class Accusation(NamedTuple):
+    """A fault of reports in a member's name."""
+
+    broker: str
+    suspicion: Suspicion
+    detail: str
+
+
+class _Sealed(NamedTuple):
+    """A payload with its head."""
+
+    head: Head
+    signed: Signed
+    size: int
+
+
+@dataclass(slots=True)
+class _Stream:
+    """The received reports of one incarnation."""
+
+    incarnation: int
+    newest: int = 0
+    #: The latest numbers: a hash of the payload, and how often it came.
+    seen: dict[int, tuple[int, int]] = field(default_factory=dict)
+    #: The last report far behind the newest, and how many there were in ascending order.
+    behind: int = 0
+    behind_in_a_row: int = 0
+
+    def note(self, sequence: int, digest: int, times: int = 1) -> None:
+        """Remember the payload of a number."""
+        self.newest = max(self.newest, sequence)
+        self.seen[sequence] = (digest, times)
+        while len(self.seen) > SEEN_MAX:
+            del self.seen[next(iter(self.seen))]
+
+    def falls_behind(self, sequence: int) -> bool:
+        """Note an old report that was never seen; tell whether a stream of such reports exists."""
+        if self.newest - sequence <= SEEN_MAX:
+            return False
+        self.behind_in_a_row = self.behind_in_a_row + 1 if sequence > self.behind else 1
+        self.behind = sequence
+        return self.behind_in_a_row >= _STREAM
+
+
+class Senders:
+    """Knows the members, and the reports of each.
+
+    Args:
+        broker: this broker.
+        topics: number of bus topics: each report comes once by each.
+        accept_unsigned: whether members without a key are believed.
+    """
+
+    def __init__(self, broker: str, *, topics: int = 1, accept_unsigned: bool = False) -> None:
+        self._broker = broker
+        #: These may be changed at any time.
+        self.topics = topics
+        self.accept_unsigned = accept_unsigned
+        self._members: dict[str, Member] = {}
+        self._streams: dict[str, _Stream] = {}
+        #: The reports that this sidecar has sent itself; None before the first one.
+        self._own: _Stream | None = None
+        self._early: EarlyReports[_Sealed] = EarlyReports()
+        self._accusations: Counter[Accusation] = Counter()
+        self._dropped: Counter[str] = Counter()
+
+    def sent(self, incarnation: int, sequence: int, report: bytes) -> None:
+        """Record a report that this sidecar sends."""
+        if self._own is None or self._own.incarnation != incarnation:
+            self._own = _Stream(incarnation)
+        self._own.note(sequence, hash(report), times=0)
+
+    def set_members(self, members: Iterable[Member]) -> list[Opened | BadReport]:
+        """Take over the live members; return the reports that waited for them, or why one was dropped."""
+        self._members = {member.broker: member for member in members}
+        self._streams = {
+            broker: stream
+            for broker, stream in self._streams.items()
+            if (member := self._members.get(broker)) and member.incarnation == stream.incarnation
+        }
+        found: list[Opened | BadReport] = []
+        for sealed in self._early.confirm(self._members):
+            try:
+                opened = self._judge(sealed, 0)
+            except BadReport as error:
+                found.append(error)
+            else:
+                found += [] if opened is None else [opened]
+        return found
+
+    def open(self, payload: bytes, now_ns: int) -> Opened | None:
+        """Return the report in a payload; None if it is a copy, or has to wait for ZooKeeper.
+
+        Raises:
+            BadReport: no member that ZooKeeper knows sent it.
+        """
+        self.expire(now_ns)
+        signed = split_signature(payload)
+        return self._judge(_Sealed(head_of(signed.report), signed, len(payload)), now_ns)
+
+    def unsealed(self, payload: bytes, reason: str) -> None:
+        """Report the member in whose name a payload came without the seal that all sidecars share.
+
+        No member is named if it has signed the payload: then it has other keys. Signatures are not
+        checked for a member that was named since the last call of `accusations`.
+        """
+        try:
+            signed = split_signature(payload)
+            head = head_of(signed.report)
+        except BadReport:
+            return
+        accusation = Accusation(head.broker, Suspicion.IMPERSONATED, reason)
+        member = self._members.get(head.broker)
+        if member is None:
+            return
+        if accusation in self._accusations or not is_signed_by(member.report_key, signed):
+            self.accuse(accusation)
+
+    def expire(self, now_ns: int) -> None:
+        """Drop reports that have waited too long for ZooKeeper."""
+        self._give_up(self._early.expire(now_ns), UNCONFIRMED)
+
+    def accusations(self) -> list[tuple[Accusation, int]]:
+        """Return the accusations since the last call, and the number of each."""
+        found, self._accusations = list(self._accusations.items()), Counter()
+        return found
+
+    def dropped(self) -> list[tuple[str, int]]:
+        """Return reasons and numbers of silent drops since the last call; `open` raises for others."""
+        found, self._dropped = list(self._dropped.items()), Counter()
+        return found
+
+    def accuse(self, accusation: Accusation, count: int = 1) -> None:
+        """Add an accusation that was found elsewhere; each wording has at most one entry."""
+        self._accusations[accusation] += count
+
+    def _give_up(self, senders: Iterable[Account], reason: str) -> None:
+        for sender in senders:
+            self._dropped[reason] += 1
+            self._accuse(sender.broker, reason)
+
+    def _judge(self, sealed: _Sealed, now_ns: int) -> Opened | None:
+        head = sealed.head
+        if head.broker == self._broker and not self._is_foreign(head):
+            return self._judge_own(sealed)
+        member = self._members.get(head.broker)
+        if member is None or member.incarnation != head.incarnation:
+            if not self._early.is_ahead(head.incarnation):
+                is_member = member is not None
+                raise BadReport("old incarnation" if is_member else "no member: not registered")
+            sender = Account(head.broker, head.incarnation)
+            self._give_up(self._early.keep(sender, sealed, sealed.size, now_ns), NO_ROOM)
+            return None
+        if head.broker == self._broker:
+            self._refuse(head, "another sidecar is registered under this broker_id")
+        return self._judge_member(member, sealed)
+
+    def _judge_member(self, member: Member, sealed: _Sealed) -> Opened | None:
+        head, signed = sealed.head, sealed.signed
+        stream = self._streams.get(head.broker)
+        if stream is None or stream.incarnation != head.incarnation:
+            stream = _Stream(head.incarnation)
+        elif head.sequence <= stream.newest:
+            self._again(stream, sealed)
+            return None
+        self._check_signature(member, sealed)
+        self._streams[head.broker] = stream
+        stream.note(head.sequence, hash(signed.report))
+        return Opened(head.broker, signed.report, sealed.size)
+
+    def _judge_own(self, sealed: _Sealed) -> Opened | None:
+        """Judge a payload in this sidecar's name, of its own incarnation or an earlier one."""
+        own, head = self._own, sealed.head
+        if own is None or head.incarnation < own.incarnation:
+            raise BadReport("old incarnation")
+        if head.sequence > own.newest:
+            self._refuse(head, "a number that this sidecar has not come to")
+        self._again(own, sealed)
+        came_back = own.seen[head.sequence][1] == 1
+        return Opened(head.broker, sealed.signed.report, sealed.size) if came_back else None
+
+    def _is_foreign(self, head: Head) -> bool:
+        return self._own is not None and head.incarnation > self._own.incarnation
+
+    def _again(self, stream: _Stream, sealed: _Sealed) -> None:
+        """Take a known number: a copy, unless this raises BadReport."""
+        head, digest = sealed.head, hash(sealed.signed.report)
+        if head.sequence not in stream.seen:
+            if stream.falls_behind(head.sequence):
+                self._accuse(head.broker, "two streams of reports under one registration")
+            raise BadReport("late")
+        known, times = stream.seen[head.sequence]
+        if known != digest:
+            self._refuse(head, "two reports under one number")
+        stream.seen[head.sequence] = (known, times + 1)
+        if times >= self.topics:
+            raise BadReport("sent again")
+
+    def _check_signature(self, member: Member, sealed: _Sealed) -> None:
+        if not member.report_key:
+            if self.accept_unsigned:
+                return
+            raise BadReport(
+                "its sender shows no key: it is of an older release; believed with "
+                "bus_accept_unsigned = true"
+            )
+        if sealed.signed.signature is None:
+            self._refuse(sealed.head, "no signature, though that broker signs")
+        if not is_signed_by(member.report_key, sealed.signed):
+            self._refuse(sealed.head, "a signature that is not that broker's")
+
+    def _refuse(self, head: Head, detail: str) -> None:
+        """Raise BadReport, and accuse in the name of the claimed sender."""
+        self._accuse(head.broker, detail)
+        raise BadReport(f"foreign: in the name of {head.broker}, {detail}")
+
+    def _accuse(self, broker: str, detail: str) -> None:
+        if broker in self._members or broker == self._broker:
+            self.accuse(Accusation(broker, Suspicion.IMPERSONATED, detail))
