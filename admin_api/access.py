@@ -1,9 +1,9 @@
-"""Who is calling, and what that role may do.
+"""The role of a caller, and its rights.
 
-Three kinds of callers. A *super-user* may do everything. A *tenant admin* may attach and detach his own
-tenant and its namespaces, and limit its topics. Everybody else with a valid token may read, apart from
-the audit trail. With access control off (only possible on loopback, see coordinator.config) everybody
-is ``anonymous`` and may do everything.
+There are three kinds of callers. A *super-user* may do everything. A *tenant admin* may attach and detach
+his own tenant and its namespaces, and limit its topics. Any other caller with a valid token may read,
+apart from the audit trail. With access control off (only possible on loopback, see coordinator.config)
+every caller is ``anonymous`` and may do everything.
 
 Pulsar answers 401 to callers it does not allow; here 401 means "say who you are" and 403 "you may not",
 as HTTP has it and PIP-82 promises. Both carry a reason.
@@ -20,31 +20,31 @@ _SCHEME = "bearer "
 
 
 class NotIdentified(Exception):
-    """A caller who has not shown who he is; the text may be shown to him."""
+    """The caller has not shown who he is; the text may be shown to him."""
 
 
 class TokenRefused(Exception):
-    """A token that proves nothing; the text says why, and may be shown to whoever sent it."""
+    """The token is not valid; the text gives the reason, and may be shown to its sender."""
 
 
 class Verifier(Protocol):
-    """Says which role a token stands for; `admin_api.tokens` has the one there is.
+    """Returns the role of a token; implemented by `admin_api.tokens`.
 
-    That one stands on a library of cryptography, of 8 MB: only who checks tokens loads it.
+    The implementation needs a library of cryptography, of 8 MB: it is loaded only if tokens are checked.
     """
 
     def role_of(self, token: str) -> str:
-        """The role that a valid token stands for.
+        """Return the role of a valid token.
 
         Raises:
-            TokenRefused: it proves nothing.
+            TokenRefused: the token is not valid.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The rules.
+    """The rules of access.
 
     Args:
         verifier: reads tokens; None is access control off.
@@ -57,10 +57,10 @@ class Access:
     tenant_admins: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def role_of(self, authorization: str | None) -> str:
-        """The role behind an ``Authorization`` header.
+        """Return the role of an ``Authorization`` header.
 
         Raises:
-            NotIdentified: it proves nothing.
+            NotIdentified: the header proves no role.
         """
         if self.verifier is None:
             return ANONYMOUS
@@ -74,9 +74,9 @@ class Access:
             raise NotIdentified(str(error)) from error
 
     def is_super_user(self, role: str) -> bool:
-        """Whether the role may do everything."""
+        """Return whether the role may do everything."""
         return self.verifier is None or role in self.super_user_roles
 
     def is_admin_of(self, role: str, tenant: str) -> bool:
-        """Whether the role may attach and detach a tenant and its namespaces."""
+        """Return whether the role may attach and detach a tenant and its namespaces."""
         return self.is_super_user(role) or role in self.tenant_admins.get(tenant, ())

@@ -1,6 +1,6 @@
 """The admin API as an ASGI application, on a loop of its own beside the sidecar's (see `home`).
 
-Handlers are coroutines that wait for nothing but the store, the broker and the gate: most run on the
+Handlers are coroutines that wait only for the store, the broker and the gate: most run on the
 coordinator's loop, so a handler that blocks would stop rounds, and after a second the gate as well.
 """
 
@@ -11,6 +11,7 @@ from fastapi import Depends, FastAPI
 from admin_api import errors
 from admin_api.backend import AdminBackend
 from admin_api.body import refuse_large_body
+from admin_api.hosts import Hosts, OwnHosts
 from admin_api.names import KeepEncodedSeparators
 from admin_api.request_ids import RequestIds
 from admin_api.request_rate import RequestRate
@@ -27,6 +28,7 @@ from admin_api.routes import (
     groups,
     logs,
     metrics,
+    native,
     operations,
     quota,
     relay,
@@ -55,11 +57,12 @@ def create_app(backend: AdminBackend) -> FastAPI:
     )
     app.state.backend = backend
     app.state.event_readers = set()
-    # What is asked most often comes first: a path is held against all routes before its own, twice.
+    # Frequent requests come first: a path is compared with all routes before its own, twice.
     guarded = (
         quota.router, board.router, groups.router, sidecar.router, operations.router,
         events.router, metrics.router, attachments.router, topics.router, gate.router,
         audit.router, alarms.router, shadow.router, backlog.router, cluster.router, logs.router,
+        native.router,
     )  # fmt: skip
     for router in guarded:
         app.include_router(router, dependencies=[Depends(identified), Depends(refuse_large_body)])
@@ -73,7 +76,13 @@ def create_app(backend: AdminBackend) -> FastAPI:
     app.add_middleware(KeepEncodedSeparators)
     ours = (*guarded, *unguarded)
     errors.install(app, [route for router in ours for route in router.routes])
+    hosts = Hosts(backend.hosts, everywhere=backend.access.verifier is not None)
+    app.add_middleware(OwnHosts, hosts=hosts, refusals=backend.refusals)
     if backend.requests_per_second is not None:
-        app.add_middleware(RequestRate, requests_per_second=backend.requests_per_second)
+        app.add_middleware(
+            RequestRate,
+            requests_per_second=backend.requests_per_second,
+            refusals=backend.refusals,
+        )
     app.add_middleware(RequestIds)
     return app

@@ -1,8 +1,8 @@
-"""What the admin API needs of the sidecar around it.
+"""The ports of the sidecar that the admin API needs.
 
 They answer differently. The *store* and the *broker* are asked over the network: they may refuse or not
-answer at all. The *gate* is in another process and answers soon: a sidecar whose gate does not ends by
-it. The *views* are the coordinator's own memory: they answer at once and never fail, but may be older
+answer at all. The *gate* is in another process and answers soon: a sidecar whose gate does not answer
+ends. The *views* are the coordinator's own memory: they answer at once and never fail, but may be older
 than the store.
 """
 
@@ -14,23 +14,31 @@ from typing import Protocol
 
 from admin_api.access import Access
 from admin_api.home import Home
-from coordinator.backlog import BacklogWatch
-from coordinator.backlog_enforcement import BacklogEnforcement
-from coordinator.core.alarms import Alarms
-from coordinator.core.board import Board
-from coordinator.core.certificate import Certificate
-from coordinator.core.decision_history import DecisionHistory
-from coordinator.core.delayed import DelayedView
+from admin_api.refusals import Refusals
+from coordinator.backlog.shell.checker import BacklogWatch
+from coordinator.backlog.shell.enforcer import BacklogEnforcement
+from coordinator.core.certificate.statement import Certificate
 from coordinator.core.events import ConnectionState
-from coordinator.core.gate_views import ConnectionFigures, GateFigures, GateLimits, HoldView
-from coordinator.core.journal import Journal
 from coordinator.core.model import Dimension, ResourceGroup
-from coordinator.core.operations import Holdings, Operation
-from coordinator.core.preview import DimensionPreview
-from coordinator.core.seconds import MinuteView
-from coordinator.core.shadow import Comparison
-from coordinator.core.views import Explanation, GroupView, HealthView
-from coordinator.partition_meter import PartitionMeter
+from coordinator.insight.model.alarms import Alarms
+from coordinator.insight.model.board import Board
+from coordinator.insight.model.decision_history import DecisionHistory
+from coordinator.insight.model.delayed import DelayedView
+from coordinator.insight.model.gate_views import (
+    ConnectionFigures,
+    GateFigures,
+    GateLimits,
+    HoldView,
+)
+from coordinator.insight.model.journal import Journal
+from coordinator.insight.model.operations import Holdings, Operation
+from coordinator.insight.model.preview import DimensionPreview
+from coordinator.insight.model.seconds import MinuteView
+from coordinator.insight.model.shadow import Comparison
+from coordinator.insight.model.views import Explanation, GroupView, HealthView
+from coordinator.insight.shell.partition_meter import PartitionMeter
+from coordinator.insight.shell.totals import TrafficTotals
+from coordinator.native.engine.views import NativeState
 from coordinator.ports import (
     BrokerAdmin,
     BrokerRelay,
@@ -41,43 +49,43 @@ from coordinator.ports import (
     RecorderHealth,
     TopicLimitStore,
 )
-from coordinator.totals import TrafficTotals
 
 
 class Views(Protocol):
-    """What this sidecar knows right now; called at home."""
+    """The present state of this sidecar; called on its own loop."""
 
     def health(self) -> HealthView:
-        """How this sidecar is, and whom it knows."""
+        """Return the health of this sidecar, and the members that it knows."""
         ...
 
     def group_view(self, group: str) -> GroupView:
-        """A group with the brokers that take part in it.
+        """Return a group with its participating brokers.
 
         Raises:
-            UnknownGroup: there is no such group (from coordinator.core.explain, as the next ones).
+            UnknownGroup: there is no such group (from coordinator.insight.model.explain, as the next
+                ones).
         """
         ...
 
     def explain(self, group: str, dimension: Dimension, broker: str | None) -> Explanation:
-        """Why a broker's local limit is what it is; no broker means this sidecar's own.
+        """Return the reasons for a broker's local limit; no broker means this sidecar's own.
 
         Raises:
-            UnknownGroup: there is no such group, or nothing was decided on it yet.
+            UnknownGroup: there is no such group, or no decision on it yet.
             UnknownBroker: there is no such member.
         """
         ...
 
     def would_change(self, group: str, dimension: Dimension, broker: str | None) -> tuple[str, ...]:
-        """What would give a broker that is cut another limit, in words with exact numbers."""
+        """Return changes that would give a limited broker another limit, with exact numbers."""
         ...
 
     def shadow_law(self) -> str | None:
-        """The law that every group's own is compared with; None when there is none."""
+        """Return the law that every group's own is compared with; None when there is none."""
         ...
 
     def shadow(self, group: str, dimension: Dimension, law: str) -> Comparison | None:
-        """What another law would make of a group's dimension; None where nothing is limited.
+        """Compare a group's dimension under another law; None where nothing is limited.
 
         Raises:
             UnknownGroup: there is no such group.
@@ -85,7 +93,7 @@ class Views(Protocol):
         ...
 
     def certificates(self, group: str) -> tuple[Certificate, ...]:
-        """The most that a group's local limits can add up to now, for each dimension it limits.
+        """Return the most that a group's local limits can add up to now, by limited dimension.
 
         Raises:
             UnknownGroup: there is no such group.
@@ -93,32 +101,32 @@ class Views(Protocol):
         ...
 
     def catalogue(self) -> Catalogue:
-        """The last copy of the store that arrived here."""
+        """Return the last copy of the store that arrived here."""
         ...
 
     def recording(self) -> RecorderHealth | None:
-        """How recording goes; None when nothing is to be recorded."""
+        """Return the state of recording; None when nothing is recorded."""
         ...
 
     def connection(self) -> ConnectionState | None:
-        """The connection to ZooKeeper; None before the first."""
+        """Return the state of the connection to ZooKeeper; None before the first."""
         ...
 
     def totals(self) -> TrafficTotals:
-        """What the own gate has counted since the start."""
+        """Return the own gate's counts since the start."""
         ...
 
     def minute(self, group: str, dimension: Dimension) -> MinuteView | None:
-        """What it has counted in the last minute, by the second; None before there was one."""
+        """Return the gate's counts of the last minute, by the second; None before there are any."""
         ...
 
     def throttled_seconds(self, group: str, dimension: Dimension) -> int:
-        """In how many seconds clients waited at it, since the start."""
+        """Return the seconds since the start in which clients waited at this limit."""
         ...
 
 
 class Watching(Protocol):
-    """What this sidecar has seen of the whole cluster lately (coordinator.watch.Watch)."""
+    """This sidecar's recent observations of the whole cluster (coordinator.insight.shell.watch.Watch)."""
 
     @property
     def board(self) -> Board:
@@ -127,42 +135,42 @@ class Watching(Protocol):
 
     @property
     def journal(self) -> Journal:
-        """What happened."""
+        """The journal of events."""
         ...
 
     @property
     def decisions(self) -> DecisionHistory:
-        """What was decided on its own limits, and why."""
+        """The decisions on this sidecar's own limits, with their reasons."""
         ...
 
     @property
     def alarms(self) -> Alarms:
-        """What somebody should know of."""
+        """The alarms, those that fire and those that do not."""
         ...
 
     @property
     def period_s(self) -> float:
-        """Seconds from one look at a group to the next."""
+        """Seconds between two samples of a group."""
         ...
 
     def now_ns(self) -> int:
-        """The time that ages count from."""
+        """Return the time from which ages count."""
         ...
 
     def age_s(self) -> float:
-        """Seconds since all groups were looked at."""
+        """Return the seconds since all groups were sampled."""
         ...
 
     def preview(self, changed: ResourceGroup) -> tuple[DimensionPreview, ...]:
-        """What would follow if a group were defined so."""
+        """Return the effect of a changed definition of a group."""
         ...
 
 
 class Following(Protocol):
-    """Changes on their way (coordinator.following.Following)."""
+    """Changes under way (coordinator.app.following.Following)."""
 
     def holdings(self, group: str) -> Holdings:
-        """What every participant of a group holds now: to be asked before the change."""
+        """Return every participant's holdings of a group: to be called before the change."""
         ...
 
     async def accept(self, operation: Operation) -> Operation | None:
@@ -170,16 +178,16 @@ class Following(Protocol):
         ...
 
     async def operations(self, limit: int) -> list[RecordedOperation]:
-        """The newest operations, newest first; raises StoreUnreachable."""
+        """Return the newest operations, newest first; raise StoreUnreachable."""
         ...
 
 
 class Telling(Protocol):
-    """What became of messages to somebody outside: alarms (coordinator.alarming.Alarming) or metrics."""
+    """Counts of messages to a receiver: alarms (coordinator.insight.shell.alarming) or metrics."""
 
     @property
     def delivered(self) -> int:
-        """Messages that were taken."""
+        """Messages that the receiver accepted."""
         ...
 
     @property
@@ -189,7 +197,7 @@ class Telling(Protocol):
 
 
 class LogControl(Protocol):
-    """From where on something is logged (coordinator.logs.LogLevel)."""
+    """The level of the log (coordinator.runtime.logs.LogLevel)."""
 
     @property
     def name(self) -> str:
@@ -202,44 +210,52 @@ class LogControl(Protocol):
 
 
 class GateMeter(Protocol):
-    """What the gate says of itself."""
+    """The gate's reports about itself."""
 
     async def figures(self) -> GateFigures:
-        """The gate at this moment."""
+        """Return the gate's figures at this moment."""
         ...
 
     async def limits(self) -> GateLimits:
-        """Its own limits in force, beside those of groups."""
+        """Return its own limits in force, beside those of groups."""
         ...
 
     async def holds(self) -> Iterable[HoldView]:
-        """What was held back, of every limit and class that held anything."""
+        """Return the hold times of every limit and class that held something."""
         ...
 
     async def delayed(self) -> DelayedView | None:
-        """What was published with a time of delivery; None while nobody looks."""
+        """Return the counts of delayed messages; None while they are not counted apart."""
         ...
 
     async def connection_figures(self) -> tuple[ConnectionFigures, ...]:
-        """Every connection at this moment, the one that holds most first."""
+        """Return the figures of every connection, the one that holds most first."""
+        ...
+
+
+class NativeMeter(Protocol):
+    """Native enforcement's reports about itself."""
+
+    def state(self) -> NativeState:
+        """Return its present state."""
         ...
 
 
 class BusMeter(Protocol):
-    """What the report bus says of itself."""
+    """The report bus's reports about itself."""
 
     def health(self) -> BusHealth:
-        """How the bus topics are doing."""
+        """Return the state of the bus topics."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Backlogs:
-    """What is known of the backlogs of the own broker's topics.
+    """The backlogs of the own broker's topics.
 
     Args:
-        watch: knows them.
-        enforcement: what is done about quotas that are exceeded.
+        watch: knows the backlogs.
+        enforcement: acts on quotas that are exceeded.
         by_topic: whether metrics have a series per topic.
     """
 
@@ -250,13 +266,15 @@ class Backlogs:
 
 @dataclass(frozen=True, slots=True)
 class AdminBackend:
-    """Everything that `create_app` is given. All of it lives at ``home``, but for the relay.
+    """Everything that `create_app` needs. All of it lives at ``home``, except the relay.
 
     Without a relay nothing is passed to the broker; without ``alarming`` alarms, and without ``otlp``
-    metrics, are sent nowhere; without ``backlogs`` and ``partitions`` nothing is known of these; without
-    ``cluster_group`` nothing is specified for the cluster, and without ``delayed_group`` nothing for
-    delayed messages; without ``requests_per_second`` (of one client address) there is no bound on
-    requests.
+    metrics, are sent nowhere; without ``backlogs`` and ``partitions`` these are unknown; without
+    ``cluster_group`` the cluster has no specification, and without ``delayed_group`` delayed messages
+    have none; without ``native`` the broker's own limiter is left alone; without
+    ``requests_per_second`` (of one client address) there is no bound on requests. Without tokens the
+    API answers to loopback and ``hosts`` alone (admin_api.hosts). Lookups through the relay ask for
+    ``gate_listener``; empty leaves that to the callers (admin_api.lookups).
     """
 
     store: GroupStore
@@ -277,4 +295,13 @@ class AdminBackend:
     partitions: PartitionMeter | None = None
     cluster_group: str = ""
     delayed_group: str = ""
+    native: NativeMeter | None = None
+    enforcement_path: str = "gate"
     requests_per_second: int | None = None
+    hosts: tuple[str, ...] = ()
+    gate_listener: str = "external"
+    refusals: Refusals = field(default_factory=Refusals)
+
+    def native_state(self) -> NativeState | None:
+        """Return the state of native enforcement; None where the broker's limiter is left alone."""
+        return None if self.native is None else self.native.state()

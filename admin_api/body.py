@@ -1,8 +1,8 @@
 """Reading a request's body: bounded, and a JSON object or refused.
 
-The body is read by hand instead of by the framework, because Pulsar's tools and people with curl do
-not agree on the content type, and because Pulsar's answers to a body that is empty, ``null`` or no
-JSON (500, and 400 as plain text) are to become reasons.
+This module reads the body without the framework, because Pulsar's tools and users of curl do not agree on
+the content type, and because Pulsar's answers to a body that is empty, ``null`` or no JSON (500, and 400
+as plain text) must become reasons.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fastapi import Depends, Request
 from admin_api.errors import ApiError
 
 MAX_BODY_BYTES = 64 * 1024
-"""A group's definition takes about 300 bytes; the rest is room for fields that are ignored."""
+"""A group's definition takes about 300 bytes; the rest is room for fields of later releases."""
 
 
 async def refuse_large_body(request: Request) -> None:
@@ -29,10 +29,10 @@ async def read_object(request: Request) -> dict[str, object]:
     """Read the body as a JSON object.
 
     Raises:
-        ApiError: 413 when it is too large, 400 when it is anything but an object.
+        ApiError: 413 when it is too large, 400 when it is not an object.
     """
     content = bytearray()
-    # A body sent in chunks announces no length: what counts is what arrives.
+    # A body sent in chunks announces no length: the bytes that arrive count.
     async for chunk in request.stream():
         content += chunk
         if len(content) > MAX_BODY_BYTES:
@@ -42,7 +42,9 @@ async def read_object(request: Request) -> dict[str, object]:
             400, 'The body is empty; send a JSON object such as {"publishRateInMsgs":100}'
         )
     try:
-        value = json.loads(content, parse_constant=_refuse_constant)
+        value = json.loads(
+            content, parse_constant=_refuse_constant, object_pairs_hook=_without_doubles
+        )
     except (ValueError, RecursionError) as error:
         raise ApiError(400, f"The body is not JSON: {error}") from error
     if not isinstance(value, dict):
@@ -51,7 +53,17 @@ async def read_object(request: Request) -> dict[str, object]:
 
 
 JsonObject = Annotated[dict[str, object], Depends(read_object)]
-"""The body, read by the time that a handler is called: it may run where no body arrives."""
+"""The body, read before a handler is called: the handler may run on a loop where no body arrives."""
+
+
+def _without_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    # Two parsers each take another one of the two, and a limit must not depend on the parser.
+    found: dict[str, object] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{name:.80} stands twice in one object")
+        found[name] = value
+    return found
 
 
 def _refuse_constant(name: str) -> Never:

@@ -1,4 +1,4 @@
-"""``If-Match`` and ``If-None-Match``: a change that is made only if nobody was faster (RFC 9110, 13.1).
+"""``If-Match`` and ``If-None-Match``: make a change only if no other came first (RFC 9110, 13.1).
 
 A group's entity tag is its version, which is one of the whole store: it never returns, also not when a
 group is deleted and created again. The tag stands for the definition, not for what is attached.
@@ -19,13 +19,13 @@ _TAG = re.compile(r'(?:W/)?"[^"]*"')
 
 
 def etag_of(version: int) -> str:
-    """The entity tag of a definition."""
+    """Return the entity tag of a definition."""
     return f'"{version:x}"'
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What must be so for a change to be made.
+    """The condition of a change.
 
     Args:
         tags: the group must exist with one of these tags; None asks for none.
@@ -40,7 +40,7 @@ class Condition:
         """Read a request's condition.
 
         Raises:
-            ApiError: 400 when it cannot be understood, for a condition must not be overlooked.
+            ApiError: 400 when it cannot be understood, as a condition must not be overlooked.
         """
         match, none_match = headers.get("if-match"), headers.get("if-none-match")
         if match is not None and none_match is not None:
@@ -58,7 +58,7 @@ class Condition:
         return cls(tags=frozenset(_TAG.findall(match)), exists=True)
 
     def check(self, current: Versioned | None) -> None:
-        """Let pass what the condition allows.
+        """Accept the present version if the condition allows it.
 
         Raises:
             ApiError: 412, with the present tag.

@@ -1,8 +1,8 @@
-"""Changing what the store holds, while others change it too.
+"""Change the store, while others change it too.
 
-Two promises. *No update is lost*: a PUT names the version that it read, and starts over when somebody
-else was faster, so of two admins who change different fields at the same moment both get their way
-(with Pulsar, the last writer wins). *You read what you wrote*: an answer waits until the change has
+Two guarantees. *No update is lost*: a PUT names the version that it read, and starts over when another
+writer came first, so the changes of two admins to different fields at the same moment both take effect
+(with Pulsar, the last writer wins). *A writer reads its own change*: an answer waits until the change has
 come back to this sidecar through its watch, because lists and attachments are read from there.
 """
 
@@ -16,10 +16,11 @@ from admin_api.backend import AdminBackend, Views
 from admin_api.conditions import Condition
 from admin_api.errors import ApiError
 from admin_api.schemas import GroupPatch, check_observing
-from coordinator.core.journal import difference
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Attachments, Rates, ResourceGroup
-from coordinator.core.operations import Operation
+from coordinator.core.transfer.policies import STRICT
+from coordinator.insight.model.journal import difference
+from coordinator.insight.model.operations import Operation
 from coordinator.ports import (
     ANYTHING,
     AlreadyExists,
@@ -33,7 +34,12 @@ from coordinator.ports import (
 )
 
 MAX_ATTEMPTS = 64
-"""Every lost attempt is another admin's success, so this is how many admins may write at once."""
+"""Each failed attempt is another admin's success, so this is how many admins may write at once."""
+
+NO_STRICT = (
+    "overshootPolicy: strict cannot be promised by brokers' own limiters, which take limits up once an "
+    "interval; use balanced, or a gate (enforcement_path)"
+)
 
 TOO_MANY_WRITERS = "ResourceGroup is being changed by others at the same time; try again"
 
@@ -54,11 +60,11 @@ class Owner:
 
     @property
     def subject(self) -> str:
-        """What the audit trail calls it."""
+        """The audit trail's name of the owner."""
         return f"{'tenants' if self.namespace is None else 'namespaces'}/{self}"
 
     def group_in(self, attachments: Attachments) -> str | None:
-        """The group that it is attached to."""
+        """Return the group that it is attached to."""
         owners = attachments.tenants if self.namespace is None else attachments.namespaces
         return owners.get(str(self))
 
@@ -73,9 +79,11 @@ async def put_group(
         the change could not be followed.
 
     Raises:
-        ApiError: 412 when the condition does not hold, 409 when others kept changing the group.
+        ApiError: 400 when brokers cannot keep the policy, 412 when the condition is not met,
+            409 when others kept changing the group.
         StoreUnreachable: the store did not answer.
     """
+    refuse_strict(backend, patch.overshoot_policy)
     held = backend.following.holdings(name)
     before, written = await _write(backend.store, name, patch, condition, by)
     operation = None
@@ -88,10 +96,16 @@ async def put_group(
     return written, operation
 
 
+def refuse_strict(backend: AdminBackend, policy: str | None) -> None:
+    """Refuse a policy that the own broker's limiter cannot keep; raises ApiError 400."""
+    if backend.enforcement_path == "native" and policy == STRICT:
+        raise ApiError(400, NO_STRICT)
+
+
 async def _write(
     store: GroupStore, name: str, patch: GroupPatch, condition: Condition, by: Origin
 ) -> tuple[Versioned | None, Versioned]:
-    """The group before and after; both are the same when nothing changed."""
+    """Return the group before and after; both are the same when nothing changed."""
     for _ in range(MAX_ATTEMPTS):
         current = await find_group(store, name)
         condition.check(current)
@@ -111,7 +125,7 @@ async def _write(
 
 
 async def find_group(store: GroupStore, name: str) -> Versioned | None:
-    """A group from the store itself, None when there is none; raises StoreUnreachable."""
+    """Read a group from the store itself, None when there is none; raise StoreUnreachable."""
     try:
         return await store.read_group(name)
     except NotFound:
@@ -124,10 +138,10 @@ def _has(seen: Catalogue, name: str, version: int) -> bool:
 
 
 async def delete_group(backend: AdminBackend, name: str, condition: Condition, by: Origin) -> None:
-    """Delete a group that nothing is attached to.
+    """Delete a group that has no attachments.
 
     Raises:
-        ApiError: 412 when the condition does not hold, 409 when others kept changing the group.
+        ApiError: 412 when the condition is not met, 409 when others kept changing the group.
         NotFound, InUse, StoreUnreachable: as `GroupStore.delete_group`.
     """
     await _delete(backend.store, name, condition, by)
@@ -207,11 +221,11 @@ async def _echo(views: Views, is_visible: Callable[[Catalogue], bool]) -> None:
 
 
 def current_catalogue(views: Views) -> Catalogue:
-    """The copy of the store, if it can be taken for the store.
+    """Return the copy of the store, if it is up to date.
 
     Raises:
-        ApiError: 503 when it may be out of date or has not arrived yet. A tool that is told of no
-            groups would set about creating them all.
+        ApiError: 503 when it may be out of date or has not arrived yet. A tool that gets an empty list of
+            groups would create them all.
     """
     health = views.health()
     for trouble in health.troubles:

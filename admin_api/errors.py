@@ -1,9 +1,10 @@
-"""One shape for everything that goes wrong: a status and ``{"reason": "..."}``, as Pulsar has it.
+"""One shape for all errors: a status and ``{"reason": "..."}``, as Pulsar has it.
 
-Pulsar's tools print the reason and nothing else, so a reason names what is wrong and, where somebody
-can do something about it, what. Pulsar itself leaves the shape in three places (a stack trace as plain
+Pulsar's tools print the reason and nothing else, so a reason names what is wrong and, where there is
+one, the remedy. Pulsar itself leaves the shape in three places (a stack trace as plain
 text with 500, the JSON parser's text with 400, an HTML page for an unknown path); here there is no such
-place. A stack trace is for the log, where it stands once.
+place. A stack trace goes to the log, once. Pulsar's tools print a reason raw: text from a request or from
+a broker's answer is escaped in it.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from coordinator.ports import GateGone, PortError, Refused, StoreUnreachable
+from coordinator.insight.model.printable import printable
+from coordinator.ports import GateGone, PortError, Protected, Refused, StoreUnreachable
 
 NO_SUCH_GROUP = "ResourceGroup does not exist"
 GROUP_IN_USE = "ResourceGroup is in use"
@@ -30,7 +33,7 @@ _log = structlog.get_logger("admin_api")
 
 
 class ApiError(Exception):
-    """A request that gets no: the status, the reason, and headers to answer with."""
+    """A refused request: the status, the reason, and headers to answer with."""
 
     def __init__(self, status: int, reason: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(reason)
@@ -42,13 +45,13 @@ class ApiError(Exception):
 def reason_response(
     status: int, reason: str, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
-    """An error as every client of this API gets it."""
-    return JSONResponse({"reason": reason}, status, headers)
+    """Return an error in the shape that every client of this API gets."""
+    return JSONResponse({"reason": printable(reason)}, status, headers)
 
 
 def sentence_of(errors: Sequence[Mapping[str, Any]]) -> str:
-    """What pydantic found, as one line: ``field: what is wrong with it; ...``."""
-    # The first part of a parameter's location says where it stood ("query"), which nobody asked.
+    """Return pydantic's errors as one line: ``field: its fault; ...``."""
+    # The first part of a parameter's location is its place ("query"), which the caller knows.
     found = ((".".join(map(str, error["loc"][-1:])), str(error["msg"])) for error in errors)
     return "; ".join(f"{field}: {message}" if field else message for field, message in found)
 
@@ -67,12 +70,21 @@ async def _answer_unreachable(request: Request, error: PortError) -> JSONRespons
 
 
 async def _answer_refused(_: Request, error: Refused) -> JSONResponse:
-    # Whatever no route has words of its own for: an entry that cannot be read, a race lost for good.
+    # For errors that no route handles: an entry that cannot be read, a race lost for good.
     return reason_response(409, f"The store refused: {error}")
+
+
+async def _answer_protected(_: Request, error: Protected) -> JSONResponse:
+    return reason_response(403, str(error))
 
 
 async def _answer_invalid(_: Request, error: RequestValidationError) -> JSONResponse:
     return reason_response(400, sentence_of(error.errors()))
+
+
+async def _answer_broken_off(_: Request, __: ClientDisconnect) -> JSONResponse:
+    # For the log of requests; the sender of half a request is gone.
+    return reason_response(400, "The body broke off")
 
 
 async def _answer_http(request: Request, error: HTTPException) -> JSONResponse:
@@ -94,7 +106,7 @@ def _methods_of(route: BaseRoute) -> set[str]:
 
 
 class UnexpectedErrors:
-    """Turns an exception that nobody expected into a logged 500.
+    """Turns an unexpected exception into a logged 500.
 
     Starlette's own handler of last resort raises the exception again after it has answered, and the
     server would write the same stack trace a second time.
@@ -104,7 +116,7 @@ class UnexpectedErrors:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass everything through; answer where nothing else did."""
+        """Pass everything through; answer where no other code did."""
         started = False
 
         async def sending(message: Message) -> None:
@@ -114,7 +126,7 @@ class UnexpectedErrors:
 
         try:
             await self._app(scope, receive, sending)
-        except Exception:  # noqa: BLE001 - whatever it is, the client must get an answer
+        except Exception:  # noqa: BLE001 - the client must get an answer to any of them
             _log.exception("request failed", method=scope.get("method"), path=scope.get("path"))
             if not started:
                 answer = reason_response(500, "Unexpected error; the sidecar's log has the details")
@@ -122,12 +134,14 @@ class UnexpectedErrors:
 
 
 def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
-    """Give every error of the app the one shape; ``routes`` are all that it answers."""
+    """Give every error of the app the one shape; ``routes`` are all its routes."""
     app.state.routes = list(routes)
     app.exception_handler(ApiError)(_answer_api_error)
     app.exception_handler(StoreUnreachable)(_answer_unreachable)
     app.exception_handler(GateGone)(_answer_unreachable)
+    app.exception_handler(Protected)(_answer_protected)
     app.exception_handler(Refused)(_answer_refused)
     app.exception_handler(RequestValidationError)(_answer_invalid)
+    app.exception_handler(ClientDisconnect)(_answer_broken_off)
     app.exception_handler(HTTPException)(_answer_http)
     app.add_middleware(UnexpectedErrors)

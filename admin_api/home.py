@@ -1,22 +1,22 @@
-"""Where a request is answered: its HTTP on the API's own loop, and what it asks of the sidecar at home.
+"""The loop that answers a request: HTTP runs on the API's own loop, work on the sidecar's state at home.
 
 The admin API has a thread and a loop of its own. Sockets, TLS, HTTP, routing, tokens, validation and the
-writing of JSON cost ten times what it costs to read the state: many requests at once, or a large answer,
+writing of JSON cost ten times as much as reading the state: many requests at once, or a large answer,
 would delay rounds and urgent reports. But the state has no locks: it belongs to the coordinator's loop
-(coordinator.runner), its *home*, and nowhere else is anything of it read or changed. There is one rule,
+(coordinator.app.runner), its *home*, and only code on that loop may read or change it. There is one rule,
 which one class keeps:
 
-    Whoever is given the backend runs at home.
+    A handler that is given the backend runs at home.
 
-A handler with the parameter ``backend`` is such a one: its route (`admin_api.routes.common.HomeRoute`)
-sends it there, waits, and brings back what it returns or raises. It goes once per request. The request
-and the answer are its own while it is there; only the request's body is out of its reach, because that
-arrives on the API's loop: bodies are read by dependencies, and these run there, as do the few handlers
-that are not given the backend. Both know of it what never changes, the rules of access above all, and
-send home (`Home.run`, `Home.stream`) whatever else they want. tests/admin_api/test_home.py names them.
+Such a handler has the parameter ``backend``: its route (`admin_api.routes.common.HomeRoute`) sends it
+home, waits, and returns or raises its result. It goes once per request. It may use the request and the
+answer there, except the request's body, because that arrives on the API's loop: bodies are read by
+dependencies, and these run on the API's loop, as do the few handlers without the backend. Both know only
+the constant parts of the state, above all the rules of access, and send all other questions home
+(`Home.run`, `Home.stream`). tests/admin_api/test_home.py lists them.
 
-A caller who is gone before his answer cancels what runs at home for him. Where the API is served on the
-loop that it asks, as in most tests, it is at home everywhere.
+A caller who leaves before the answer cancels the work for him at home. Where the API runs on the
+coordinator's loop, as in most tests, all code is at home.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ class Home:
     """The loop that the sidecar's state belongs to.
 
     Args:
-        loop: runs as long as anybody asks; None is the loop of whoever asks.
+        loop: runs as long as requests come; None is the loop of each caller.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._loop = loop
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run work at home: return or raise what it does, and cancel it when cancelled."""
+        """Run work at home: return or raise its result, and cancel it when cancelled."""
         if self._loop is None or self._loop is asyncio.get_running_loop():
             return await work
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     async def stream(self, pieces: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-        """What a generator makes at home, which is closed there however this ends."""
+        """Yield the pieces of a generator that runs at home, and close it there in every case."""
         try:
             while True:
                 try:
@@ -60,8 +60,8 @@ class Home:
         if self._loop is None or self._loop is asyncio.get_running_loop():
             await pieces.aclose()
         else:
-            # Not waited for: whoever ends a stream may be cancelled himself, and wait for nothing more.
-            # Where that has cancelled the generator too, it ends by itself, and this comes too late.
+            # Not awaited: the task that ends a stream may be cancelled itself.
+            # If that has cancelled the generator too, it ends by itself, and this call comes too late.
             asyncio.run_coroutine_threadsafe(pieces.aclose(), self._loop)
 
 

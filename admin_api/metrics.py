@@ -1,16 +1,17 @@
-"""Everything that Prometheus is told, read at the moment of the scrape; nothing is kept in between.
+"""All metrics for Prometheus, read at the moment of the scrape and not kept.
 
-A scrape must not hold up rounds, on whose loop it is gathered: group after group is read with a turn for
-everybody else in between. Nor may it hold up other requests: the text is made in a thread. Units are base
-units and stand in the name; what is not limited has no series, because no number would be true.
-
-Cardinality is bounded: a series per group, class or dimension of this broker only (every sidecar tells
-its own part), for the first `MAX_GROUPS` groups by name; how many are left out is a metric itself.
+A scrape must not delay rounds, on whose loop it is gathered: it reads group after group and lets all
+other tasks run in between. Nor may it delay other requests: a thread makes the text. Units are base units
+and part of the name; a rate without a limit has no series, because no number would be true. Cardinality
+is
+bounded: a series per group, class or dimension of this broker only (every sidecar reports its own part),
+for the first `MAX_GROUPS` groups by name; the number of the other groups is a metric itself.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
@@ -31,12 +32,14 @@ from admin_api.metrics_families import counter, gauge, labelled_counter
 from admin_api.metrics_gate import gate_families
 from admin_api.metrics_groups import GroupFamilies
 from admin_api.metrics_minute import MinuteFamilies
-from coordinator.core.alarms import AlarmKind
+from admin_api.metrics_native import native_families
 from coordinator.core.events import ConnectionState
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.views import HealthView
+from coordinator.core.model import Suspicion
+from coordinator.insight.model.alarms import AlarmKind
+from coordinator.insight.model.views import HealthView, SuspectView
 from coordinator.ports import BusHealth, Catalogue, RecorderHealth
-from coordinator.release import RELEASE
+from coordinator.runtime.release import RELEASE
 
 MAX_GROUPS = 1_000
 """Groups with series of their own, about 25 each."""
@@ -45,7 +48,7 @@ _NANOS_PER_SECOND = 1_000_000_000
 
 
 class _Collected(Collector):
-    """Families that were gathered already, in the shape that the encoders take."""
+    """Families that were gathered already, in the form that the encoders need."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = tuple(families)
@@ -55,7 +58,7 @@ class _Collected(Collector):
 
 
 async def expose(backend: AdminBackend, accept: str) -> tuple[bytes, str]:
-    """All metrics as text, and the text's media type: OpenMetrics where it is accepted."""
+    """Return all metrics as text, and its media type: OpenMetrics where it is accepted."""
     collected = _Collected(await backend.home.run(gather(backend)))
     if "application/openmetrics-text" in accept:
         body = await asyncio.to_thread(openmetrics.generate_latest, collected)
@@ -65,7 +68,7 @@ async def expose(backend: AdminBackend, accept: str) -> tuple[bytes, str]:
 
 
 async def gather(backend: AdminBackend) -> list[Metric]:
-    """Read everything there is to tell."""
+    """Read all metrics."""
     catalogue = backend.views.catalogue()
     names = sorted(catalogue.groups)
     groups = GroupFamilies(backend.views, backend.views.health().broker)
@@ -81,12 +84,19 @@ async def gather(backend: AdminBackend) -> list[Metric]:
         *_bus(backend.bus.health()),
         *_recorder(backend.views.recording()),
         *_alarms(backend),
+        labelled_counter(
+            "api_refused",
+            "Requests and connections that the admin API refused before reading their subject.",
+            "reason",
+            backend.refusals.counts(),
+        ),
         *gate_families(
             await backend.gate.figures(),
             await backend.gate.holds(),
             await backend.gate.limits(),
             await backend.gate.delayed(),
         ),
+        *(() if backend.native is None else native_families(backend.native.state())),
         *groups,
         *minutes,
         *(() if backend.backlogs is None else await backlog_families(backend.backlogs)),
@@ -101,7 +111,7 @@ def _sidecar(health: HealthView) -> Iterator[Metric]:
     )
     yield StateSetMetricFamily(
         "pulsar_quota_lifecycle",
-        "Where the sidecar stands.",
+        "The lifecycle state of the sidecar.",
         value={state.value: state is health.state for state in Lifecycle},
     )
     yield StateSetMetricFamily(
@@ -127,6 +137,20 @@ def _sidecar(health: HealthView) -> Iterator[Metric]:
     yield _disagreements(health)
     yield _suspects(health)
     yield labelled_counter(
+        "foreign_reports",
+        "Reports in a member's name that it did not send; all of them were dropped.",
+        "peer",
+        # From 0 on, or the first one would not show as an increase.
+        {member.broker: 0 for member in health.members}
+        | {each.broker: each.count for each in health.suspects if _is_foreign(each)},
+    )
+    yield labelled_counter(
+        "task_failures",
+        "Failures of parts of this sidecar that go on all the same.",
+        "task",
+        {task.name: task.failures for task in health.failed_tasks},
+    )
+    yield labelled_counter(
         "reports_dropped", "Reports that were not believed.", "reason", health.reports_dropped
     )
 
@@ -134,7 +158,7 @@ def _sidecar(health: HealthView) -> Iterator[Metric]:
 def _disagreements(health: HealthView) -> Metric:
     family = GaugeMetricFamily(
         "pulsar_quota_view_disagreement_seconds",
-        "For how long a member has gone by other definitions, members or usage than this sidecar; "
+        "Time for which a member has used other definitions, members or usage than this sidecar; "
         "no series while it agrees.",
         labels=["peer", "matter"],
         unit="seconds",
@@ -147,12 +171,17 @@ def _disagreements(health: HealthView) -> Metric:
 def _suspects(health: HealthView) -> Metric:
     family = CounterMetricFamily(
         "pulsar_quota_implausible",
-        "Rounds or reports in which a member's word could not be true, once it was named for it.",
+        "Rounds or reports of a distrusted member that could not be true.",
         labels=["peer", "reason"],
     )
-    for found in health.suspects:
+    for found in itertools.filterfalse(_is_foreign, health.suspects):
         family.add_metric([found.broker, found.suspicion.name.lower()], found.count)
     return family
+
+
+def _is_foreign(found: SuspectView) -> bool:
+    """Return whether the suspect's name was used by another process."""
+    return found.suspicion is Suspicion.IMPERSONATED
 
 
 def _store(
@@ -183,21 +212,25 @@ def _bus(health: BusHealth) -> Iterator[Metric]:
     yield connected
     yield counter("bus_sent", "Reports sent, counted per bus topic.", health.sent)
     yield counter("bus_received", "Payloads received, the own ones included.", health.received)
-    yield counter("bus_dropped", "Reports not sent for want of a connection.", health.dropped)
+    yield counter(
+        "bus_dropped", "Reports not sent while a bus topic was not connected.", health.dropped
+    )
 
 
 def _recorder(health: RecorderHealth | None) -> Iterator[Metric]:
     recording = GaugeMetricFamily(
         "pulsar_quota_recording",
-        "1 while rows can be written, 0 while they cannot; no series = nothing is to be recorded.",
+        "1 while rows can be written, 0 while they cannot; no series = recording is off.",
     )
     if health is not None:
         recording.add_metric([], health.recording)
     yield recording
     told = health or RecorderHealth(recording=False)
     yield counter("recorder_failures", "Attempts to write rows that failed.", told.failures)
-    yield counter("recorder_rows_written", "Rows that stand in files.", told.rows_written)
-    yield counter("recorder_rows_dropped", "Rows that found no room.", told.rows_dropped)
+    yield counter("recorder_rows_written", "Rows written to files.", told.rows_written)
+    yield counter(
+        "recorder_rows_dropped", "Rows dropped because the buffer was full.", told.rows_dropped
+    )
     yield gauge("recorder_rows_waiting", "Rows that wait to be written.", told.rows_waiting)
     yield counter("recorder_files_written", "Files written.", told.files_written)
     yield counter("recorder_written_bytes", "The size of these files.", told.bytes_written)
@@ -212,12 +245,14 @@ def _alarms(backend: AdminBackend) -> Iterator[Metric]:
     for kind in AlarmKind:
         family.add_metric([kind.value], firing[kind])
     yield family
-    yield gauge("alarms_overlooked", "Alarms for which there was no room.", alarms.overlooked)
+    yield gauge(
+        "alarms_overlooked", "Alarms dropped: more than 200 of one kind.", alarms.overlooked
+    )
     yield from _told("alarm_messages", "Messages to the alarms' receiver", backend.alarming)
     yield from _told("otlp_pushes", "Pushes of metrics to OpenTelemetry's collector", backend.otlp)
 
 
 def _told(name: str, what: str, telling: Telling | None) -> Iterator[Metric]:
     delivered, failed = (0, 0) if telling is None else (telling.delivered, telling.failed)
-    yield counter(f"{name}_delivered", f"{what} that were taken; 0 without one.", delivered)
-    yield counter(f"{name}_failed", f"{what} that were not taken.", failed)
+    yield counter(f"{name}_delivered", f"{what} that were accepted; 0 without one.", delivered)
+    yield counter(f"{name}_failed", f"{what} that were not accepted.", failed)

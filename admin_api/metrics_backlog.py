@@ -1,11 +1,11 @@
-"""The metrics of PIP-323, by its names, labels and units, and what it lacks.
+"""The metrics of PIP-323, by its names, labels and units, and further ones.
 
 As in Pulsar, a metric by topic has no namespace level beside it: with ``backlog_topic_metrics`` there are
-series per topic, without it evictions are told by namespace, and ages, which cannot be added up, not at
-all. A topic without a backlog, or whose age is not known, has the age -1. The first `MAX_TOPICS` topics
-by name have series; how many are left out is a metric itself.
+series per topic; without it evictions are counted by namespace, and ages, which cannot be added up, are
+left out. A topic without a backlog, or of unknown age, has the age -1. The first `MAX_TOPICS` topics by
+name have series; the number of the other topics is a metric itself.
 
-Evictions are those that this sidecar has carried out; a broker's own are its own to tell.
+Evictions are those that this sidecar has carried out; a broker reports its own.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from prometheus_client.core import (
 
 from admin_api.backend import Backlogs
 from admin_api.metrics_families import counter, gauge
-from coordinator.backlog import CHECK_BUCKETS_S, Checks
-from coordinator.core.backlog.model import QuotaType
-from coordinator.core.backlog.views import BacklogView
+from coordinator.backlog.rules.model import QuotaType
+from coordinator.backlog.rules.views import BacklogView
+from coordinator.backlog.shell.checker import CHECK_BUCKETS_S, Checks
 from coordinator.core.topics import TopicName
 
 MAX_TOPICS = 10_000
@@ -38,7 +38,7 @@ _BOUNDS = (*(f"{bound:.1f}" for bound in CHECK_BUCKETS_S), "+Inf")
 
 
 async def backlog_families(backlogs: Backlogs) -> list[Metric]:
-    """All families about backlogs, with a turn for everybody else every now and then."""
+    """Return all families about backlogs; other tasks run in between."""
     watch, evictions = backlogs.watch, backlogs.enforcement.evictions
     cluster, topics = watch.cluster, watch.topics
     ages = GaugeMetricFamily(
@@ -68,7 +68,7 @@ async def backlog_families(backlogs: Backlogs) -> list[Metric]:
         _broker_evictions(backlogs, cluster),
         _durations(watch.checks, cluster),
         *_own(watch.checks, watch.checked, len(topics[MAX_TOPICS:])),
-        gauge("backlog_blocked_topics", "Topics whose publishes are held or refused for it.",
+        gauge("backlog_blocked_topics", "Topics whose backlog has publishes held or refused.",
               sum(not action.dry_run for action in backlogs.enforcement.blocked())),
         counter("backlog_evicted_topics", "Evictions of all types.", sum(evictions.values())),
     ]  # fmt: skip

@@ -8,17 +8,17 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 
 def gauge(name: str, text: str, value: float, unit: str = "") -> Metric:
-    """A gauge."""
+    """Return a gauge."""
     return GaugeMetricFamily(f"pulsar_quota_{name}", text, value=value, unit=unit)
 
 
 def counter(name: str, text: str, value: float, unit: str = "") -> Metric:
-    """A counter."""
+    """Return a counter."""
     return CounterMetricFamily(f"pulsar_quota_{name}", text, value=value, unit=unit)
 
 
 def labelled_counter(name: str, text: str, label: str, values: Mapping[str, int]) -> Metric:
-    """A counter for each value of a label."""
+    """Return a counter for each value of a label."""
     family = CounterMetricFamily(f"pulsar_quota_{name}", text, labels=[label])
     for key, value in sorted(values.items()):
         family.add_metric([key], value)

@@ -1,4 +1,4 @@
-"""The metrics of the gate: what goes through it, what it holds and for how long, and its own limits.
+"""The metrics of the gate: its traffic, its held messages and hold times, and its own limits.
 
 Hold times have a histogram per group or topic and class, but only once something was held; the first
 `MAX_SCOPES` groups and topics have one, about 20 series each.
@@ -17,9 +17,9 @@ from prometheus_client.core import (
 )
 
 from admin_api.metrics_families import counter, gauge, labelled_counter
-from coordinator.core.delayed import DelayedView
-from coordinator.core.gate_views import HOLD_BUCKETS_NS, GateFigures, GateLimits, HoldView
 from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates, Unit
+from coordinator.insight.model.delayed import DelayedView
+from coordinator.insight.model.gate_views import HOLD_BUCKETS_NS, GateFigures, GateLimits, HoldView
 
 MAX_SCOPES = 1_000
 """Groups and topics with series of their own."""
@@ -34,7 +34,7 @@ def gate_families(
     limits: GateLimits,
     delayed: DelayedView | None,
 ) -> Iterator[Metric]:
-    """All families of the gate; without those of delayed messages while nobody looks at them."""
+    """Yield all families of the gate; those of delayed messages only if these are counted apart."""
     yield from _figures(figures)
     if delayed is not None:
         yield from _delayed(delayed)
@@ -61,13 +61,13 @@ def _figures(figures: GateFigures) -> Iterator[Metric]:
     )
     yield gauge(
         "gate_longest_hold",
-        "For how long the oldest frame has been held; clients give up after their send timeout.",
+        "Time for which the oldest frame has been held; clients give up after their send timeout.",
         figures.longest_hold_ns / NANOS_PER_SECOND,
         "seconds",
     )
     yield counter(
         "gate_pauses",
-        "How often a connection was not read because it could hold no more.",
+        "Times that a connection was not read because it could hold no more.",
         figures.pauses,
     )
     yield counter(
@@ -82,7 +82,7 @@ def _figures(figures: GateFigures) -> Iterator[Metric]:
     )
     yield counter(
         "gate_replicated_messages",
-        "Messages of geo-replication, which is exempt.",
+        "Messages of geo-replication from the peers that the configuration names, which are exempt.",
         figures.replicated_messages,
     )
     yield counter(
@@ -90,18 +90,36 @@ def _figures(figures: GateFigures) -> Iterator[Metric]:
     )
     yield counter(
         "gate_upstream_failures",
-        "How often the broker could not be reached.",
+        "Failed attempts to reach the broker.",
         figures.upstream_failures,
     )
     yield labelled_counter(
         "gate_malformed_closes",
-        "Connections closed for a malformed frame.",
+        "Connections closed for a frame that is malformed or may not come.",
         "reason",
         figures.malformed_closes,
     )
     yield labelled_counter(
+        "gate_refusals",
+        "Requests and publishes refused on connections that went on.",
+        "reason",
+        figures.refusals,
+    )
+    yield labelled_counter(
+        "gate_unknown_commands",
+        "Commands of a later Pulsar that passed, by the number of their type; 0 is all further types.",
+        "type",
+        {str(kind): count for kind, count in figures.unknown_commands.items()},
+    )
+    yield labelled_counter(
+        "gate_closes",
+        "Connections that the gate closed or refused.",
+        "reason",
+        figures.closes,
+    )
+    yield labelled_counter(
         "gate_throttles",
-        "How often each reason began to hold something back.",
+        "Times that each reason began to hold something back.",
         "reason",
         figures.throttles,
     )
@@ -120,7 +138,7 @@ def _figures(figures: GateFigures) -> Iterator[Metric]:
 def _delayed(delayed: DelayedView) -> Iterator[Metric]:
     yield counter(
         "gate_delayed_messages",
-        "Messages with deliver_at_time set, whatever its value, admitted or held.",
+        "Messages with deliver_at_time set to any value, admitted or held.",
         delayed.messages,
     )
     yield labelled_counter(
@@ -139,14 +157,14 @@ def _delayed(delayed: DelayedView) -> Iterator[Metric]:
 def _holds(holds: Iterable[HoldView]) -> Iterator[Metric]:
     times = HistogramMetricFamily(
         "pulsar_quota_hold_seconds",
-        "How long publishes, or permits of consumers, were held by a limit; no series before the first.",
+        "Time for which a limit held publishes, or permits of consumers; no series before the first.",
         labels=_SCOPE,
         unit="seconds",
     )
     throttles = {
         unit: CounterMetricFamily(
             f"pulsar_quota_throttled_{unit.value}_times",
-            f"How often a limit began to hold for want of tokens of {unit.value}.",
+            f"Times that a limit began to hold for want of tokens of {unit.value}.",
             labels=_SCOPE,
         )
         for unit in Unit

@@ -1,9 +1,9 @@
 """The metrics of resource groups: this broker's part of each.
 
-Two names for what Pulsar has too: Pulsar's own, so that existing dashboards and alarms go on working,
-and ours. Two faults of Pulsar's are not kept: its quota is a counter that grows by the quota every
+Metrics that Pulsar has too have two names: Pulsar's own, so that existing dashboards and alarms go on
+working, and ours. Two faults of Pulsar's are mended: its quota is a counter that grows by the quota every
 round (here a gauge, the rate in force), and it repeats every other broker's usage in every broker's
-metrics, groups times brokers (left out: each sidecar tells its own).
+metrics, groups times brokers (left out: each sidecar reports its own).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import TypeVar
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from admin_api.backend import Views
-from coordinator.core.certificate import Certificate
-from coordinator.core.explain import UnknownGroup
+from coordinator.core.certificate.statement import Certificate
+from coordinator.core.demand.observing import OBSERVE
 from coordinator.core.model import DIMENSIONS_OF, NANOS_PER_SECOND, Dimension, Unit
-from coordinator.core.observing import OBSERVE
-from coordinator.core.views import BrokerUsageView, GroupView
+from coordinator.insight.model.explain import UnknownGroup
+from coordinator.insight.model.views import BrokerUsageView, GroupView
 
 _Family = TypeVar("_Family", CounterMetricFamily, GaugeMetricFamily)
 
@@ -27,10 +27,10 @@ _PULSARS = ["ResourceGroup", "MonitoringClass"]
 
 
 class GroupFamilies:
-    """Collects samples group by group; iterating gives the families.
+    """Collects samples group by group; iterating yields the families.
 
     Args:
-        views: what is read.
+        views: the views that are read.
         broker: the own broker.
     """
 
@@ -81,13 +81,13 @@ class GroupFamilies:
         self._demand = _per_unit(
             GaugeMetricFamily,
             "demand_{unit}_per_second",
-            "What this broker is taken to want, at the most; +Inf = throttled, more than can be known.",
+            "This broker's demand, at most; +Inf = throttled, so the demand is unknown.",
             _OURS,
         )
         self._demand_low = _per_unit(
             GaugeMetricFamily,
             "demand_low_{unit}_per_second",
-            "What this broker wants at the least; less than the demand while it is throttled.",
+            "This broker's demand, at least; less than the upper bound while it is throttled.",
             _OURS,
         )
         self._throttled = _per_unit(
@@ -107,13 +107,13 @@ class GroupFamilies:
         self._shadow = _per_unit(
             GaugeMetricFamily,
             "shadow_limit_{unit}_per_second",
-            "What this broker would be due under the law that shadow_law names; not enforced.",
+            "This broker's limit under the law that shadow_law names; not enforced.",
             [*_OURS, "law"],
         )
         self._moved = _per_unit(
             GaugeMetricFamily,
             "shadow_moved_{unit}_per_second",
-            "How much of the limit that law would give to others, or not hand out.",
+            "Part of the limit that this law would give to others, or not hand out.",
             [*_OURS, "law"],
         )
         self._certified = _per_unit(
@@ -142,7 +142,7 @@ class GroupFamilies:
         )
 
     def add(self, group: str) -> None:
-        """Read one group; one that the core does not know yet or any more has only its counts."""
+        """Read one group; a group that the core does not know has only its counts."""
         self._add_counts(group)
         try:
             view = self._views.group_view(group)
@@ -163,7 +163,7 @@ class GroupFamilies:
                 self._add_shadow(group, dimension)
 
     def __iter__(self) -> Iterator[Metric]:
-        """The families, each once."""
+        """Yield each family once."""
         by_unit: tuple[Mapping[Unit, Metric], ...] = (
             self._admitted, self._used, self._held, self._local, self._quota, self._cluster,
             self._demand, self._demand_low, self._throttled, self._certified, self._shadow,
@@ -229,7 +229,7 @@ class GroupFamilies:
         try:
             wants = self._views.explain(view.group, dimension, None).wants
         except LookupError:
-            return  # nothing is decided on it yet
+            return  # no decision on it yet
         for want in wants:
             if want.broker == self._broker:
                 value = float("inf") if want.wants is None else want.wants

@@ -1,7 +1,7 @@
-"""Minute averages beside the busiest second, and how many seconds were throttled, of this broker.
+"""Minute averages beside the busiest second, and the number of throttled seconds, of this broker.
 
-Limits hold by the second and finer; an average of a minute that lies below the limit says nothing of the
-seconds in it. Only dimensions in which something has passed have series.
+Limits hold by the second and finer; a minute's average below the limit says nothing about its seconds.
+Only dimensions with traffic have series.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _LABELS = ["group", "monitoring_class"]
 
 
 class MinuteFamilies:
-    """Collects samples group by group; iterating gives the families.
+    """Collects samples group by group; iterating yields the families.
 
     Args:
-        views: what is read.
+        views: the views that are read.
     """
 
     def __init__(self, views: Views) -> None:
@@ -63,6 +63,6 @@ class MinuteFamilies:
             self._windows[unit].add_metric(labels, throttled)
 
     def __iter__(self) -> Iterator[Metric]:
-        """The families, each once."""
+        """Yield each family once."""
         for families in (self._averages, self._peaks, self._windows):
             yield from families.values()

@@ -1,9 +1,9 @@
-"""Which names are accepted, checked before anything else is done with a request.
+"""Accepted names, checked before any other step of a request.
 
 Pulsar stores a group under any name. A name with an encoded slash then becomes a child node of another
-group's node in ZooKeeper, and every broker that restarts fails to load its resource groups. Here
-groups are named by the rule that Pulsar has for tenants and namespaces (its `NamedEntity`), which the
-store has too, and without names of dots only, which mean something else in a path.
+group's node in ZooKeeper, and every broker that restarts fails to load its resource groups. Here groups
+are named by Pulsar's rule for tenants and namespaces (its `NamedEntity`), which the store has too, and
+without names of dots only, which have another meaning in a path.
 
 A group's bad name is a bad request (400); for a tenant's or namespace's, Pulsar says 412.
 """
@@ -27,15 +27,15 @@ _KEPT = re.compile(r"%(2[fF]|0[aA])")
 class KeepEncodedSeparators:
     """Leaves an encoded slash or line feed encoded, so that it stays visible in its name.
 
-    A server decodes the whole path before it is taken apart. Then ``a%2Fb`` looks like two names, and a
-    line feed ends what the router's patterns look at.
+    A server decodes the whole path before it splits it. Then ``a%2Fb`` looks like two names, and a line
+    feed ends the text that the router's patterns match.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass everything through, with another path where something must stay encoded."""
+        """Pass everything through, with another path where a separator must stay encoded."""
         raw = bytes(scope.get("raw_path") or b"").decode("ascii", "replace")
         if _KEPT.search(raw):
             scope = {**scope, "path": unquote(_KEPT.sub(r"%25\1", raw))}
@@ -43,12 +43,12 @@ class KeepEncodedSeparators:
 
 
 def decoded(name: str) -> str:
-    """A topic's local name, which may hold what `KeepEncodedSeparators` left encoded."""
+    """Return a topic's local name without the encoding that `KeepEncodedSeparators` left."""
     return _KEPT.sub(lambda found: unquote(found[0]), name)
 
 
 def is_name(name: str) -> bool:
-    """Whether a group, tenant or namespace may be called so."""
+    """Return whether this is a valid name of a group, tenant or namespace."""
     return bool(_NAME.fullmatch(name) and name.strip("."))
 
 

@@ -1,7 +1,7 @@
-"""Every request has an id: in its answer, and in all that is logged meanwhile.
+"""Every request has an id: in its answer, and in all its log lines.
 
-A caller may give one (``X-Request-Id``), so that a chain of services has one; what could not stand in a
-header or a log as it is gets another. Changes are logged with who answered what and for how long; reading
+A caller may give one (``X-Request-Id``), so that a chain of services has one; an id that could not stand
+in a header or a log as it is gets replaced. Changes are logged with caller, answer and duration; reads
 only at the level debug, since a dashboard reads every two seconds.
 """
 

@@ -1,9 +1,9 @@
-"""How many requests one host may send: what is beyond it gets 429, so that nobody else is held up.
+"""The bound on the requests of one host: requests beyond it get 429, so that other hosts are not delayed.
 
-What a request asks of the sidecar's state is answered on the coordinator's loop; a script that asks
-without a pause would delay rounds, and the requests of others. One token bucket per client address, with
-two seconds saved up at the most. Buckets are kept for the `MAX_ADDRESSES` addresses that asked last; who
-is forgotten begins with a full one.
+Requests that read the sidecar's state are answered on the coordinator's loop; a script that asks without
+a pause would delay rounds, and the requests of others. Each client address has a token bucket that saves
+up at most two seconds. Buckets are kept for the `MAX_ADDRESSES` addresses that asked last; a forgotten
+address begins with a full one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from collections.abc import Callable
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from admin_api.errors import reason_response
-from coordinator.core.token_bucket import TokenBucket
+from admin_api.refusals import Refusals
+from coordinator.core.limiting.token_bucket import TokenBucket
 
 MAX_ADDRESSES = 1_024
 _SAVED_UP_S = 2
@@ -25,8 +26,9 @@ class RequestRate:
     """Refuses requests beyond a rate.
 
     Args:
-        app: answers the others.
-        requests_per_second: of one address.
+        app: answers the other requests.
+        requests_per_second: the rate of one address.
+        refusals: counts the requests beyond it.
         now_ns: monotonic time.
     """
 
@@ -35,16 +37,19 @@ class RequestRate:
         app: ASGIApp,
         *,
         requests_per_second: int,
+        refusals: Refusals,
         now_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._app = app
         self._rate = requests_per_second
+        self._refusals = refusals
         self._now_ns = now_ns
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on or refuse."""
         if scope["type"] == "http" and not self._admits(scope):
+            self._refusals.add("rate", _address(scope))
             reason = f"More than {self._rate} requests per second from your address; try again"
             refusal = reason_response(429, reason, {"Retry-After": "1"})
             await refusal(scope, receive, send)
@@ -53,7 +58,7 @@ class RequestRate:
 
     def _admits(self, scope: Scope) -> bool:
         now_ns = self._now_ns()
-        address = scope["client"][0] if scope.get("client") else ""
+        address = _address(scope)
         bucket = self._buckets.get(address)
         if bucket is None:
             capacity = self._rate * _SAVED_UP_S
@@ -68,3 +73,7 @@ class RequestRate:
             return False
         bucket.consume(1, now_ns)
         return True
+
+
+def _address(scope: Scope) -> str:
+    return str(scope["client"][0]) if scope.get("client") else ""

@@ -1,7 +1,7 @@
-"""Rolling back one change: what an audit entry says was there before is there again.
+"""Roll back one change: restore the state that an audit entry recorded before it.
 
 Only if nothing has changed since: rolling back an old change past a newer one would silently undo that
-too. The check and the write are one compare-and-set, so nobody can come in between.
+too. The check and the write are one compare-and-set, so no other change can come in between.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ async def roll_back(backend: AdminBackend, entry_id: int, by: Origin) -> None:
     kind, _, name = entry.subject.partition("/")
     try:
         if kind == "groups":
+            if isinstance(entry.before, ResourceGroup):
+                definitions.refuse_strict(backend, entry.before.overshoot_policy)
             await _restore_group(store, name, entry, by)
         elif kind == "topics":
             await _restore_topic_limit(backend.topic_limits, name, entry, by)

@@ -4,16 +4,18 @@ Rates are per second and for the whole cluster unless a field says otherwise. -1
 becomes None here, on the way in and on the way out; 0 lets nothing pass. Names are Pulsar's, in camel
 case; times end in their unit; shares run from 0 to 1.
 
-A definition is read as Pulsar's Jackson reads it (unknown fields are ignored, "12" is 12, null is
-absent) except where that would store something nobody meant: 1.5 (Pulsar stores 1), -5 (Pulsar stores
-it, and takes it for unlimited) and our own settings under a name that does not exist.
+A definition is read as Pulsar's Jackson reads it ("12" is 12, null is absent) except where that would
+store another value than was meant: 1.5 (Pulsar stores 1), -5 (Pulsar stores it, and takes it for
+unlimited), our own settings under a name that does not exist, and an unknown field, which Pulsar ignores:
+a limit under a mistaken name is no limit. Rates go by any of the spellings that PIP-82 has for them
+(``PublishRateInbytes``), and Pulsar's rates of replication, which nothing here limits, may be -1.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Annotated, ClassVar, Self
 
@@ -23,33 +25,36 @@ from pydantic_core import PydanticCustomError
 
 from admin_api.errors import ApiError, sentence_of
 from admin_api.names import is_name
-from coordinator.core.allocation import WEIGHTS
-from coordinator.core.laws import LAWS
+from coordinator.core.allocation.laws import LAWS
+from coordinator.core.allocation.splitting import WEIGHTS
+from coordinator.core.demand.observing import ENFORCEMENTS, OBSERVE, is_observed
 from coordinator.core.model import Attachments, Rates, ResourceGroup
-from coordinator.core.observing import ENFORCEMENTS, OBSERVE, is_observed
-from coordinator.core.policies import PARTITION_POLICIES, POLICIES
+from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 from coordinator.ports import Versioned
 
 UNLIMITED = -1
 MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1
 
+_MISTAKES_TOLD = 5
+"""The most unknown fields of one body that are named; a hostile one has thousands."""
+
 _WHOLE_NUMBER = re.compile(r"\s*-?[0-9]{1,19}\s*", re.ASCII)
 _DEFAULTS = ResourceGroup("defaults", Rates())
 
 
 def to_wire(rate: int | None) -> int:
-    """A rate as Pulsar writes it."""
+    """Return a rate as Pulsar writes it."""
     return UNLIMITED if rate is None else rate
 
 
 def from_wire(rate: int) -> int | None:
-    """A rate as the code has it."""
+    """Return a rate as the code has it."""
     return None if rate == UNLIMITED else rate
 
 
 def _whole_number(value: object) -> int | None:
-    """The number that Pulsar's tools may write as 12, 12.0 or "12"; None when it is none of them."""
+    """Return a number that tools may write as 12, 12.0 or "12"; None for any other value."""
     match value:
         case bool():
             return None
@@ -114,7 +119,12 @@ class CamelModel(BaseModel):
 
 
 class RequestBody(CamelModel):
-    """What somebody sends; a mistake in it is told field by field."""
+    """A request's body; mistakes in it are reported field by field."""
+
+    #: Further names of fields, in small letters; the case of these does not matter.
+    spellings: ClassVar[Mapping[str, str]] = {}
+    #: Fields that may only be null or -1, and why.
+    not_limited: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     def parse(cls, body: dict[str, object]) -> Self:
@@ -123,14 +133,53 @@ class RequestBody(CamelModel):
         Raises:
             ApiError: 400, naming every field that cannot be accepted and what would be.
         """
+        fields: dict[str, object] = {}
+        mistakes = list(cls._sort(body, fields))
+        more = len(mistakes) - _MISTAKES_TOLD
+        if more > 0:
+            mistakes[_MISTAKES_TOLD:] = [f"and {more} more fields"]
         try:
-            return cls.model_validate(body)
+            read = cls.model_validate(fields)
         except ValidationError as error:
-            raise ApiError(400, sentence_of(error.errors())) from error
+            mistakes.insert(0, sentence_of(error.errors()))
+        else:
+            if not mistakes:
+                return read
+        raise ApiError(400, "; ".join(mistakes))
+
+    @classmethod
+    def _sort(cls, body: dict[str, object], fields: dict[str, object]) -> Iterator[str]:
+        """Collect every field under its own name; yield the faults of the others."""
+        names = {field.alias or name: name for name, field in cls.model_fields.items()}
+        for given, value in body.items():
+            name = given if given in names else cls.spellings.get(given.lower(), given)
+            if name in fields:
+                yield f"{name}: stands twice, also as {given:.80}; send it once"
+            elif name in names:
+                fields[name] = value
+            elif name in cls.not_limited:
+                if value is not None and _whole_number(value) != UNLIMITED:
+                    yield f"{name}: {cls.not_limited[name]}; leave it out, or send -1"
+            elif value is not None:
+                yield f"{given:.80}: unknown field; known are {', '.join(names)}"
+
+
+_RATES = ("publishRateInMsgs", "publishRateInBytes", "dispatchRateInMsgs", "dispatchRateInBytes")
+_REPLICATION_RATES = ("replicationDispatchRateInMsgs", "replicationDispatchRateInBytes")
 
 
 class GroupPatch(RequestBody):
-    """What a PUT says of a group: a field that is absent or null keeps its value."""
+    """The body of a group's PUT: a field that is absent or null keeps its value."""
+
+    # PIP-82 writes `PublishRateInbytes` in requests, and `PublishRatelimitinbytes` in answers.
+    spellings: ClassVar[Mapping[str, str]] = {
+        spelling.lower(): name
+        for name in (*_RATES, *_REPLICATION_RATES)
+        for spelling in (name, name.replace("RateIn", "RateLimitIn"))
+    }
+    not_limited: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        _REPLICATION_RATES, "replication is exempt here, so no limit of it would hold"
+    )
 
     publish_rate_in_msgs: MessageRate = Field(None, description="messages/s; -1 = not limited")
     publish_rate_in_bytes: ByteRate = Field(None, description="bytes/s; -1 = not limited")
@@ -155,7 +204,7 @@ class GroupPatch(RequestBody):
     )
 
     def applied_to(self, group: ResourceGroup) -> ResourceGroup:
-        """The definition after this change."""
+        """Return the definition after this change."""
         limits = group.limits
         return replace(
             group,
@@ -200,7 +249,7 @@ class RatesBody(CamelModel):
 
     @classmethod
     def limits(cls, rates: Rates) -> Self:
-        """Limits: None is -1."""
+        """Write limits: None is -1."""
         return cls(
             publish_rate_in_msgs=to_wire(rates.publish_messages),
             publish_rate_in_bytes=to_wire(rates.publish_bytes),
@@ -210,7 +259,7 @@ class RatesBody(CamelModel):
 
     @classmethod
     def measured(cls, rates: Rates) -> Self:
-        """Rates that were counted: what was not counted is 0."""
+        """Write measured rates: a rate without a count is 0."""
         return cls(
             publish_rate_in_msgs=rates.publish_messages or 0,
             publish_rate_in_bytes=rates.publish_bytes or 0,
@@ -222,8 +271,8 @@ class RatesBody(CamelModel):
 class PulsarGroup(RatesBody):
     """A group as Pulsar's tools read it.
 
-    Ours is written only where a group departs from the default: a group that uses nothing of ours
-    looks exactly as Pulsar would show it, and what a tool reads and puts back loses nothing.
+    Our own settings are written only where they differ from the default: a group without them looks
+    exactly as Pulsar would show it, and a tool that reads a group and puts it back loses nothing.
     """
 
     law: str | None = None
@@ -253,14 +302,14 @@ def _unless_default(value: str, default: str) -> str | None:
 
 
 class AttachmentsBody(CamelModel):
-    """Who belongs to a group; namespaces as ``tenant/namespace``."""
+    """The owners that belong to a group; namespaces as ``tenant/namespace``."""
 
     tenants: list[str]
     namespaces: list[str]
 
     @classmethod
     def by_group(cls, attachments: Attachments, groups: Iterable[str]) -> dict[str, Self]:
-        """Those of each of these groups, found in one pass over all attachments."""
+        """Return the attachments of each of these groups, in one pass over all attachments."""
         found = {group: cls(tenants=[], namespaces=[]) for group in groups}
         for tenant in sorted(attachments.tenants):
             if (body := found.get(attachments.tenants[tenant])) is not None:
@@ -286,7 +335,7 @@ class Definition(RatesBody):
 
     @classmethod
     def of(cls, found: Versioned, attachments: AttachmentsBody) -> Self:
-        """Write one definition together with what is attached."""
+        """Write one definition together with its attachments."""
         group = found.group
         return cls(
             **RatesBody.limits(group.limits).model_dump(),

@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import Field
 
 from admin_api.schemas import CamelModel
-from coordinator.core.alarms import Alarm
+from coordinator.insight.model.alarms import Alarm
 
 _NANOS_PER_MILLI = 1_000_000
 

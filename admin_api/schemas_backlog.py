@@ -1,4 +1,4 @@
-"""The JSON of backlogs. Where PIP-323 has a name for something, it is that; -1 is none, or not known."""
+"""The JSON of backlogs, with PIP-323's names where it has them; -1 is none, or unknown."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 from pydantic import Field
 
 from admin_api.schemas import CamelModel
-from coordinator.backlog import Checks, SubscriptionBacklog
-from coordinator.core.backlog.guard import Action, Enforcement
-from coordinator.core.backlog.model import NO_QUOTA, BacklogQuota, Position, QuotaType
-from coordinator.core.backlog.trend import TimeUntil
-from coordinator.core.backlog.views import BacklogView, Exceedance
+from coordinator.backlog.rules.guard import Action, Enforcement
+from coordinator.backlog.rules.model import NO_QUOTA, BacklogQuota, Position, QuotaType
+from coordinator.backlog.rules.trend import TimeUntil
+from coordinator.backlog.rules.views import BacklogView, Exceedance
+from coordinator.backlog.shell.checker import Checks, SubscriptionBacklog
 
 NONE = -1
 
 
 class TimeUntilBody(CamelModel):
-    """When a quota is reached, in seconds from now; null is never."""
+    """The time until a quota is reached, in seconds from now; null is never."""
 
     expected_seconds: float | None = Field(description="if it goes on as in the last checks")
     earliest_seconds: float | None = Field(description="at the upper end of the band (95 %)")
@@ -25,7 +25,7 @@ class TimeUntilBody(CamelModel):
 
     @classmethod
     def of(cls, until: TimeUntil | None) -> TimeUntilBody | None:
-        """None when it is not known."""
+        """Write the time; None when it is unknown."""
         if until is None:
             return None
         return cls(
@@ -57,7 +57,7 @@ class ExceedanceBody(CamelModel):
 
 
 class SubscriptionBody(CamelModel):
-    """What one subscription has not acknowledged."""
+    """The messages that one subscription has not acknowledged."""
 
     subscription: str
     internal: bool = Field(description="one of Pulsar's own; no consumer can shorten it")
@@ -68,7 +68,7 @@ class SubscriptionBody(CamelModel):
 
     @classmethod
     def of(cls, found: SubscriptionBacklog) -> SubscriptionBody:
-        """As of now."""
+        """Write one subscription as of now."""
         return cls(
             subscription=found.cursor.name,
             internal=found.cursor.internal,
@@ -89,7 +89,7 @@ class BacklogStats(CamelModel):
 
     @classmethod
     def of_view(cls, view: BacklogView | None, quota: BacklogQuota | None = None) -> BacklogStats:
-        """Of a topic as the last check saw it."""
+        """Write the fields of a topic as of the last check."""
         in_force = quota or (None if view is None else view.quota) or NO_QUOTA
         age_s = None if view is None else view.age_s
         return cls(
@@ -101,7 +101,7 @@ class BacklogStats(CamelModel):
 
 
 class BacklogBody(BacklogStats):
-    """A topic's backlog as the last check saw it; its age as of now."""
+    """A topic's backlog as of the last check; its age as of now."""
 
     topic: str
     backlog_size: int = Field(description="bytes")
@@ -127,12 +127,12 @@ class BacklogBody(BacklogStats):
 
     @classmethod
     def of(cls, view: BacklogView, wanted: Enforcement | None) -> BacklogBody:
-        """Everything but what has to be asked for."""
+        """Write the fields that need no question to the broker."""
         return cls(**_fields(view, wanted))
 
 
 class BacklogDetail(BacklogBody):
-    """The same, with what is asked for at this moment and what was."""
+    """The same, with the broker's present answer and past exceedances."""
 
     subscriptions: list[SubscriptionBody] = Field(description="those with a backlog, oldest first")
     history: list[ExceedanceBody] = Field(description="oldest first")
@@ -144,7 +144,7 @@ class BacklogDetail(BacklogBody):
         wanted: Enforcement | None,
         subscriptions: tuple[SubscriptionBacklog, ...],
     ) -> BacklogDetail:
-        """A topic in full."""
+        """Write a topic in full."""
         return cls(
             **_fields(view, wanted),
             subscriptions=[SubscriptionBody.of(found) for found in subscriptions],
@@ -153,7 +153,7 @@ class BacklogDetail(BacklogBody):
 
 
 class ActionBody(CamelModel):
-    """Something that was done about a quota that was exceeded."""
+    """An action on an exceeded quota."""
 
     topic: str
     deed: str
@@ -166,7 +166,7 @@ class ActionBody(CamelModel):
 
     @classmethod
     def of(cls, action: Action) -> ActionBody:
-        """As it is remembered."""
+        """Write one remembered action."""
         return cls(
             topic=action.topic,
             deed=action.deed.value,
@@ -196,7 +196,7 @@ class BacklogsBody(CamelModel):
         cls, cluster: str, checks: Checks, interval_s: float, views: tuple[BacklogView, ...],
         rows: list[BacklogBody],
     ) -> BacklogsBody:  # fmt: skip
-        """The whole."""
+        """Write the backlogs of a broker."""
         return cls(
             cluster=cluster,
             topics=checks.topics,

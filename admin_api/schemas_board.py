@@ -1,7 +1,7 @@
-"""The JSON of the dashboard: groups at a glance, their recent past, what happened, what would happen.
+"""The JSON of the dashboard: groups at a glance, their recent past, events, and previews.
 
 Units and -1 as in `schemas`. Times are ages in milliseconds, counted back from the answer on the
-answering sidecar's own clock, so that nobody's clock has to agree with anybody's.
+answering sidecar's own clock, so that no two clocks have to agree.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Self
 from pydantic import Field
 
 from admin_api.schemas import CamelModel, to_wire
-from coordinator.core.board import DimensionRow, GroupRow
-from coordinator.core.journal import Note
 from coordinator.core.model import Dimension
-from coordinator.core.preview import BrokerPreview, DimensionPreview
-from coordinator.core.series import SeriesView
+from coordinator.insight.model.board import DimensionRow, GroupRow
+from coordinator.insight.model.journal import Note
+from coordinator.insight.model.preview import BrokerPreview, DimensionPreview
+from coordinator.insight.model.series import SeriesView
 from coordinator.ports import RecordedOperation
 
 _NANOS_PER_MILLI = 1_000_000
@@ -26,7 +26,7 @@ NAMED_BROKERS = 8
 
 
 def age_millis(now_ns: int, at_ns: int) -> int:
-    """How long ago something was."""
+    """Return the age of an event, in milliseconds."""
     return max(0, now_ns - at_ns) // _NANOS_PER_MILLI
 
 
@@ -38,10 +38,10 @@ class DimensionBody(CamelModel):
     admitted: int = Field(description="by all brokers, per second")
     used: float = Field(description="admitted of the limit, 0 to 1 and, for a moment, more")
     participants: int = Field(description="brokers that take part")
-    throttled: int = Field(description="brokers at which somebody waited in the last round")
+    throttled: int = Field(description="brokers at which clients waited in the last round")
     residual: float | None = Field(
         description="distance of the broker furthest from its target, in parts of C/N; "
-        "null = nobody knows"
+        "null = not known"
     )
 
     @classmethod
@@ -91,7 +91,7 @@ class GroupRowBody(CamelModel):
 
 
 class Overview(CamelModel):
-    """A page of groups, and what holds for all of them."""
+    """A page of groups, and the facts about all of them."""
 
     broker: str = Field(description="whose sidecar answers")
     state: str
@@ -107,7 +107,7 @@ class Overview(CamelModel):
 
 
 class Mark(CamelModel):
-    """Something that happened, as a mark on a time axis."""
+    """An event, as a mark on a time axis."""
 
     number: int
     age_millis: int
@@ -170,7 +170,7 @@ class BrokerPreviewBody(CamelModel):
 
 
 class PreviewBody(CamelModel):
-    """What a change would do to one dimension."""
+    """The effect of a change on one dimension."""
 
     dimension: str
     limit_now: int = Field(description="for the cluster, per second; -1 = not limited")
@@ -201,7 +201,7 @@ class Choices(CamelModel):
 
 
 class OperationBody(CamelModel):
-    """One change, and how far the cluster has come with it."""
+    """One change, and the cluster's progress with it."""
 
     id: int
     age_millis: int = Field(

@@ -8,11 +8,11 @@ from pydantic import Field
 
 from admin_api.schemas import ByteRate, CamelModel, MessageRate, RequestBody, from_wire, to_wire
 from coordinator.core.model import Dimension, Rates
-from coordinator.core.specification import WHOLE, Advice, Specification, delayed_advice
+from coordinator.insight.model.specification import WHOLE, Advice, Specification, delayed_advice
 
 
 class SpecificationPatch(RequestBody):
-    """What a cluster may do, production and consumption together, per second; -1 = not limited."""
+    """A cluster's limits, production and consumption together, per second; -1 = not limited."""
 
     rate_in_msgs: MessageRate = Field(default=None, description="messages/s")
     rate_in_bytes: ByteRate = Field(default=None, description="bytes/s")
@@ -22,7 +22,7 @@ class SpecificationPatch(RequestBody):
     )
 
     def specification(self) -> Specification:
-        """As the core has it."""
+        """Return the specification as the core has it."""
         return Specification(
             None if self.rate_in_msgs is None else from_wire(self.rate_in_msgs),
             None if self.rate_in_bytes is None else from_wire(self.rate_in_bytes),
@@ -48,7 +48,7 @@ class AdviceBody(CamelModel):
 
     @classmethod
     def of(cls, found: Advice) -> Self:
-        """One piece of advice."""
+        """Write one piece of advice."""
         return cls(
             dimension=found.dimension.value,
             used=found.used,
@@ -59,9 +59,9 @@ class AdviceBody(CamelModel):
 
 
 class SpecificationBody(CamelModel):
-    """The cluster's specification, what of it is used, and what is advised.
+    """The cluster's specification, the used part of it, and advice.
 
-    A message is delayed when its deliver_at_time is set, whatever its value.
+    A message is delayed when its deliver_at_time is set, to any value.
     """
 
     group: str = Field(description="the resource group whose limits it is")
@@ -86,7 +86,7 @@ class SpecificationBody(CamelModel):
         found: tuple[Advice, ...],
         delayed: Delayed | None,
     ) -> Self:
-        """The whole."""
+        """Write the specification."""
         specification = Specification.of(limits)
         return cls(
             group=group,

@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import Field
 
 from admin_api.schemas import CamelModel
-from coordinator.core.delayed import DelayedTopic, DelayedView
+from coordinator.insight.model.delayed import DelayedTopic, DelayedView
 
 
 class DelayedTopicBody(CamelModel):
@@ -34,7 +34,7 @@ class DelayedTopicBody(CamelModel):
 
 
 class DelayedBody(CamelModel):
-    """What was published through this gate with deliver_at_time set, whatever its value."""
+    """Messages published through this gate with deliver_at_time set to any value."""
 
     group: str = Field(description="the resource group whose limit it counts against")
     messages: int = Field(description="since the gate's start")
@@ -48,7 +48,7 @@ class DelayedBody(CamelModel):
 
     @classmethod
     def of(cls, group: str, view: DelayedView, topics_max: int) -> Self:
-        """Write so many topics of what a gate counted."""
+        """Write a gate's counts, with at most this many topics."""
         topics = sorted(
             view.topics, key=lambda each: (not each.warnings, -each.due, -each.messages, each.topic)
         )

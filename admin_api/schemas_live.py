@@ -1,4 +1,4 @@
-"""The JSON of what changes every second: usage, limits in force, members, health, explanations.
+"""The JSON of live state: usage, limits in force, members, health, explanations.
 
 Built from the core's views; units and -1 as in `schemas`. An age counts from arrival on the answering
 sidecar's own clock.
@@ -13,11 +13,11 @@ from pydantic import Field
 
 from admin_api.schemas import CamelModel, RatesBody, to_wire
 from admin_api.schemas_shadow import ShadowBody
-from coordinator.core.decision_history import PastDecision
 from coordinator.core.lifecycle import Trouble
 from coordinator.core.model import NANOS_PER_SECOND, Dimension
-from coordinator.core.seconds import MinuteView
-from coordinator.core.views import (
+from coordinator.insight.model.decision_history import PastDecision
+from coordinator.insight.model.seconds import MinuteView
+from coordinator.insight.model.views import (
     BrokerUsageView,
     DisagreementView,
     ExcessView,
@@ -26,6 +26,7 @@ from coordinator.core.views import (
     HealthView,
     MemberView,
     SuspectView,
+    TaskView,
     WantView,
 )
 from coordinator.ports import RecorderHealth
@@ -38,7 +39,7 @@ def _millis(nanos: int) -> int:
 
 
 class BrokerUsage(CamelModel):
-    """What one broker admits and may admit of a group."""
+    """The rates that one broker admits of a group, and its limits."""
 
     broker: str
     admitted: RatesBody = Field(description="per second, over the broker's last round")
@@ -68,7 +69,7 @@ class BrokerUsage(CamelModel):
 
 
 class WouldHold(CamelModel):
-    """What the answering sidecar's gate would have held back of an observed group since its start."""
+    """Traffic of an observed group that the answering sidecar's gate would have held, since its start."""
 
     messages: int
     bytes: int
@@ -76,7 +77,7 @@ class WouldHold(CamelModel):
 
     @classmethod
     def of(cls, view: ExcessView) -> Self:
-        """Write what was counted."""
+        """Write the counts."""
         return cls(
             messages=view.messages, bytes=view.bytes, seconds=view.time_ns / NANOS_PER_SECOND
         )
@@ -161,7 +162,7 @@ class TroubleBody(CamelModel):
 
 
 class DisagreementBody(CamelModel):
-    """Another sidecar goes by something else than the answering one."""
+    """A view of another sidecar that differs from the answering one's."""
 
     peer: str
     matter: str = Field(description="definitions, members or usage")
@@ -174,13 +175,14 @@ class DisagreementBody(CamelModel):
 
 
 class SuspectBody(CamelModel):
-    """A sidecar whose word cannot be true."""
+    """A sidecar whose reports cannot be true."""
 
     broker: str
     reason: str
     group: str = Field(description="of which group; empty for what concerns none")
     count: int = Field(description="at how many looks or reports")
     age_millis: int = Field(description="milliseconds since the last one")
+    detail: str = Field(description="how that was seen; empty where the reason says all")
 
     @classmethod
     def of(cls, view: SuspectView) -> Self:
@@ -191,11 +193,26 @@ class SuspectBody(CamelModel):
             group=view.group,
             count=view.count,
             age_millis=_millis(view.age_ns),
+            detail=view.detail,
         )
 
 
+class FailedTaskBody(CamelModel):
+    """A part of the sidecar that has failed, and goes on."""
+
+    task: str
+    failures: int = Field(description="since the start")
+    reason: str = Field(description="of the last one")
+    runs: bool = Field(description="false while it waits to be run again")
+
+    @classmethod
+    def of(cls, view: TaskView) -> Self:
+        """Write one task."""
+        return cls(task=view.name, failures=view.failures, reason=view.reason, runs=view.runs)
+
+
 class RecordingBody(CamelModel):
-    """How the recording of what happens goes."""
+    """The state of recording."""
 
     recording: bool = Field(description="whether the last attempt to write succeeded")
     reason: str = Field(description="why it did not; empty while recording")
@@ -206,7 +223,7 @@ class RecordingBody(CamelModel):
 
     @classmethod
     def of(cls, health: RecorderHealth) -> Self:
-        """Write what the recorder says."""
+        """Write the recorder's health."""
         return cls(
             recording=health.recording,
             reason=health.reason,
@@ -218,7 +235,7 @@ class RecordingBody(CamelModel):
 
 
 class Health(CamelModel):
-    """How the answering sidecar is."""
+    """The health of the answering sidecar."""
 
     broker: str
     incarnation: int
@@ -231,11 +248,19 @@ class Health(CamelModel):
     disagreements: list[DisagreementBody] = Field(
         description="sidecars whose view has differed from this one's for more than three rounds"
     )
-    suspects: list[SuspectBody] = Field(description="sidecars whose word cannot be true")
+    suspects: list[SuspectBody] = Field(
+        description="sidecars whose word cannot be true, or in whose name another process reports"
+    )
+    failed_tasks: list[FailedTaskBody] = Field(
+        description="parts of this sidecar that have failed since the start and go on"
+    )
     recording: RecordingBody | None = Field(description="null = nothing is to be recorded")
+    enforcement_path: str = Field(
+        description="who holds traffic back: gate, native (the broker's own limiter), gate+native"
+    )
 
     @classmethod
-    def of(cls, view: HealthView, recording: RecorderHealth | None) -> Self:
+    def of(cls, view: HealthView, recording: RecorderHealth | None, enforcement_path: str) -> Self:
         """Write a sidecar's health."""
         return cls(
             broker=view.broker,
@@ -248,7 +273,9 @@ class Health(CamelModel):
             reports_dropped=view.reports_dropped,
             disagreements=[DisagreementBody.of(found) for found in view.disagreements],
             suspects=[SuspectBody.of(found) for found in view.suspects],
+            failed_tasks=[FailedTaskBody.of(task) for task in view.failed_tasks],
             recording=None if recording is None else RecordingBody.of(recording),
+            enforcement_path=enforcement_path,
         )
 
 
@@ -260,7 +287,7 @@ class Ready(CamelModel):
 
 
 class Want(CamelModel):
-    """What one broker is taken to want."""
+    """One broker's demand, as far as it is known."""
 
     broker: str
     wants: int | None = Field(
@@ -289,7 +316,7 @@ class Want(CamelModel):
 
 
 class MinuteBody(CamelModel):
-    """The last minute second by second: the average that consoles show, and what it hides."""
+    """The last minute by the second: the average that consoles show, and the seconds that it hides."""
 
     seconds: int = Field(description="how many of them; at most 60")
     average_per_second: int
@@ -298,7 +325,7 @@ class MinuteBody(CamelModel):
 
     @classmethod
     def of(cls, minute: MinuteView) -> Self:
-        """As it is known."""
+        """Write the minute."""
         return cls(
             seconds=minute.seconds,
             average_per_second=minute.average,
@@ -308,7 +335,7 @@ class MinuteBody(CamelModel):
 
 
 class ExplanationBody(CamelModel):
-    """Why a local limit is what it is: the sentence and the fields it was made from."""
+    """The reasons for a local limit: the sentence and the fields it was made from."""
 
     group: str
     dimension: str
@@ -339,6 +366,9 @@ class ExplanationBody(CamelModel):
     delayed: list[str] = Field(
         description="of the group of delayed messages: what counts, and what of it has no effect"
     )
+    slack: str = Field(
+        description="what the own broker's limiter adds, if that holds the limit; empty: a gate does"
+    )
     shadow: ShadowBody | None = Field(
         description="what the sidecar's shadow_law would make of it; null = none, or of the past"
     )
@@ -350,6 +380,7 @@ class ExplanationBody(CamelModel):
         would_change: Sequence[str] = (),
         shadow: ShadowBody | None = None,
         delayed: Sequence[str] = (),
+        slack: str = "",
     ) -> Self:
         """Write one explanation."""
         return cls(
@@ -368,13 +399,14 @@ class ExplanationBody(CamelModel):
             sentence=view.sentence,
             minute=None if view.minute is None else MinuteBody.of(view.minute),
             would_change=list(would_change),
+            slack=slack,
             delayed=list(delayed),
             shadow=shadow,
         )
 
 
 class PastDecisionBody(CamelModel):
-    """A decision on this sidecar's own limit, in short; `explain` with its age has it whole."""
+    """A decision on this sidecar's own limit, in short; `explain` with its age has all of it."""
 
     number: int = Field(description="grows with every decision that is kept")
     age_millis: int = Field(description="since it was seen; it was in force until the next newer")

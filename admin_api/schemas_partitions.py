@@ -1,4 +1,4 @@
-"""The JSON of what partitions use of their limits."""
+"""The JSON of partitions' use of their limits."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pydantic import Field
 from admin_api.schemas import CamelModel, to_wire
 from admin_api.schemas_live import MinuteBody
 from coordinator.core.model import Dimension
-from coordinator.core.specification import ADVISED, partitions_for
-from coordinator.partition_meter import PartitionView
+from coordinator.insight.model.specification import ADVISED, partitions_for
+from coordinator.insight.shell.partition_meter import PartitionView
 
 
 class PartitionBody(CamelModel):
@@ -26,7 +26,7 @@ class PartitionBody(CamelModel):
 
     @classmethod
     def of(cls, view: PartitionView, partitions: int) -> Self:
-        """With advice for a topic of so many partitions; of 0 without."""
+        """Write one partition, with advice for a topic of this many partitions; for 0, without."""
         dimension = view.busiest
         advised, sentence = 0, ""
         if dimension is not None and partitions and view.used > ADVISED:

@@ -7,11 +7,11 @@ from typing import Self
 from pydantic import Field
 
 from admin_api.schemas import CamelModel
-from coordinator.core.shadow import Comparison
+from coordinator.insight.model.shadow import Comparison
 
 
 class ShadowOfBroker(CamelModel):
-    """What one broker is due under both laws."""
+    """One broker's entitlement under both laws."""
 
     broker: str
     now: int = Field(description="under the law in force, per second")
@@ -19,7 +19,7 @@ class ShadowOfBroker(CamelModel):
 
 
 class ShadowBody(CamelModel):
-    """What a candidate law would make of the facts of this moment; nothing of it is enforced."""
+    """The result of a candidate law on the facts of this moment; none of it is enforced."""
 
     group: str
     dimension: str
@@ -27,7 +27,7 @@ class ShadowBody(CamelModel):
     candidate: str
     limit: int = Field(description="for the cluster, per second")
     moved: int = Field(description="what would be with others, or not be handed out, per second")
-    brokers: list[ShadowOfBroker] = Field(description="everybody that takes part")
+    brokers: list[ShadowOfBroker] = Field(description="all that take part")
     sentence: str = Field(description="the same in words, for one broker")
 
     @classmethod

@@ -1,6 +1,6 @@
 """The JSON of topics' limits, as Pulsar's REST for topic policies has it, and of the gate's own limits.
 
-Pulsar says "throttling rate" where we say limit, and its fields differ from those of resource groups. A
+Pulsar says "throttling rate" for our "limit", and its fields differ from those of resource groups. A
 body replaces both of its rates: one that is absent or null is not limited.
 """
 
@@ -22,8 +22,8 @@ from admin_api.schemas import (
     from_wire,
     to_wire,
 )
-from coordinator.core.gate_views import ConnectionFigures, GateLimits
-from coordinator.core.model import Rates
+from coordinator.core.model import Dimension, Rates
+from coordinator.insight.model.gate_views import ConnectionFigures, GateLimits
 from coordinator.ports import TopicLimit
 
 
@@ -44,11 +44,16 @@ class TopicRate(RequestBody):
     @classmethod
     @abstractmethod
     def of(cls, limits: Rates) -> Self:
-        """These two of a topic's four rates."""
+        """Write these two of a topic's four rates."""
+
+    @classmethod
+    @abstractmethod
+    def dimensions(cls) -> tuple[Dimension, Dimension]:
+        """Return the dimensions of the two rates."""
 
     @abstractmethod
     def applied_to(self, limits: Rates) -> Rates:
-        """A topic's rates with these two replaced."""
+        """Return a topic's rates with these two replaced."""
 
     @property
     def is_unlimited(self) -> bool:
@@ -64,11 +69,16 @@ class PublishRate(TopicRate):
 
     @classmethod
     def of(cls, limits: Rates) -> Self:
-        """The rates of publishing."""
+        """Write the rates of publishing."""
         return cls(
             publish_throttling_rate_in_msg=to_wire(limits.publish_messages),
             publish_throttling_rate_in_byte=to_wire(limits.publish_bytes),
         )
+
+    @classmethod
+    def dimensions(cls) -> tuple[Dimension, Dimension]:
+        """Return the dimensions of publishing."""
+        return Dimension.PUBLISH_MESSAGES, Dimension.PUBLISH_BYTES
 
     def applied_to(self, limits: Rates) -> Rates:
         """Replace the rates of publishing."""
@@ -93,11 +103,16 @@ class DispatchRate(TopicRate):
 
     @classmethod
     def of(cls, limits: Rates) -> Self:
-        """The rates of dispatching."""
+        """Write the rates of dispatching."""
         return cls(
             dispatch_throttling_rate_in_msg=to_wire(limits.dispatch_messages),
             dispatch_throttling_rate_in_byte=to_wire(limits.dispatch_bytes),
         )
+
+    @classmethod
+    def dimensions(cls) -> tuple[Dimension, Dimension]:
+        """Return the dimensions of dispatching."""
+        return Dimension.DISPATCH_MESSAGES, Dimension.DISPATCH_BYTES
 
     def applied_to(self, limits: Rates) -> Rates:
         """Replace the rates of dispatching."""
@@ -124,7 +139,7 @@ class TopicLimitBody(RatesBody):
 
 
 class PartitionLimit(RatesBody):
-    """What one partition of a topic may pass at this gate."""
+    """The limits of one partition of a topic at this gate."""
 
     partition: int
 
@@ -150,7 +165,7 @@ class GateLimitsBody(CamelModel):
 
     @classmethod
     def of(cls, limits: GateLimits, topics_max: int) -> Self:
-        """Write what is in force."""
+        """Write the limits in force."""
         topics = sorted(limits.topics, key=lambda view: view.topic)
         shown = [
             TopicInForce(

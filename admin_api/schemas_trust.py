@@ -1,4 +1,4 @@
-"""The JSON of what can be certified of a group, with the assumptions and what it is made of."""
+"""The JSON of a group's certificates, with their assumptions and parts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Self
 from pydantic import Field
 
 from admin_api.schemas import CamelModel
-from coordinator.core.certificate import Certificate, Holder
+from coordinator.core.certificate.statement import Certificate, Holder
+from coordinator.native.engine.views import NativeState
 
 
 class HolderBody(CamelModel):
@@ -38,9 +39,12 @@ class CertificateBody(CamelModel):
     burst: int = Field(description="on top, once: what the buckets may have saved up")
     holders: list[HolderBody] = Field(description="what it is made of; empty under strict")
     sentence: str
+    slack: str = Field(
+        description="what the answering broker's own limiter adds; empty: a gate holds it"
+    )
 
     @classmethod
-    def of(cls, certificate: Certificate) -> Self:
+    def of(cls, certificate: Certificate, slack: str) -> Self:
         """Write one certificate."""
         return cls(
             dimension=certificate.dimension.value,
@@ -50,6 +54,7 @@ class CertificateBody(CamelModel):
             burst=certificate.burst,
             holders=[HolderBody.of(holder) for holder in certificate.holders],
             sentence=certificate.sentence(),
+            slack=slack,
         )
 
 
@@ -60,6 +65,14 @@ class GroupCertificates(CamelModel):
     certificates: list[CertificateBody]
 
     @classmethod
-    def of(cls, group: str, certificates: Iterable[Certificate]) -> Self:
-        """Write one group."""
-        return cls(group=group, certificates=[CertificateBody.of(each) for each in certificates])
+    def of(
+        cls, group: str, certificates: Iterable[Certificate], native: NativeState | None
+    ) -> Self:
+        """Write one group; without a native state a gate holds all limits."""
+        return cls(
+            group=group,
+            certificates=[
+                CertificateBody.of(each, native.slack(group, each.dimension) if native else "")
+                for each in certificates
+            ],
+        )

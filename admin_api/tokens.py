@@ -1,11 +1,11 @@
-"""JSON Web Tokens as Pulsar issues them: whose token is it, if anybody's.
+"""JSON Web Tokens as Pulsar issues them: find the role of a token, if it is valid.
 
-A key decides which algorithm is believed, never the token: with a secret only HS256, with an RSA key
-only RS256, with a P-256 key only ES256. So a token that says ``none``, or one that was "signed" with
-the text of a public key taken for a secret, is refused before anything is computed. Several public keys
-are one after the other tried, so that keys can be changed without a moment in which no token is valid.
+The key decides the algorithm, never the token: a secret allows only HS256, an RSA key only RS256, a P-256
+key only ES256. So a token that says ``none``, or one that was "signed" with the text of a public key in
+place of a secret, is refused before anything is computed. Several public keys are tried one after the
+other, so that keys can be changed without a moment in which no token is valid.
 
-Nothing of a token is logged or repeated in a reason.
+No part of a token is logged or repeated in a reason.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MIN_RSA_BITS = 2048
 
 
 class BadKey(ValueError):
-    """A key that cannot be used; the text says why."""
+    """A key that cannot be used; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -39,10 +39,10 @@ class TokenKey:
 
     @classmethod
     def secret(cls, content: bytes) -> Self:
-        """The secret of ``pulsar tokens create-secret-key``.
+        """Read the secret of ``pulsar tokens create-secret-key``.
 
         Raises:
-            BadKey: it is too short to keep anybody out.
+            BadKey: the secret is too short to resist guessing.
         """
         if len(content) < _MIN_SECRET_BYTES:
             raise BadKey(f"a secret key has at least {_MIN_SECRET_BYTES} bytes")
@@ -50,7 +50,7 @@ class TokenKey:
 
     @classmethod
     def public(cls, content: bytes) -> Self:
-        """The public key of ``pulsar tokens create-key-pair`` (DER), or PEM.
+        """Read the public key of ``pulsar tokens create-key-pair`` (DER), or PEM.
 
         Raises:
             BadKey: it is not an RSA key of 2,048 bits or more, nor a P-256 key.
@@ -72,7 +72,7 @@ class TokenVerifier:
     """`admin_api.access.Verifier` by keys.
 
     Args:
-        keys: at least one.
+        keys: at least one key.
         role_claim: the claim that holds the role.
     """
 
@@ -81,10 +81,10 @@ class TokenVerifier:
         self._role_claim = role_claim
 
     def role_of(self, token: str) -> str:
-        """The role that a valid token stands for.
+        """Return the role of a valid token.
 
         Raises:
-            TokenRefused: it proves nothing.
+            TokenRefused: the token is not valid.
         """
         role = self._claims_of(token).get(self._role_claim)
         # Some issuers write a list of roles; Pulsar takes the first.

@@ -1,60 +1,74 @@
-"""Changing the limits of a topic, while others change them too; promises are those of `definitions`."""
+"""Change the limits of a topic, while others change them too; guarantees are those of `definitions`."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from admin_api.backend import AdminBackend
 from admin_api.errors import ApiError
-from coordinator.core.model import Rates
+from coordinator.core.model import Dimension, Rates
 from coordinator.core.topics import TopicName
 from coordinator.ports import (
     TOPIC_LIMITS_MAX,
     AlreadyExists,
     NotFound,
     Origin,
+    Protected,
     TopicLimit,
     TopicLimitStore,
     VersionConflict,
 )
 
 MAX_ATTEMPTS = 64
-"""Every lost attempt is another admin's success, so this is how many admins may write at once."""
+"""Each failed attempt is another admin's success, so this is how many admins may write at once."""
 
 _POLLS = 200
 _POLL_S = 0.005
 
 
 async def change(
-    backend: AdminBackend, topic: TopicName, changed: Callable[[Rates], Rates], by: Origin
+    backend: AdminBackend,
+    topic: TopicName,
+    changed: Callable[[Rates], Rates],
+    dimensions: Collection[Dimension],
+    by: Origin,
 ) -> None:
-    """Replace a topic's limits by what becomes of the present ones; all unlimited removes them.
+    """Replace a topic's limits by a function of the present ones; all unlimited removes them.
+
+    Args:
+        backend: the ports of the sidecar.
+        topic: the topic.
+        changed: returns the limits after the change, given those before it.
+        dimensions: the dimensions of the change; a super-user makes these his own, changed or not.
+        by: the author of the change.
 
     Raises:
-        ApiError: 400 that topic can have none, 409 others kept changing them, or there are too many
+        ApiError: 400 when that topic can have none, 409 when others kept changing them, or there are too
+        many
             topics with limits.
+        Protected: a super-user set limits that this caller would change, and he is no super-user.
         StoreUnreachable: the store did not answer.
     """
     store = backend.topic_limits
     for _ in range(MAX_ATTEMPTS):
         current = await find(store, topic)
-        limits = changed(Rates() if current is None else current.limits)
+        wanted = _wanted(topic, current, changed, dimensions, by)
         try:
-            await _write(store, topic, current, limits, by)
+            await _write(store, current, wanted, by)
         except (AlreadyExists, NotFound, VersionConflict):
             continue
-        await _echo(store, topic, limits)
+        await _echo(store, topic, wanted.limits)
         return
     raise ApiError(409, f"The limits of {topic} are being changed by others; try again")
 
 
 async def find(store: TopicLimitStore, topic: TopicName) -> TopicLimit | None:
-    """A topic's limits from the store itself, None when there are none.
+    """Read a topic's limits from the store itself, None when there are none.
 
     Raises:
-        ApiError: 400 that topic can have none.
+        ApiError: 400 when that topic can have none.
         StoreUnreachable: the store did not answer.
     """
     try:
@@ -65,29 +79,47 @@ async def find(store: TopicLimitStore, topic: TopicName) -> TopicLimit | None:
         raise ApiError(400, str(error)) from error
 
 
-async def _write(
-    store: TopicLimitStore,
+def _wanted(
     topic: TopicName,
     current: TopicLimit | None,
-    limits: Rates,
+    changed: Callable[[Rates], Rates],
+    dimensions: Collection[Dimension],
     by: Origin,
-) -> None:
-    if limits == (Rates() if current is None else current.limits):
-        return
-    if current is None:
-        if len(store.known()) >= TOPIC_LIMITS_MAX:
-            raise ApiError(
-                409, f"{TOPIC_LIMITS_MAX} topics have limits already; remove one, or use a group"
-            )
-        await store.write(TopicLimit(topic, limits), by=by)
-    elif limits == Rates():
-        await store.remove(current, by=by)
+) -> TopicLimit:
+    """Return the new limits, and the owner of each; the version is that of the present ones."""
+    before = TopicLimit(topic, Rates()) if current is None else current
+    limits, own = changed(before.limits), before.tenants_own
+    touched = frozenset(each for each in Dimension if limits.of(each) != before.limits.of(each))
+    if by.is_super_user:
+        own -= {*touched, *dimensions}
     else:
-        await store.write(replace(current, limits=limits), by=by)
+        theirs = [
+            d.value for d in Dimension if d in touched - own and before.limits.of(d) is not None
+        ]
+        if theirs:
+            raise Protected(f"set {', '.join(theirs)} of {topic}", by.actor)
+        own |= touched
+    limited = {each for each in own if limits.of(each) is not None}
+    return replace(before, limits=limits, tenants_own=frozenset(limited))
+
+
+async def _write(
+    store: TopicLimitStore, current: TopicLimit | None, wanted: TopicLimit, by: Origin
+) -> None:
+    if wanted == current or (current is None and wanted.limits == Rates()):
+        return
+    if wanted.limits == Rates() and current is not None:
+        await store.remove(current, by=by)
+        return
+    if current is None and len(store.known()) >= TOPIC_LIMITS_MAX:
+        raise ApiError(
+            409, f"{TOPIC_LIMITS_MAX} topics have limits already; remove one, or use a group"
+        )
+    await store.write(wanted, by=by)
 
 
 async def _echo(store: TopicLimitStore, topic: TopicName, limits: Rates) -> None:
-    """Until this sidecar has heard of it, and its gate with it; a second at most."""
+    """Wait until this sidecar and its gate have the change; a second at most."""
     for _ in range(_POLLS):
         seen = store.known().get(str(topic))
         if (Rates() if seen is None else seen.limits) == limits:

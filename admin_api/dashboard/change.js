@@ -13,34 +13,44 @@ export function changeForm(page, name, changed) {
   const outcome = h("div", { class: "outcome wide", "aria-live": "polite" });
   const look = h("button", { class: "button", disabled: true }, "Show what it would do");
   const apply = h("button", { class: "button primary", type: "button", disabled: true, onclick: () => send() }, "Apply");
-  const form = h("form", { class: "change", onsubmit: (event) => { event.preventDefault(); preview(); } });
+  const form = h("form", { class: "change", onsubmit: (event) => { event.preventDefault(); preview(); } }, outcome);
   let definition = null;
   let tag = null;
   let seen = null;
 
-  for (const [key, { name: what, unit }] of Object.entries(DIMENSIONS)) {
-    const input = h("input", { name: key, inputmode: "numeric", pattern: "-1|[0-9]+", title: "a whole number, or nothing for unlimited", placeholder: "unlimited", oninput: touched, autocomplete: "off" });
-    fields.set(key, input);
-    form.append(h("label", {}, `${what}, ${unit}`, input));
-  }
-
+  /** Show the fields once they hold what the group is: a default shown before that would be a lie. */
   async function load() {
-    const choices = await read("/quota/v1/choices", page.signal);
-    for (const [key, text] of Object.entries(CHOICES)) {
-      const select = h("select", { name: key, onchange: touched }, choices[key].map((each) => h("option", {}, each)));
-      fields.set(key, select);
-      form.append(h("label", {}, text, select));
+    const [choices] = await Promise.all([read("/quota/v1/choices", page.signal), learn()]);
+    for (const key of Object.keys(DIMENSIONS)) {
+      const input = h("input", { name: key, inputmode: "numeric", pattern: "-1|[0-9]+", title: "a whole number, or nothing for unlimited", placeholder: "unlimited", oninput: touched, autocomplete: "off" });
+      fields.set(key, input);
     }
-    form.append(h("div", { class: "row wide" }, look, apply), outcome);
-    await reset();
+    for (const key of Object.keys(CHOICES)) {
+      fields.set(key, h("select", { name: key, onchange: touched }, choices[key].map((each) => h("option", {}, each))));
+    }
+    show();
+    fill(
+      form,
+      [...fields].map(([key, field]) => h("label", {}, label(key), field)),
+      h("div", { class: "row wide" }, look, apply),
+      outcome,
+    );
   }
 
-  async function reset() {
+  async function learn() {
     const answer = await ask(`/quota/v1/groups/${encodeURIComponent(name)}`, { signal: page.signal });
     tag = answer.headers.get("ETag");
     definition = await answer.json();
+  }
+
+  function show() {
     for (const [key, field] of fields) field.value = definition[key] === -1 ? "" : definition[key];
     touched();
+  }
+
+  async function reset() {
+    await learn();
+    show();
   }
 
   function patch() {
@@ -85,7 +95,7 @@ export function changeForm(page, name, changed) {
     } catch (error) {
       if (error instanceof Problem && error.status === 412) {
         await reset();
-        say(new Problem(412, "Somebody else changed this group meanwhile; the form shows what it is now."));
+        say(new Problem(412, "This group was changed meanwhile; the form shows what it is now."));
       } else {
         say(error);
       }
@@ -98,6 +108,12 @@ export function changeForm(page, name, changed) {
 
   load().catch(say);
   return form;
+}
+
+function label(key) {
+  if (key in CHOICES) return CHOICES[key];
+  const { name, unit } = DIMENSIONS[key];
+  return `${name}, ${unit}`;
 }
 
 function effect(view) {

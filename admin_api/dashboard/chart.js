@@ -1,31 +1,12 @@
 // A group over time: what each broker admitted, stacked, under the limit, with marks for what happened.
-// The chart library is large, so it is loaded when the first chart is shown.
 
+import { fill, h, s } from "./dom.js";
 import { clock, rate, span } from "./format.js";
 
-const LIBRARY = "/dashboard/plotly.min.js";
-// An element of this name tells the library that the styles of its maps are there already. No page has a map,
-// and the policy refuses what is written into the page, with a complaint in the console.
-const MAP_STYLES = "9f215cf04c5486422605d13261cb87401f4e7763b6296af81e98efbc0130da53";
 const NAMED = 8;
 const MARKED = new Set(["joined", "left", "created", "changed", "state", "trouble"]);
 const MARKS = 24;
-
-let loading;
-
-function library() {
-  loading ??= new Promise((done, fail) => {
-    const script = document.createElement("script");
-    script.src = LIBRARY;
-    script.onload = () => done(globalThis.Plotly);
-    script.onerror = () => {
-      loading = undefined;
-      fail(new Error("The charts cannot be loaded; the table below has the figures."));
-    };
-    document.head.append(Object.assign(document.createElement("meta"), { id: MAP_STYLES }), script);
-  });
-  return loading;
-}
+const EDGE = { left: 56, right: 12, top: 26, bottom: 30 };
 
 /** The samples of one group and dimension as they come in, bounded to what the sidecar keeps. */
 export class Samples {
@@ -96,101 +77,150 @@ export class Samples {
   }
 }
 
-/** Draw samples into an element, in the colours of the page. */
-export async function drawChart(element, samples, unit, signal) {
-  const plotly = await library();
-  if (signal.aborted || !samples.times.length) return;
-  const style = getComputedStyle(document.documentElement);
-  const color = (name) => style.getPropertyValue(name).trim();
-  const times = samples.times.map((time) => new Date(time));
-  const traces = samples.layers().map((layer) => ({
-    x: times,
-    y: layer.values.map((value) => value ?? 0),
-    name: layer.name,
-    stackgroup: "admitted",
-    mode: "lines",
-    line: { width: 0.8, color: color(layer.color) },
-    fillcolor: faded(color(layer.color), 0.72),
-    hovertemplate: "%{y:,.0f}",
-  }));
-  traces.push({
-    x: times,
-    y: samples.limit,
-    name: "limit",
-    mode: "lines",
-    line: { width: 2, color: color("--ink"), dash: "dash", shape: "hv" },
-    hovertemplate: "%{y:,.0f}",
-  });
-  const marks = samples.marks.filter((mark) => MARKED.has(mark.kind)).slice(-MARKS);
-  const top = Math.max(...samples.limit, 1);
-  const layout = {
-    margin: { l: 56, r: 12, t: 26, b: 30 },
-    paper_bgcolor: "rgba(0,0,0,0)",
-    plot_bgcolor: "rgba(0,0,0,0)",
-    font: { family: style.fontFamily, size: 12, color: color("--soft") },
-    showlegend: false,
-    hovermode: "x unified",
-    hoverlabel: {
-      bgcolor: color("--surface"),
-      bordercolor: color("--strong"),
-      font: { color: color("--ink") },
-    },
-    dragmode: false,
-    xaxis: {
-      gridcolor: color("--line"),
-      linecolor: color("--strong"),
-      tickformat: "%H:%M:%S",
-      hoverformat: "%H:%M:%S",
-      fixedrange: true,
-      nticks: Math.max(3, Math.floor(element.clientWidth / 110)),
-    },
-    yaxis: {
-      gridcolor: color("--line"),
-      zerolinecolor: color("--strong"),
-      rangemode: "tozero",
-      fixedrange: true,
-      tickformat: "~s",
-      range: [0, 1.08 * Math.max(top, peak(samples))],
-      title: { text: unit, standoff: 6 },
-    },
-    shapes: marks.map((mark) => ({
-      type: "line",
-      x0: new Date(mark.at),
-      x1: new Date(mark.at),
-      yref: "paper",
-      y0: 0,
-      y1: 1,
-      line: { width: 1.2, dash: "dot", color: color(tint(mark.kind)) },
-    })),
-    annotations: marks.map((mark) => ({
-      x: new Date(mark.at),
-      yref: "paper",
-      y: 1,
-      yanchor: "bottom",
-      showarrow: false,
-      text: sign(mark.kind),
-      hovertext: escaped(`${clock(Date.now() - mark.at)} ${mark.text}`),
-      font: { size: 12, color: color(tint(mark.kind)) },
-    })),
-  };
-  const options = { displayModeBar: false, responsive: true, scrollZoom: false };
-  await plotly.react(element, traces, layout, options);
+/**
+ * A chart of samples, drawn into an element of its own as SVG.
+ *
+ * Colours are the page's variables, so a change of scheme needs no new drawing. A chart library was
+ * slower by five seconds on a busy machine, since a browser compiles all of it first.
+ */
+export class Chart {
+  #samples = new Samples();
+  #unit = "";
+  #hint = h("div", { class: "hint" });
+  #guide = null;
+  #scale = null;
+
+  constructor() {
+    this.element = h("div", { class: "chart", "aria-hidden": "true" });
+    this.#hint.hidden = true;
+    this.element.addEventListener("pointermove", (event) => this.#point(event));
+    this.element.addEventListener("pointerleave", () => this.#leave());
+    new ResizeObserver(() => this.#paint()).observe(this.element);
+  }
+
+  draw(samples, unit) {
+    this.#samples = samples;
+    this.#unit = unit;
+    this.#paint();
+  }
+
+  #paint() {
+    const { times, limit } = this.#samples;
+    const { clientWidth: width, clientHeight: height } = this.element;
+    if (!times.length || width <= EDGE.left + EDGE.right) return;
+    const layers = this.#samples.layers();
+    const tops = stacked(layers, times.length);
+    const top = 1.08 * Math.max(1, ...limit, ...(tops.at(-1) ?? []));
+    const duration = Math.max(1, times.at(-1) - times[0]);
+    const x = (time) => tenth(EDGE.left + ((time - times[0]) / duration) * (width - EDGE.left - EDGE.right));
+    const y = (value) => tenth(height - EDGE.bottom - (value / top) * (height - EDGE.top - EDGE.bottom));
+    const right = width - EDGE.right;
+    this.#scale = { x, layers };
+    this.#guide = s("line", { class: "guide", y1: EDGE.top, y2: height - EDGE.bottom });
+    this.#guide.style.display = "none";
+    const drawing = s(
+      "svg",
+      { width, height },
+      valueTicks(top, height).map((value) => [
+        s("line", { class: "grid", x1: EDGE.left, x2: right, y1: y(value), y2: y(value) }),
+        s("text", { class: "value", x: EDGE.left - 8, y: y(value) + 4 }, rate(value)),
+      ]).flat(),
+      timeTicks(times, width).map((time) =>
+        s("text", { class: "time", x: x(time), y: height - EDGE.bottom + 18 }, clock(Date.now() - time))),
+      layers.map((layer, index) => {
+        const bottoms = tops[index - 1] ?? times.map(() => 0);
+        const area = s("path", { class: "area", d: outline(times.map(x), tops[index].map(y), bottoms.map(y)) });
+        area.style.fill = area.style.stroke = `var(${layer.color})`;
+        return area;
+      }),
+      s("path", { class: "limit", d: steps(times.map(x), limit, y) }),
+      this.#marks().map((mark) => {
+        const at = s("g", { class: "mark" },
+          s("title", {}, `${clock(Date.now() - mark.at)} ${mark.text}`),
+          s("line", { x1: x(mark.at), x2: x(mark.at), y1: EDGE.top, y2: height - EDGE.bottom }),
+          s("text", { x: x(mark.at), y: EDGE.top - 6 }, sign(mark.kind)));
+        at.style.setProperty("--mark", `var(${tint(mark.kind)})`);
+        return at;
+      }),
+      s("text", { class: "value", x: EDGE.left - 8, y: EDGE.top - 10 }, this.#unit),
+      this.#guide,
+    );
+    fill(this.element, drawing, this.#hint);
+  }
+
+  #marks() {
+    return this.#samples.marks.filter((mark) => MARKED.has(mark.kind)).slice(-MARKS);
+  }
+
+  #point(event) {
+    if (this.#scale === null) return;
+    const { times, limit } = this.#samples;
+    const { x, layers } = this.#scale;
+    const at = event.clientX - this.element.getBoundingClientRect().left;
+    const index = times.reduce((best, time, each) => (Math.abs(x(time) - at) < Math.abs(x(times[best]) - at) ? each : best), 0);
+    this.#guide.setAttribute("x1", x(times[index]));
+    this.#guide.setAttribute("x2", x(times[index]));
+    this.#guide.style.display = "";
+    fill(
+      this.#hint,
+      h("strong", {}, clock(Date.now() - times[index])),
+      layers.map((layer) => h("span", {}, `${layer.name}: ${rate(layer.values[index] ?? 0)}`)),
+      h("span", {}, `limit: ${rate(limit[index])}`),
+    );
+    this.#hint.hidden = false;
+    const beside = x(times[index]) + 12;
+    const fits = beside + this.#hint.offsetWidth < this.element.clientWidth;
+    this.#hint.style.left = `${fits ? beside : x(times[index]) - 12 - this.#hint.offsetWidth}px`;
+  }
+
+  #leave() {
+    this.#hint.hidden = true;
+    if (this.#guide) this.#guide.style.display = "none";
+  }
 }
 
-function peak(samples) {
-  const sums = samples.times.map((_, index) =>
-    [...samples.brokers.values()].reduce((sum, values) => sum + (values[index] ?? 0), 0));
-  return Math.max(...sums, 1);
+const tenth = (pixels) => Math.round(pixels * 10) / 10;
+
+/** The upper edge of each layer, on those below it. */
+function stacked(layers, length) {
+  let below = new Array(length).fill(0);
+  return layers.map(({ values }) => (below = below.map((sum, index) => sum + (values[index] ?? 0))));
+}
+
+/** A closed path between two lines over the same places. */
+function outline(places, tops, bottoms) {
+  const forth = places.map((place, index) => `${place},${tops[index]}`);
+  const back = places.map((place, index) => `${place},${bottoms[index]}`).reverse();
+  return `M${forth.join("L")}L${back.join("L")}Z`;
+}
+
+/** A line that holds each value until the next; -1, not limited, is a gap. */
+function steps(places, values, y) {
+  return values.map((value, index) => {
+    if (value < 0) return "";
+    const start = index > 0 && values[index - 1] >= 0 ? `H${places[index]}V${y(value)}` : `M${places[index]},${y(value)}`;
+    return index === values.length - 1 ? start : `${start}H${places[index + 1]}`;
+  }).join("");
+}
+
+/** Round values from zero to the top, about one for 45 pixels. */
+function valueTicks(top, height) {
+  const least = (top * 45) / height;
+  const power = 10 ** Math.floor(Math.log10(least));
+  const step = [1, 2, 5, 10].map((each) => each * power).find((each) => each >= least);
+  return Array.from({ length: Math.floor(top / step) + 1 }, (_, index) => Number((index * step).toPrecision(6)));
+}
+
+/** Round times between the first and the last, at least 110 pixels apart. */
+function timeTicks(times, width) {
+  const duration = times.at(-1) - times[0];
+  const least = (duration * 110) / width;
+  const step = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600].map((each) => each * 1000).find((each) => each >= least) ?? duration;
+  const found = [];
+  for (let time = Math.ceil(times[0] / step) * step; time <= times.at(-1); time += step) found.push(time);
+  return found;
 }
 
 const sign = (kind) => ({ joined: "▲", created: "▲", left: "▼", changed: "◆" })[kind] ?? "●";
 const tint = (kind) =>
   ({ joined: "--good", created: "--good", left: "--bad", changed: "--accent", trouble: "--bad" })[kind] ?? "--warn";
-
-function faded(hex, share) {
-  const part = (at) => Number.parseInt(hex.slice(at, at + 2), 16);
-  return `rgba(${part(1)},${part(3)},${part(5)},${share})`;
-}
-
-// The library reads a few tags in its texts; a name is no tag.
-const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;");

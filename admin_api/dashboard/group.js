@@ -2,7 +2,7 @@
 
 import { read } from "./api.js";
 import { changeForm } from "./change.js";
-import { drawChart, Samples } from "./chart.js";
+import { Chart, Samples } from "./chart.js";
 import { decisionList } from "./decisions.js";
 import { fill, h, keyed, setAttribute, setText } from "./dom.js";
 import { counted, DIMENSIONS, percent, rate, span } from "./format.js";
@@ -19,7 +19,7 @@ export function showGroup(page, name) {
   const sentence = h("p", { class: "sentence" });
   const figures = h("dl", { class: "figures" });
   const tabs = h("div", { class: "chips", role: "group", "aria-label": "Dimension" });
-  const chart = h("div", { class: "chart", "aria-hidden": "true" });
+  const chart = new Chart();
   const words = h("p", { class: "sr" });
   const legend = h("ul", { class: "legend" });
   const brokers = h("tbody");
@@ -39,7 +39,7 @@ export function showGroup(page, name) {
       "section",
       { class: "card", "aria-label": "Over time" },
       h("header", {}, h("h2", {}, "Admitted by broker, under the limit"), tabs),
-      h("div", { class: "body" }, chart, words, legend),
+      h("div", { class: "body" }, chart.element, words, legend),
     ),
     h(
       "div",
@@ -128,9 +128,9 @@ export function showGroup(page, name) {
     if (wanted !== dimension) return;
     samples.take(past);
     page.fresh(past.agesMillis.at(-1) ?? 0);
-    drawWhy(why);
-    await decisions.look(wanted, why.broker);
     const { unit } = DIMENSIONS[wanted];
+    chart.draw(samples, unit);
+    drawWhy(why);
     setText(words, samples.text(unit));
     fill(
       legend,
@@ -142,11 +142,7 @@ export function showGroup(page, name) {
       h("li", {}, h("span", { class: "swatch line" }), "limit"),
       samples.marks.length ? h("li", {}, "▲ joined ▼ left ◆ changed ● trouble") : null,
     );
-    await drawChart(chart, samples, unit, page.signal).catch((error) => {
-      chart.hidden = true;
-      words.className = "minor";
-      setText(words, `${error.message} ${samples.text(unit)}`);
-    });
+    await decisions.look(wanted, why.broker);
   }
 
   function drawWhy(why) {
@@ -160,7 +156,7 @@ export function showGroup(page, name) {
       figure("Brokers", String(why.wants.length), throttled.length ? `${throttled.length} throttled` : "none throttled"),
       figure("Water level", why.waterLevel === null ? "none" : rate(why.waterLevel), why.waterLevel === null ? "all get what they want" : unit),
     );
-    setText(sentence, [why.sentence, why.wouldChange.length ? `Would change it: ${why.wouldChange.join("; ")}.` : "", ...why.delayed, why.shadow?.sentence].filter(Boolean).join(" "));
+    setText(sentence, [why.sentence, why.wouldChange.length ? `Would change it: ${why.wouldChange.join("; ")}.` : "", ...why.delayed, why.slack, why.shadow?.sentence].filter(Boolean).join(" "));
     setText(brokersNote, `decided ${span(why.decidedAgeMillis)} ago by ${why.broker}, round ${why.round}`);
     const order = [...why.wants].sort((a, b) => b.admitted - a.admitted || (a.broker < b.broker ? -1 : 1));
     keyed(brokers, order, (want) => want.broker, () => brokerRow(why.broker));

@@ -6,6 +6,7 @@ import { counted, number, span } from "./format.js";
 import { figure } from "./overview.js";
 
 const SILENT_MS = 10_000;
+const HELD_BY = { gate: "gate", native: "broker's limiter", "gate+native": "gate, then broker" };
 
 export function showMembers(page) {
   page.title("Members");
@@ -34,6 +35,7 @@ export function showMembers(page) {
       figures,
       figure("Members", number(health.members.length)),
       figure("Answering", health.broker, health.state.toLowerCase()),
+      figure("Limits held by", HELD_BY[health.enforcementPath], `at ${health.broker}`),
       figure("Round", number(health.round)),
       figure("Other views", number(disagreeing.size), disagreeing.size ? "differ" : "all agree"),
     );

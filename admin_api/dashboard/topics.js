@@ -42,7 +42,7 @@ export function showTopics(page) {
     nothing.hidden = partitions.length > 0;
     const told = delayed ? delayed.topics.flatMap((topic) => topic.warnings) : [];
     fill(warnings, told.map((warning) => h("li", {}, warning)));
-    setText(late, delayed ? (told.length ? "Setting deliver_at_time has no effect here:" : "Nobody sets deliver_at_time to no effect.") : "They are not counted apart: delayed_group in the sidecar's configuration names the resource group that they count against.");
+    setText(late, delayed ? (told.length ? "Setting deliver_at_time has no effect here:" : "No client sets deliver_at_time to no effect.") : "They are not counted apart: delayed_group in the sidecar's configuration names the resource group that they count against.");
   });
 }
 

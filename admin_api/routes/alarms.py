@@ -1,4 +1,4 @@
-"""What somebody should know of: ``/quota/v1/alarms``."""
+"""Alarms: ``/quota/v1/alarms``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ router = home_router("/quota/v1/alarms", "alarms")
 
 @router.get("")
 async def list_alarms(backend: Backend) -> list[AlarmBody]:
-    """Every alarm that this sidecar sees, those that are not told yet too; at most 200 of a kind."""
+    """Return every alarm of this sidecar, those that do not fire yet too; at most 200 of a kind."""
     watching = backend.watching
     now_ns = watching.now_ns()
     return [AlarmBody.of(alarm, now_ns) for alarm in watching.alarms.all()]

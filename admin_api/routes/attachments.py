@@ -1,11 +1,11 @@
-"""Which group a tenant or a namespace belongs to: ``.../resourcegroup[/{group}]``.
+"""The group of a tenant or a namespace: ``.../resourcegroup[/{group}]``.
 
 For namespaces as Pulsar answers; for tenants, where PIP-82 promises the same and Pulsar has nothing,
 the same. Pulsar attaches with POST and PIP-82 with PUT; both do.
 
 Attaching asks the broker whether the tenant or namespace exists. Reading and detaching ask it only
-when nothing is attached: what outlived its namespace must still be seen and removed, or its group
-could never be deleted.
+when nothing is attached: an attachment that outlived its namespace must still be visible and
+removable, or its group could never be deleted.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ async def attach_namespace(
 async def get_namespace_attachment(
     tenant: TenantName, namespace: NamespaceName, backend: Backend
 ) -> Response:
-    """The group's bare name; an empty body when the namespace is not attached."""
+    """Return the group's bare name; an empty body when the namespace is not attached."""
     attachments = definitions.current_catalogue(backend.views).attachments
     group = attachments.namespaces.get(f"{tenant}/{namespace}")
     if group is None:
@@ -100,7 +100,7 @@ async def attach_tenant(
 @router.get(_TENANT + "/", include_in_schema=False, response_class=Response)
 @router.get(_TENANT, response_class=Response)
 async def get_tenant_attachment(tenant: TenantName, backend: Backend) -> Response:
-    """The group's bare name; an empty body when the tenant is not attached."""
+    """Return the group's bare name; an empty body when the tenant is not attached."""
     group = definitions.current_catalogue(backend.views).attachments.tenants.get(tenant)
     if group is None:
         await _require_tenant(backend, tenant)

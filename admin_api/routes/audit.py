@@ -1,4 +1,4 @@
-"""Who changed what, and taking one change back: ``/quota/v1/audit``."""
+"""The audit trail, and the rollback of one change: ``/quota/v1/audit``."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ async def list_entries(
     limit: Annotated[int, Query(ge=1, le=AUDIT_LENGTH)] = 100,
     before: Annotated[int | None, Query(ge=0, le=_MAX_ID, description="only smaller ids")] = None,
 ) -> list[AuditBody]:
-    """The newest changes, newest first; the store keeps the last 1,000."""
+    """Return the newest changes, newest first; the store keeps the last 1,000."""
     return [AuditBody.of(entry) for entry in await backend.store.audit_entries(limit, before)]
 
 
 @router.get("/{entry_id}")
 async def get_entry(entry_id: EntryId, backend: Backend, _: SuperUser) -> AuditBody:
-    """One change."""
+    """Return one change."""
     try:
         return AuditBody.of(await backend.store.audit_entry(entry_id))
     except NotFound as error:
@@ -41,5 +41,5 @@ async def get_entry(entry_id: EntryId, backend: Backend, _: SuperUser) -> AuditB
 
 @router.post("/{entry_id}/rollback", status_code=204, response_class=Response)
 async def roll_entry_back(entry_id: EntryId, backend: Backend, caller: SuperUser) -> None:
-    """Make it so again as it was before one change; refused if something has changed since."""
+    """Restore the state before one change; refused if something has changed since."""
     await roll_back(backend, entry_id, caller)

@@ -11,7 +11,7 @@ from admin_api.errors import ApiError
 from admin_api.names import NamespaceName, TenantName, decoded
 from admin_api.routes.common import Backend, home_router
 from admin_api.schemas_backlog import ActionBody, BacklogBody, BacklogDetail, BacklogsBody
-from coordinator.core.backlog.views import BacklogView
+from coordinator.backlog.rules.views import BacklogView
 from coordinator.core.topics import TopicName
 from coordinator.ports import NotFound, PortError, Refused
 
@@ -31,7 +31,7 @@ _ORDERS = {
 
 
 def backlogs_of(backend: AdminBackend) -> Backlogs:
-    """What is known of backlogs; raises ApiError when nothing is."""
+    """Return the backlogs; raise ApiError if they are unknown."""
     if backend.backlogs is None:
         raise ApiError(404, OFF)
     return backend.backlogs
@@ -45,10 +45,10 @@ async def list_backlogs(
         Literal["used", "age", "size", "topic"], Query(description="what comes first")
     ] = "used",
 ) -> BacklogsBody:
-    """Topics with a backlog at this sidecar's broker, those that use most of their quota first."""
+    """Return this broker's topics with a backlog, those that use most of their quota first."""
     backlogs = backlogs_of(backend)
     watch = backlogs.watch
-    # In the order of the last check; those that are shown, as of now.
+    # Sorted as of the last check; the rows shown are as of now.
     behind = sorted(
         (view for view in watch.checked if view.subscription is not None or view.size_bytes),
         key=_ORDERS[order],
@@ -67,7 +67,7 @@ async def list_actions(
     backend: Backend,
     limit: Annotated[int, Query(ge=1, le=MAX_ROWS, description="actions in the answer")] = 100,
 ) -> list[ActionBody]:
-    """What was done about exceeded quotas, or would have been in a dry run; the latest first."""
+    """Return the actions on exceeded quotas, or those of a dry run; the latest first."""
     latest = reversed(backlogs_of(backend).enforcement.actions()[-limit:])
     return [ActionBody.of(action) for action in latest]
 
@@ -76,7 +76,7 @@ async def list_actions(
 async def get_backlog(
     tenant: TenantName, namespace: NamespaceName, topic: str, backend: Backend
 ) -> BacklogDetail:
-    """One topic, or one partition: as of the last check, and every subscription as of now."""
+    """Return a topic or partition as of the last check, and its subscriptions as of now."""
     backlogs = backlogs_of(backend)
     name = str(TopicName("persistent", tenant, namespace, decoded(topic)))
     view = _view(backlogs, name)

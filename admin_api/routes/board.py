@@ -1,4 +1,4 @@
-"""What the dashboard shows, for every other tool as well: overview, recent past, and a look ahead."""
+"""The dashboard's data, for every other tool as well: overview, recent past, and preview."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from admin_api.routes.callers import Anybody
 from admin_api.routes.common import Backend, home_router
 from admin_api.schemas import GroupPatch, check_observing
 from admin_api.schemas_board import Choices, GroupRowBody, HistoryBody, Mark, Overview, PreviewBody
-from coordinator.core.alarms import AlarmKind
-from coordinator.core.allocation import WEIGHTS
-from coordinator.core.board import GroupRow
-from coordinator.core.laws import LAWS
+from coordinator.core.allocation.laws import LAWS
+from coordinator.core.allocation.splitting import WEIGHTS
+from coordinator.core.demand.observing import ENFORCEMENTS
 from coordinator.core.model import Dimension, Rates, ResourceGroup
-from coordinator.core.observing import ENFORCEMENTS
-from coordinator.core.policies import PARTITION_POLICIES, POLICIES
-from coordinator.core.settling import Standing
+from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
+from coordinator.insight.model.alarms import AlarmKind
+from coordinator.insight.model.board import GroupRow
+from coordinator.insight.model.settling import Standing
 
 router = home_router("/quota/v1", "dashboard")
 
@@ -34,14 +34,14 @@ MAX_ROWS = 200
 """Groups on one page of the overview."""
 
 _ROWS_PER_STEP = 10
-"""Rows that are written before the loop has its turn: about 0.2 ms."""
+"""Rows that are written before other tasks run: about 0.2 ms."""
 
 _RECENT_SAMPLES = 60
 _MAX_SAMPLE = 2**53
 
 
 class SortKey(Enum):
-    """What the overview is sorted by; the highest first, names from A to Z."""
+    """The sort key of the overview; the highest first, names from A to Z."""
 
     USED = "used"
     NAME = "name"
@@ -81,7 +81,7 @@ async def get_overview(
     offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_ROWS)] = 50,
 ) -> Overview:
-    """A page of groups at a glance, as this sidecar sees the whole cluster."""
+    """Return a page of groups at a glance, as this sidecar sees the whole cluster."""
     watching = backend.watching
     rows = list(watching.board.rows.values())
     wanted = [
@@ -117,7 +117,7 @@ async def get_history(
         int, Query(ge=-1, le=_MAX_SAMPLE, description="only samples with a higher number")
     ] = -1,
 ) -> HistoryBody:
-    """The last minutes of a group: its limit, and what every broker admitted and was allowed."""
+    """Return the last minutes of a group: its limit, and every broker's admitted rate and limit."""
     _require_group(backend, name)
     watching = backend.watching
     view = watching.board.series(name, dimension, after)
@@ -136,10 +136,10 @@ async def get_history(
 async def preview_change(
     name: GroupName, backend: Backend, _: Anybody, content: JsonObject
 ) -> list[PreviewBody]:
-    """What a change would do, without making it: every broker's target now and then.
+    """Preview a change without making it: every broker's target before and after.
 
-    The body is that of a PUT of the group. Dimensions that are limited neither now nor then are left
-    out; a group that does not exist counts as one that limits nothing.
+    The body is that of a PUT of the group. Dimensions that are limited neither before nor after are
+    left out; a group that does not exist counts as one that limits nothing.
     """
     patch = GroupPatch.parse(content)
     found = definitions.current_catalogue(backend.views).groups.get(name)
@@ -151,7 +151,7 @@ async def preview_change(
 
 @router.get("/choices")
 async def list_choices() -> Choices:
-    """What a group's settings may be."""
+    """Return the valid values of a group's settings."""
     return Choices(
         law=sorted(LAWS),
         weights=sorted(WEIGHTS),
@@ -186,14 +186,14 @@ _NOT_SAID_YET = (
     AlarmKind.BACKLOG_EXCEEDED,
     AlarmKind.BACKLOG_AGES,
 )
-"""Alarms about what the health does not say, and that are not what a limit is for."""
+"""Alarms that the health does not show, and that are not the normal effect of a limit."""
 
 MAX_ATTENTION = 5
-"""Sentences that a page shows; more are counted."""
+"""The most sentences that a page shows; the rest are counted."""
 
 
 def _attention(backend: AdminBackend) -> list[str]:
-    """What does not mend itself, or costs something until it does."""
+    """Return the conditions that do not mend themselves, or that cost something until they do."""
     health = backend.views.health()
     sentences = [f"{health.broker}: {trouble.value}" for trouble in health.troubles]
     faults = backend.views.catalogue().faults

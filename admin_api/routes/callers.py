@@ -1,7 +1,8 @@
-"""Who is calling, as dependencies of the routes; the rules are those of `access`."""
+"""The caller's role, as dependencies of the routes; the rules are those of `access`."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -14,7 +15,7 @@ from coordinator.ports import Origin
 
 
 async def identified(request: Request) -> Origin:
-    """Anybody with a valid token.
+    """Return any caller with a valid token.
 
     Raises:
         ApiError: 401.
@@ -38,7 +39,7 @@ async def _super_user(caller: Anybody, backend: Backend) -> Origin:
 async def _tenant_admin(caller: Anybody, tenant: TenantName, backend: Backend) -> Origin:
     if not backend.access.is_admin_of(caller.actor, tenant):
         raise ApiError(403, f"Role {caller.actor} is neither super-user nor admin of {tenant}")
-    return caller
+    return replace(caller, is_super_user=backend.access.is_super_user(caller.actor))
 
 
 SuperUser = Annotated[Origin, Depends(_super_user)]

@@ -1,6 +1,6 @@
-"""The specification of the cluster: what all traffic together may be, and what is used of it.
+"""The specification of the cluster: the limits of all traffic together, and the used part of them.
 
-It is the limits of the resource group that the configuration names as ``cluster_group``, in the words of
+It states the limits of the resource group that the configuration names as ``cluster_group``, in terms of
 a managed service: a rate for production and consumption together, and the share of production. Beside it
 stands the rate of delayed messages, the limit of the group named as ``delayed_group``.
 """
@@ -18,9 +18,9 @@ from admin_api.routes.callers import SuperUser
 from admin_api.routes.common import Backend, home_router, name_operation
 from admin_api.schemas import GroupPatch, to_wire
 from admin_api.schemas_cluster import Delayed, SpecificationBody, SpecificationPatch
-from coordinator.core.explain import UnknownGroup
 from coordinator.core.model import Dimension, Rates
-from coordinator.core.specification import advice
+from coordinator.insight.model.explain import UnknownGroup
+from coordinator.insight.model.specification import advice
 from coordinator.ports import NotFound
 
 router = home_router("/quota/v1/cluster", "cluster")
@@ -41,7 +41,7 @@ _BODY = {
 
 @router.get("/specification")
 async def get_specification(response: Response, backend: Backend) -> SpecificationBody:
-    """What the cluster may do, does, and what is advised above four fifths of it."""
+    """Return the cluster's limits and rates, and advice above four fifths of a limit."""
     name = _group(backend)
     try:
         found = await backend.store.read_group(name)
@@ -57,7 +57,7 @@ async def get_specification(response: Response, backend: Backend) -> Specificati
 async def put_specification(
     request: Request, response: Response, backend: Backend, caller: SuperUser, content: JsonObject
 ) -> None:
-    """Specify what the cluster may do; what is absent is not limited."""
+    """Set the cluster's limits; absent rates are not limited."""
     name = _group(backend)
     body = SpecificationPatch.parse(content)
     wanted, delayed_rate = body.specification().limits(), body.delayed_rate_in_msgs

@@ -1,4 +1,4 @@
-"""What every route needs: the backend and its home, the errors of the OpenAPI description, pages."""
+"""The common part of all routes: the backend and its home, errors for OpenAPI, pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from admin_api.backend import AdminBackend
-from coordinator.core.operations import Operation
+from coordinator.insight.model.operations import Operation
 
 
 class Problem(BaseModel):
@@ -29,12 +29,12 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 
 def backend_of(request: Request) -> AdminBackend:
-    """What answers a request, for whoever does not run at home: see `admin_api.home`."""
+    """Return the backend of a request, for code that does not run at home: see `admin_api.home`."""
     return cast("AdminBackend", request.app.state.backend)
 
 
 async def _backend_of(request: Request) -> AdminBackend:
-    # A coroutine: what is a plain function runs in a thread of a pool, for each request.
+    # A coroutine: a plain function would run in a thread of a pool, for each request.
     return backend_of(request)
 
 
@@ -44,12 +44,12 @@ Handler = Callable[..., Coroutine[Any, Any, Any]]
 
 
 def is_given_backend(handler: Callable[..., Any]) -> bool:
-    """Whether a handler has the parameter by which it runs at home."""
+    """Return whether a handler has the parameter by which it runs at home."""
     return "backend" in inspect.signature(handler).parameters
 
 
 class HomeRoute(APIRoute):
-    """Runs its handler at home if that is given the backend (admin_api.home)."""
+    """Runs its handler at home if the handler is given the backend (admin_api.home)."""
 
     def __init__(self, path: str, endpoint: Handler, **settings: Any) -> None:
         super().__init__(path, _at_home(endpoint), **settings)
@@ -67,16 +67,16 @@ def _at_home(handler: Handler) -> Handler:
 
 
 def home_router(prefix: str, tag: str) -> APIRouter:
-    """A router whose handlers run at home if they are given the backend."""
+    """Return a router whose handlers run at home if they are given the backend."""
     return APIRouter(prefix=prefix, tags=[tag], responses=PROBLEMS, route_class=HomeRoute)
 
 
 OPERATION_HEADER = "Pulsar-Quota-Operation"
-"""Names the operation that follows a change; Pulsar's tools do not mind it."""
+"""The header that names the operation of a change; Pulsar's tools ignore it."""
 
 
 def name_operation(response: Response, operation: Operation | None) -> None:
-    """Say which operation follows the change that is answered, if one does."""
+    """Name the operation of the answered change in a header, if there is one."""
     if operation is not None:
         response.headers[OPERATION_HEADER] = str(operation.id)
 

@@ -1,8 +1,8 @@
 """The dashboard's files at ``/`` and the API's description at ``/docs``, with the libraries as installed.
 
-The files hold nothing secret, so they need no token; what they show does, and the page asks for one. They
-are read once at the start. The policy lets the page load from this address and nothing else, and run no
-script that is written into it: a group whose name is a script stays a name.
+The files hold nothing secret, so they need no token; the data that they show does, and the page asks for
+one. They are read once at the start. The policy lets the page load from this address and nothing else,
+and run no script that is written into it: a group whose name is a script stays a name.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ _TYPES = {
 }
 _DIRECTORY = Path(__file__).parent.parent / "dashboard"
 _LIBRARIES = {
-    "plotly.min.js": ("plotly", "package_data"),
     "swagger-ui-bundle.js": ("fastapi_offline", "static"),
     "swagger-ui.css": ("fastapi_offline", "static"),
 }
@@ -73,26 +72,26 @@ def _read(name: str) -> _File:
 
 @router.get("/")
 async def get_page(request: Request) -> Response:
-    """The page."""
+    """Return the page."""
     return await _answer("index.html", request)
 
 
 @router.get("/docs")
 async def get_docs(request: Request) -> Response:
-    """The description of all endpoints, to read and to try."""
+    """Return the description of all endpoints, to read and to try."""
     return await _answer("docs.html", request)
 
 
 @router.get("/dashboard/{name}")
 async def get_file(name: str, request: Request) -> Response:
-    """A file that the page names."""
+    """Return a file that the page names."""
     if name not in _files():
         raise ApiError(404, f"Nothing answers under {request.url.path}")
     return await _answer(name, request)
 
 
 async def _answer(name: str, request: Request) -> Response:
-    # Reading and compressing the chart library takes half a second, once: no other request waits for it.
+    # Compressing the library of /docs takes a while, once: no other request waits for it.
     file = await run_in_threadpool(_read, name)
     headers = _HEADERS | {"ETag": file.etag, "Vary": "Accept-Encoding"}
     if request.headers.get("if-none-match") == file.etag:

@@ -1,4 +1,4 @@
-"""What happens, as it happens: ``/quota/v1/events``, a stream of server-sent events.
+"""The journal as it grows: ``/quota/v1/events``, a stream of server-sent events.
 
 A stream begins with the notes that the journal still has, after the one that ``Last-Event-ID`` names, and
 goes on with every new one; a comment every `_BEAT_S` seconds shows that it lives. Bounds: `MAX_READERS`
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated
@@ -21,13 +22,14 @@ from admin_api.backend import AdminBackend, Watching
 from admin_api.errors import ApiError
 from admin_api.routes.common import PROBLEMS, backend_of
 from admin_api.schemas_board import Mark
-from coordinator.core.journal import Note
+from coordinator.insight.model.journal import Note
 
 router = APIRouter(prefix="/quota/v1", tags=["dashboard"], responses=PROBLEMS)
 
 MAX_READERS = 64
 MAX_WAITING = 256
 _BEAT_S = 10.0
+_NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
 _RETRY_MS = 2_000
 
 
@@ -36,11 +38,13 @@ async def stream_events(
     request: Request,
     last_event_id: Annotated[str, Header(description="go on after this note")] = "",
 ) -> StreamingResponse:
-    """Joins, leaves, changes, throttling, troubles and settling, one event a note, as JSON."""
+    """Stream joins, leaves, changes, throttling, troubles and settling, one event a note, as JSON."""
     readers: set[object] = request.app.state.event_readers
     if len(readers) >= MAX_READERS:
         raise ApiError(503, f"{MAX_READERS} readers follow the events already; try again later")
-    after = int(last_event_id) if last_event_id.isdecimal() else -1
+    if last_event_id and not _NUMBER.fullmatch(last_event_id):
+        raise ApiError(400, "Last-Event-ID: must be the number of a note, as its id showed it")
+    after = int(last_event_id or -1)
     return StreamingResponse(
         _stream(backend_of(request), after, readers),
         media_type="text/event-stream",

@@ -11,8 +11,8 @@ from admin_api.routes.common import Backend, home_router
 from admin_api.schemas_delayed import DelayedBody
 from admin_api.schemas_partitions import PartitionBody
 from admin_api.schemas_topics import ConnectionBody, GateLimitsBody
-from coordinator.core.specification import ADVISED
 from coordinator.core.topics import TopicName
+from coordinator.insight.model.specification import ADVISED
 
 router = home_router("/quota/v1/gate", "gate")
 
@@ -21,7 +21,7 @@ NOT_APART = (
 )
 
 MAX_ADVISED = 20
-"""Topics of an answer that the broker is asked about, for their number of partitions."""
+"""The most topics of an answer whose number of partitions the broker is asked for."""
 
 MAX_ROWS = 1_000
 """Topics or connections in one answer, which is made on the coordinator's loop."""
@@ -29,7 +29,7 @@ MAX_ROWS = 1_000
 
 @router.get("/limits")
 async def get_limits(backend: Backend) -> GateLimitsBody:
-    """The limits of the broker, of subscriptions and of topics as this gate enforces them."""
+    """Return the limits of the broker, of subscriptions and of topics as this gate enforces them."""
     return GateLimitsBody.of(await backend.gate.limits(), MAX_ROWS)
 
 
@@ -38,7 +38,7 @@ async def list_partitions(
     backend: Backend,
     limit: Annotated[int, Query(ge=1, le=MAX_ROWS, description="partitions in the answer")] = 100,
 ) -> list[PartitionBody]:
-    """What partitions used of their limit in the last minute, and how many would do; busiest first."""
+    """Return partitions' use of their limit in the last minute, and advice; busiest first."""
     meter = backend.partitions
     busiest = () if meter is None else (await meter.views())[:limit]
     rows: list[PartitionBody] = []
@@ -57,7 +57,7 @@ async def get_delayed(
     backend: Backend,
     limit: Annotated[int, Query(ge=1, le=MAX_ROWS, description="topics in the answer")] = 100,
 ) -> DelayedBody:
-    """Delayed messages since the start, and whose time of delivery has no effect."""
+    """Return delayed messages since the start, and those whose time of delivery has no effect."""
     view = await backend.gate.delayed()
     if view is None:
         raise ApiError(404, NOT_APART)
@@ -69,7 +69,7 @@ async def list_connections(
     backend: Backend,
     limit: Annotated[int, Query(ge=1, le=MAX_ROWS, description="connections in the answer")] = 100,
 ) -> list[ConnectionBody]:
-    """Client connections, those that hold most first."""
+    """Return client connections, those that hold most first."""
     return [
         ConnectionBody.of(figures) for figures in (await backend.gate.connection_figures())[:limit]
     ]

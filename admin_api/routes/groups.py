@@ -33,12 +33,12 @@ _PATCH_BODY = {
 
 
 async def list_groups(backend: Backend) -> list[str]:
-    """The names of all resource groups."""
+    """Return the names of all resource groups."""
     return sorted(definitions.current_catalogue(backend.views).groups)
 
 
 async def get_group(name: GroupName, response: Response, backend: Backend) -> PulsarGroup:
-    """One resource group's limits for the cluster, per second; -1 = not limited."""
+    """Return one resource group's limits for the cluster, per second; -1 = not limited."""
     try:
         found = await backend.store.read_group(name)
     except NotFound as error:
@@ -66,7 +66,7 @@ async def put_group(
 async def delete_group(
     name: GroupName, request: Request, backend: Backend, caller: SuperUser
 ) -> None:
-    """Delete a resource group that nothing is attached to."""
+    """Delete a resource group that has no attachments."""
     condition = Condition.of(request.headers)
     try:
         await definitions.delete_group(backend, name, condition, caller)

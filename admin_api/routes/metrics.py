@@ -12,6 +12,6 @@ router = APIRouter(tags=["sidecar"])
 
 @router.get("/metrics", response_class=Response)
 async def get_metrics(request: Request) -> Response:
-    """Everything about this sidecar and its broker's part of every group, as OpenMetrics or text."""
+    """Return this sidecar's metrics and its broker's part of every group, as OpenMetrics or text."""
     body, media_type = await metrics.expose(backend_of(request), request.headers.get("accept", ""))
     return Response(body, headers={"Content-Type": media_type})

@@ -1,4 +1,4 @@
-"""Changes on their way: ``/quota/v1/operations``. Any sidecar knows of all of them."""
+"""Changes under way: ``/quota/v1/operations``. Any sidecar knows all of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def list_operations(
     group: Annotated[str, Query(description="only this group's")] = "",
     limit: Annotated[int, Query(ge=1, le=OPERATIONS_LENGTH)] = 100,
 ) -> list[OperationBody]:
-    """The newest changes, newest first; the store keeps the last 1,000 that have ended."""
+    """Return the newest changes, newest first; the store keeps the last 1,000 that have ended."""
     found = await backend.following.operations(OPERATIONS_LENGTH if group else limit)
     wanted = [each for each in found if group in ("", each.operation.group)][:limit]
     now_ms = time.time_ns() // _NANOS_PER_MILLI
@@ -35,7 +35,7 @@ async def list_operations(
 async def get_operation(
     operation_id: Annotated[int, Path(ge=0, le=_MAX_ID)], backend: Backend
 ) -> OperationBody:
-    """One change."""
+    """Return one change."""
     now_ms = time.time_ns() // _NANOS_PER_MILLI
     for recorded in await backend.following.operations(OPERATIONS_LENGTH):
         if recorded.operation.id == operation_id:

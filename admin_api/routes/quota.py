@@ -1,4 +1,4 @@
-"""What Pulsar lacks, by group: definitions in full, usage, limits in force, and why they are so.
+"""Endpoints beyond Pulsar's, by group: definitions, usage, limits in force, and their reasons.
 
 Lists come in pages by name, of at most `MAX_PAGE` groups and about `MAX_ROWS` rows (usage and limits have
 one per broker and group): they are made on the coordinator's loop, with turns for its rounds in between,
@@ -25,10 +25,10 @@ from admin_api.schemas import AttachmentsBody, Definition
 from admin_api.schemas_live import ExplanationBody, GroupLimits, GroupUsage, PastDecisionBody
 from admin_api.schemas_shadow import ShadowBody
 from admin_api.schemas_trust import GroupCertificates
-from coordinator.core.decision_history import KEPT_DECISIONS
-from coordinator.core.explain import UnknownBroker, UnknownGroup
 from coordinator.core.model import NANOS_PER_SECOND, Dimension
-from coordinator.core.views import Explanation, GroupView
+from coordinator.insight.model.decision_history import KEPT_DECISIONS
+from coordinator.insight.model.explain import UnknownBroker, UnknownGroup
+from coordinator.insight.model.views import Explanation, GroupView
 from coordinator.ports import NotFound
 
 router = home_router("/quota/v1", "quota")
@@ -61,7 +61,7 @@ async def list_definitions(
     limit: Limit = MAX_PAGE,
     after: After = "",
 ) -> list[Definition]:
-    """Every resource group in full; in pages, see the Link header."""
+    """Return every resource group in full; in pages, see the Link header."""
     catalogue = definitions.current_catalogue(backend.views)
     names = [name for name in sorted(catalogue.groups) if name > after]
     page = names[:limit]
@@ -76,7 +76,7 @@ async def list_definitions(
 
 @router.get("/groups/{name:path}")
 async def get_definition(name: GroupName, response: Response, backend: Backend) -> Definition:
-    """One resource group in full: limits, our own settings, versions and attachments."""
+    """Return one resource group in full: limits, our own settings, versions and attachments."""
     try:
         found = await backend.store.read_group(name)
     except NotFound as error:
@@ -94,13 +94,13 @@ async def list_usage(
     limit: Limit = MAX_PAGE,
     after: After = "",
 ) -> list[GroupUsage]:
-    """What every broker admits of every group; in pages, see the Link header."""
+    """Return the rates that every broker admits of every group; in pages, see the Link header."""
     return await _page(request, response, backend.views, limit, after, GroupUsage.of)
 
 
 @router.get("/usage/{name:path}")
 async def get_usage(name: GroupName, backend: Backend) -> GroupUsage:
-    """What every broker admits of one group."""
+    """Return the rates that every broker admits of one group."""
     try:
         return GroupUsage.of(backend.views.group_view(name))
     except UnknownGroup as error:
@@ -115,7 +115,7 @@ async def list_limits(
     limit: Limit = MAX_PAGE,
     after: After = "",
 ) -> list[GroupLimits]:
-    """Every group's limit for the cluster and the local limits in force; in pages, as the usage."""
+    """Return every group's limit for the cluster and local limits in force; in pages, as the usage."""
     return await _page(request, response, backend.views, limit, after, GroupLimits.of)
 
 
@@ -130,14 +130,15 @@ async def explain(
         Query(alias="ageMillis", ge=0, le=MAX_AGE_MILLIS, description="so long ago; 0 is now"),
     ] = 0,
 ) -> ExplanationBody:
-    """Why a broker's local limit is what it is, or was; the past is known of the own broker's only."""
+    """Explain a broker's local limit, now or earlier; earlier decisions are the own broker's only."""
     try:
         if age_millis:
             return ExplanationBody.of(_explained_then(backend, name, dimension, broker, age_millis))
         view = await _decided(backend.views, name, dimension, broker)
         would_change = backend.views.would_change(name, dimension, broker)
         shadow = _shadow_of(backend.views, view)
-        return ExplanationBody.of(view, would_change, shadow, await _of_delayed(backend, view))
+        delayed, held = await _of_delayed(backend, view), _slack(backend, view)
+        return ExplanationBody.of(view, would_change, shadow, delayed, held)
     except UnknownGroup as error:
         raise ApiError(404, NO_SUCH_GROUP) from error
     except UnknownBroker as error:
@@ -151,7 +152,7 @@ async def list_decisions(
     dimension: Annotated[Dimension, Query()] = Dimension.PUBLISH_MESSAGES,
     limit: Annotated[int, Query(ge=1, le=KEPT_DECISIONS)] = 20,
 ) -> list[PastDecisionBody]:
-    """What was decided on this sidecar's own local limit, newest first.
+    """Return the decisions on this sidecar's own local limit, newest first.
 
     A decision is kept when binding, limit or participants changed, or the local limit moved notably.
     """
@@ -170,19 +171,20 @@ async def list_certificates(
     limit: Limit = MAX_PAGE,
     after: After = "",
 ) -> list[GroupCertificates]:
-    """The most that every group's local limits can add up to now; in pages, as the usage."""
+    """Return the most that every group's local limits can add up to now; in pages, as the usage."""
+    native = backend.native_state()
 
     def certified(view: GroupView) -> GroupCertificates:
-        return GroupCertificates.of(view.group, backend.views.certificates(view.group))
+        return GroupCertificates.of(view.group, backend.views.certificates(view.group), native)
 
     return await _page(request, response, backend.views, limit, after, certified)
 
 
 @router.get("/certificate/{name:path}")
 async def get_certificate(name: GroupName, backend: Backend) -> GroupCertificates:
-    """The most that one group's local limits can add up to now, and what that rests on."""
+    """Return the most that one group's local limits can add up to now, and its assumptions."""
     try:
-        return GroupCertificates.of(name, backend.views.certificates(name))
+        return GroupCertificates.of(name, backend.views.certificates(name), backend.native_state())
     except UnknownGroup as error:
         raise ApiError(404, NO_SUCH_GROUP) from error
 
@@ -214,7 +216,7 @@ async def _page(
 async def _decided(
     views: Views, group: str, dimension: Dimension, broker: str | None
 ) -> Explanation:
-    """The explanation, waiting a moment for the first decision on a group that is new."""
+    """Return the explanation; wait a moment for the first decision on a new group."""
     for _ in range(_DECISION_POLLS):
         try:
             return views.explain(group, dimension, broker)
@@ -231,8 +233,16 @@ def _shadow_of(views: Views, view: Explanation) -> ShadowBody | None:
     return None if found is None else ShadowBody.of(found, view.broker)
 
 
+def _slack(backend: AdminBackend, view: Explanation) -> str:
+    """Return the slack of the broker's own limiter, where it holds the limit; own broker only."""
+    native = backend.native_state()
+    if native is None or view.cluster_limit is None or view.broker != backend.views.health().broker:
+        return ""
+    return native.slack(view.group, view.dimension)
+
+
 async def _of_delayed(backend: AdminBackend, view: Explanation) -> tuple[str, ...]:
-    """What this sidecar's own gate knows of the messages that the group counts, if they are delayed."""
+    """Return the own gate's facts about the group's messages, if it counts delayed ones."""
     if view.group != backend.delayed_group or view.broker != backend.views.health().broker:
         return ()
     counted = await backend.gate.delayed()

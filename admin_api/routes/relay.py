@@ -1,5 +1,8 @@
 """Every path of Pulsar's admin and lookup REST that is not ours goes to the own broker, untouched.
 
+There are two exceptions. A path that the broker might read as another one is refused (`targets`), and a
+lookup asks for the listener that has a gate before it (`lookups`).
+
 So a sidecar's address serves as ``webServiceUrl`` of any Pulsar tool. Our own paths never pass, also not
 with a method that they do not know: there would be two answers to one question. Whether a request is
 allowed is the broker's to say, by the credentials that come with it.
@@ -8,8 +11,8 @@ allowed is the broker's to say, by the credentials that come with it.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import cast
-from urllib.parse import unquote
 
 import structlog
 from fastapi import APIRouter, Request, Response
@@ -19,6 +22,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
+from admin_api import lookups, targets
 from admin_api.backend import AdminBackend
 from admin_api.errors import ApiError
 from admin_api.routes.common import backend_of
@@ -36,7 +40,7 @@ MAX_RELAYED_BYTES = 1024 * 1024 * 1024
 
 
 class Relayed(StreamingResponse):
-    """The broker's answer, given back however the sending of it ends."""
+    """The broker's answer, released in whatever way its sending ends."""
 
     def __init__(self, answer: RelayedAnswer) -> None:
         super().__init__(answer.body, answer.status)
@@ -56,11 +60,22 @@ class Relayed(StreamingResponse):
 async def relay(request: Request) -> Response:
     """Pass a request to the broker."""
     _refuse_own_paths(request)
-    return Relayed(await send(outgoing_of(request), backend_of(request)))
+    backend = backend_of(request)
+    outgoing, listener = outgoing_of(request), backend.gate_listener
+    if not listener or not lookups.is_lookup(request.scope["path"]):
+        return Relayed(await send(outgoing, backend))
+    path, _, query = outgoing.target.partition(b"?")
+    asked = replace(
+        outgoing,
+        target=path + b"?" + lookups.query_for(listener, query),
+        headers=lookups.headers_for(listener, outgoing.headers),
+    )
+    answer = await send(asked, backend)
+    return Relayed(replace(answer, headers=lookups.answered_for(listener, answer.headers)))
 
 
 def outgoing_of(request: Request) -> RelayedRequest:
-    """A request as the broker is to get it.
+    """Return a request in the form for the broker.
 
     Raises:
         ApiError: 400 or 413.
@@ -69,7 +84,7 @@ def outgoing_of(request: Request) -> RelayedRequest:
 
 
 async def send(outgoing: RelayedRequest, backend: AdminBackend) -> RelayedAnswer:
-    """The broker's answer, as soon as its head is there.
+    """Return the broker's answer, as soon as its head has arrived.
 
     Raises:
         ApiError: 502 when it does not answer, 400 when the request breaks off.
@@ -90,7 +105,7 @@ for _path in PATHS:
 
 
 def _refuse_own_paths(request: Request) -> None:
-    # A route of ours that knows the method has answered already; what is left is another method.
+    # A route of ours with this method has answered already; only other methods are left.
     routes = cast("list[BaseRoute]", request.app.state.routes)
     if any(route.matches(request.scope)[0] is not Match.NONE for route in routes):
         raise HTTPException(405)
@@ -99,9 +114,13 @@ def _refuse_own_paths(request: Request) -> None:
 def _target(request: Request) -> bytes:
     # What was sent, still encoded: a topic's name may hold an encoded slash or question mark.
     path = cast("bytes", request.scope["raw_path"])
-    if {".", ".."} & set(unquote(path.decode("ascii", "replace")).split("/")):
-        raise ApiError(400, "The path holds . or .. as a part; write it without")
     query = cast("bytes", request.scope["query_string"])
+    try:
+        targets.check_target(path, query)
+    except ApiError as error:
+        host = request.client.host if request.client else ""
+        backend_of(request).refusals.add("path", host, error.reason)
+        raise
     return path + b"?" + query if query else path
 
 

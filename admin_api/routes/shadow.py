@@ -1,4 +1,4 @@
-"""What another law would make of a group's traffic as it is now."""
+"""A group's present traffic under another law."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.names import GroupName
 from admin_api.routes.common import Backend, home_router
 from admin_api.schemas_shadow import ShadowBody
-from coordinator.core.explain import UnknownGroup
-from coordinator.core.laws import LAWS
+from coordinator.core.allocation.laws import LAWS
 from coordinator.core.model import Dimension
+from coordinator.insight.model.explain import UnknownGroup
 
 router = home_router("/quota/v1", "quota")
 
@@ -26,7 +26,7 @@ async def compare(
         str | None, Query(description="the candidate; the sidecar's `shadow_law` when absent")
     ] = None,
 ) -> ShadowBody:
-    """Two laws side by side, on the same facts: who would gain, who would lose."""
+    """Compare two laws on the same facts: the brokers that would gain and that would lose."""
     candidate = law or backend.views.shadow_law()
     if candidate is None:
         reason = "law: name one, as this sidecar's configuration has no shadow_law"

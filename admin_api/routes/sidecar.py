@@ -1,4 +1,4 @@
-"""What Pulsar lacks, by sidecar: health, readiness, members, and entries that cannot be read."""
+"""Endpoints beyond Pulsar's, by sidecar: health, readiness, members, and unreadable entries."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from admin_api.errors import ApiError
 from admin_api.routes.common import Backend, home_router
 from admin_api.schemas_live import Health, MemberBody, Ready
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.core.views import HealthView
+from coordinator.insight.model.views import HealthView
 
 router = home_router("/quota/v1", "sidecar")
 
-#: For whoever watches over the process and has no token.
+#: For a supervisor of the process, which has no token.
 open_router = home_router("/quota/v1", "sidecar")
 
 _WHY_NOT_READY = {
@@ -23,19 +23,20 @@ _WHY_NOT_READY = {
 
 @router.get("/members")
 async def list_members(backend: Backend) -> list[MemberBody]:
-    """Every live sidecar that this one knows of, itself included."""
+    """Return every live sidecar that this one knows, itself included."""
     return [MemberBody.of(member) for member in backend.views.health().members]
 
 
 @router.get("/health")
 async def get_health(backend: Backend) -> Health:
-    """How this sidecar is. Always 200: whoever can read this reached a sidecar that works."""
-    return Health.of(backend.views.health(), backend.views.recording())
+    """Return this sidecar's health. Always 200: the answer itself shows that the sidecar works."""
+    views = backend.views
+    return Health.of(views.health(), views.recording(), backend.enforcement_path)
 
 
 @open_router.get("/ready")
 async def get_ready(backend: Backend) -> Ready:
-    """200 when this sidecar may be given traffic, 503 and the reason when not."""
+    """Return 200 when this sidecar may be given traffic, 503 and the reason when not."""
     health = backend.views.health()
     if not health.ready:
         raise ApiError(503, f"{health.state.value}: {_why_not_ready(health)}")
@@ -44,7 +45,7 @@ async def get_ready(backend: Backend) -> Ready:
 
 @router.get("/catalogue/faults")
 async def list_faults(backend: Backend) -> dict[str, str]:
-    """Entries of the store that cannot be read: path to reason."""
+    """Return the store's entries that cannot be read: path to reason."""
     return dict(backend.views.catalogue().faults)
 
 

@@ -1,11 +1,12 @@
 """Topic statistics as the broker has them, with PIP-323's four fields where its release lacks them.
 
 ``stats`` and ``partitioned-stats`` go to the broker like every other path. A release that knows the
-fields answers for itself, and its answer passes as it is: there shall be one answer to one question. To
-what an older one says the fields are added. Of one topic they are those of the last check; of a
+fields answers for itself, and its answer passes as it is: one question must have one answer. An older
+release's answer gets the fields added. Of one topic they are those of the last check; of a
 partitioned topic, whose partitions have owners all over the cluster, they follow from a second question
 to the broker, which asks all of them (``getEarliestTimeInBacklog``: one entry read for each subscription
-that is behind). The broker is asked on the API's own loop, as `relay` does; what checks found is at home.
+that is behind). The broker is asked on the API's own loop, as `relay` does; the results of checks are at
+home.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from admin_api.routes.backlog import backlogs_of
 from admin_api.routes.common import backend_of
 from admin_api.routes.relay import Relayed, outgoing_of, send
 from admin_api.schemas_backlog import BacklogStats
-from coordinator.core.backlog.model import BacklogQuota
+from coordinator.backlog.rules.model import BacklogQuota
 from coordinator.core.topics import TopicName
 from coordinator.ports import PortError, RelayedAnswer, RelayedRequest
 
@@ -45,7 +46,7 @@ _EARLIEST: Final = (
 async def get_stats(
     request: Request, tenant: TenantName, namespace: NamespaceName, topic: str
 ) -> Response:
-    """A topic's statistics."""
+    """Return a topic's statistics."""
     backend = backend_of(request)
     answer, body = await _asked(backend, outgoing_of(request))
     if body is None:
@@ -58,7 +59,7 @@ async def get_stats(
 async def get_partitioned_stats(
     request: Request, tenant: TenantName, namespace: NamespaceName, topic: str
 ) -> Response:
-    """A partitioned topic's statistics."""
+    """Return a partitioned topic's statistics."""
     backend = backend_of(request)
     outgoing = outgoing_of(request)
     answer, body = await _asked(backend, outgoing)
@@ -78,7 +79,7 @@ async def get_partitioned_stats(
 async def _asked(
     backend: AdminBackend, outgoing: RelayedRequest
 ) -> tuple[RelayedAnswer, bytes | None]:
-    """The broker's answer, and its body if it is one that lacks the fields."""
+    """Return the broker's answer, and its body if it lacks the fields."""
     plain = [(name, value) for name, value in outgoing.headers if name != b"accept-encoding"]
     answer = await send(replace(outgoing, headers=plain), backend)
     if answer.status != _OK:
@@ -92,7 +93,7 @@ async def _asked(
 
 
 async def _read(answer: RelayedAnswer) -> tuple[bytes, AsyncIterator[bytes] | None]:
-    """The whole body, or its beginning and the rest of it when it is too large."""
+    """Return the whole body, or its beginning and the rest of it when it is too large."""
     body = bytearray()
     async for piece in answer.body:
         body += piece
@@ -118,12 +119,12 @@ def _filled(answer: RelayedAnswer, body: bytes, stats: BacklogStats) -> Response
 
 
 async def _known(backend: AdminBackend, topic: str) -> BacklogStats:
-    """The fields of a topic, from its last check."""
+    """Return the fields of a topic, from its last check."""
     return BacklogStats.of_view(backlogs_of(backend).watch.view(topic))
 
 
 async def _derived(backend: AdminBackend, topic: str, body: bytes) -> BacklogStats:
-    """The fields of a partitioned topic, from what its partitions say of their subscriptions."""
+    """Return a partitioned topic's fields, from the subscriptions of its partitions."""
     watch = backlogs_of(backend).watch
     try:
         quota = await watch.quota(topic)
@@ -143,7 +144,7 @@ async def _derived(backend: AdminBackend, topic: str, body: bytes) -> BacklogSta
 
 
 def _earliest(document: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """When the oldest unacknowledged message of each subscription of each partition was published."""
+    """Yield the publish time of each subscription's oldest unacknowledged message, per partition."""
     for partition in document.get("partitions", {}).values():
         for name, subscription in partition.get("subscriptions", {}).items():
             published_ms = int(subscription.get("earliestMsgPublishTimeInBacklog", 0))

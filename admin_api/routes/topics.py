@@ -1,6 +1,6 @@
 """Limits of single topics: ``/quota/v1/{domain}/{tenant}/{namespace}/{topic}/publishRate``.
 
-Paths and bodies are those of Pulsar's topic policies below another prefix, and so is who may use them.
+Paths, bodies and rights are those of Pulsar's topic policies, below another prefix.
 Unlike Pulsar's, a limit is for all partitions of a topic together, dispatch is limited for all its
 subscriptions together, and non-persistent topics can be limited, too. Pulsar's own policies go on working
 in the broker; the strictest limit acts.
@@ -49,7 +49,7 @@ async def list_topics(
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE, description="topics in the answer")] = MAX_PAGE,
     after: Annotated[str, Query(description="only topics whose name comes after this one")] = "",
 ) -> list[TopicLimitBody]:
-    """Every topic with limits of its own; in pages by name, see the Link header."""
+    """Return every topic with limits of its own; in pages by name, see the Link header."""
     known = backend.topic_limits.known()
     names = [name for name in sorted(known) if name > after]
     page = names[:limit]
@@ -58,7 +58,7 @@ async def list_topics(
 
 
 def _add_routes(path: str, rate: type[TopicRate]) -> None:
-    """GET, POST and DELETE of one pair of rates."""
+    """Add GET, POST and DELETE of one pair of rates."""
     path = "/{domain}/{tenant}/{namespace}/{topic}" + path
     schema: dict[str, Any] = {
         "requestBody": {
@@ -68,7 +68,7 @@ def _add_routes(path: str, rate: type[TopicRate]) -> None:
     }
 
     async def read(topic: Topic, backend: Backend) -> Response:
-        """These limits of a topic; 204 when there are none."""
+        """Return these limits of a topic; 204 when there are none."""
         return await _read(backend, topic, rate)
 
     async def write(
@@ -76,11 +76,11 @@ def _add_routes(path: str, rate: type[TopicRate]) -> None:
     ) -> None:
         """Set these limits of a topic, for all its partitions together; -1 is not limited."""
         wanted = rate.parse(content)
-        await topic_limits.change(backend, topic, wanted.applied_to, caller)
+        await topic_limits.change(backend, topic, wanted.applied_to, rate.dimensions(), caller)
 
     async def remove(topic: Topic, backend: Backend, caller: TenantAdmin) -> None:
-        """Lift these limits of a topic."""
-        await topic_limits.change(backend, topic, rate().applied_to, caller)
+        """Remove these limits of a topic."""
+        await topic_limits.change(backend, topic, rate().applied_to, rate.dimensions(), caller)
 
     silent = partial(router.api_route, path, status_code=204, response_class=Response)
     router.get(path, responses={200: {"model": rate}, 204: {}})(read)

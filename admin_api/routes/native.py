@@ -1,0 +1,14 @@
+"""Enforcement by the broker's own limiter: its records, and the conditions that disturb it."""
+
+from __future__ import annotations
+
+from admin_api.routes.common import Backend, home_router
+from admin_api.schemas_native import NativeBody
+
+router = home_router("/quota/v1", "quota")
+
+
+@router.get("/native")
+async def native(backend: Backend) -> NativeBody:
+    """Return the state of native enforcement; an empty list of groups where there is none."""
+    return NativeBody.of(backend.enforcement_path, backend.native_state())
