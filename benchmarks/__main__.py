@@ -14,6 +14,7 @@ import benchmarks.gate
 import benchmarks.gate_broker
 import benchmarks.gate_sharing
 import benchmarks.law
+import benchmarks.native
 import benchmarks.sidecar
 import benchmarks.sim
 import benchmarks.spark
@@ -26,6 +27,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     **benchmarks.gate.MEASUREMENTS,
     **benchmarks.gate_broker.MEASUREMENTS,
     **benchmarks.gate_sharing.MEASUREMENTS,
+    **benchmarks.native.MEASUREMENTS,
     **benchmarks.wire.MEASUREMENTS,
     **benchmarks.api.MEASUREMENTS,
     **benchmarks.sidecar.MEASUREMENTS,

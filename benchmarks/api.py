@@ -58,7 +58,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Felt:
-    """What was felt of one phase, in milliseconds: at the coordinator's loop, and by traffic."""
+    """The delays of one phase, in milliseconds: at the coordinator's loop, and of traffic."""
 
     loop_late_p99: float
     gate_latency_p50: float
@@ -75,7 +75,7 @@ class Turn:
     """One phase of each kind.
 
     Args:
-        quiet: nobody asks.
+        quiet: no requests.
         elsewhere: requests go to a sidecar without traffic.
         here: they go to the one that carries the traffic.
     """

@@ -23,14 +23,14 @@ from admin_api.app import create_app
 from admin_api.home import Home
 from benchmarks.gate_process import TENANT, free_port
 from benchmarks.memory_sidecar import memory_sidecar
-from coordinator.adapters.memory_ledgers import MemoryLedgers
-from coordinator.collector import keep_what_is_loaded
+from coordinator.adapters.memory.ledgers import MemoryLedgers
+from coordinator.app.http.serving import serving
 from coordinator.config import Config
 from coordinator.core.model import Rates, ResourceGroup
-from coordinator.gate_process.handle import GateProcess
-from coordinator.gate_process.spawning import spawned
-from coordinator.logs import configure_logs
-from coordinator.serving import serving
+from coordinator.gate.process.handle import GateProcess
+from coordinator.gate.process.spawning import spawned
+from coordinator.runtime.collector import keep_what_is_loaded
+from coordinator.runtime.logs import configure_logs
 
 GROUPS = 200
 _LOOK_S = 0.005
@@ -39,7 +39,7 @@ _UNREACHED = 1_000_000
 
 
 class _Lateness:
-    """How late the loop comes to what is due."""
+    """The delay of the loop in running what is due."""
 
     def __init__(self) -> None:
         self._late_ms: list[float] = []
@@ -86,7 +86,7 @@ async def _serve(upstream: int, gate_end: socket.socket) -> None:
             keep_what_is_loaded()
             lateness = _Lateness()
             watching = asyncio.create_task(lateness.watch())
-            print(port, gate_port, flush=True)  # noqa: T201 - whoever started it reads this
+            print(port, gate_port, flush=True)  # noqa: T201 - its starter reads this
             while await asyncio.to_thread(sys.stdin.readline):
                 print(lateness.take_p99(), flush=True)  # noqa: T201
             watching.cancel()

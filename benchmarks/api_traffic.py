@@ -67,7 +67,7 @@ async def _serve(gate: int, upstream: int) -> None:
     await loop.create_connection(lambda: play.line.client, "127.0.0.1", gate)
     sending = asyncio.create_task(play.run())
     await play.is_answered.wait()
-    print("flows", flush=True)  # noqa: T201 - whoever started it reads this
+    print("flows", flush=True)  # noqa: T201 - its starter reads this
     while await asyncio.to_thread(sys.stdin.readline):
         taken = play.take()
         p99 = statistics.quantiles(taken, n=100)[-1]

@@ -24,10 +24,10 @@ import pulsar
 import uvloop
 
 from benchmarks.figures import Figure, Measurement
-from coordinator.adapters.broker_backlog import HttpBacklogSource
+from coordinator.adapters.broker.backlog import HttpBacklogSource
 from coordinator.adapters.clock import MonotonicClock, wall_ms
-from coordinator.backlog import BacklogWatch
-from coordinator.core.backlog.monitor import BacklogMonitor
+from coordinator.backlog.rules.monitor import BacklogMonitor
+from coordinator.backlog.shell.checker import BacklogWatch
 from deploy.local import processes
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
@@ -96,11 +96,11 @@ class Bench:
         client.close()
 
     def processor_s(self) -> float:
-        """What the broker has used so far."""
+        """Processor seconds that the broker has used so far."""
         return processes.processor_s(self._pid)
 
     async def idle_share(self, seconds: float) -> float:
-        """What the broker needs for itself: processor seconds per second."""
+        """The broker's own load: processor seconds per second."""
         began, used = time.monotonic(), self.processor_s()
         await asyncio.sleep(seconds)
         return (self.processor_s() - used) / (time.monotonic() - began)
@@ -138,7 +138,7 @@ async def _measure(bench: Bench) -> dict[str, Check]:
 
 
 def checks() -> Iterator[Figure]:
-    """How long checks take, and the broker's processor time."""
+    """The duration of checks, and the broker's processor time."""
     with tempfile.TemporaryDirectory(prefix="pulsar-quota-bench-") as place:
         options = ClusterOptions(
             state_dir=Path(place),

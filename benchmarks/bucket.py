@@ -19,16 +19,16 @@ import token_bucket
 
 from benchmarks.figures import Figure, Measurement, median_seconds
 from coordinator.core.model import MonitoringClass, Rates
-from coordinator.gate.admission import AdmissionQueue
-from coordinator.gate.counters import Nobody, TrafficCounter
-from coordinator.gate.limiter import PublishLimiter
+from coordinator.gate.limits.admission import AdmissionQueue
+from coordinator.gate.limits.counters import Nobody, TrafficCounter
+from coordinator.gate.limits.limiter import PublishLimiter
 
 FRAMES_PER_READ = 32
 FRAME_BYTES = 1024
 DECISIONS = 3200
 REPETITIONS = 60
 PLENTY = 100_000_000
-"""A rate that nobody reaches: what is measured is admission, not refusal."""
+"""A rate that no contender reaches: admission is measured, not refusal."""
 
 
 def decisions() -> Iterator[Figure]:

@@ -12,7 +12,7 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What was measured.
+    """A measured figure.
 
     Args:
         name: area/figure.
@@ -67,7 +67,7 @@ def median_seconds(
     """The median time of every contender, each run once per repetition, by turns.
 
     By turns, because a machine's speed drifts: what disturbs one contender disturbs them all. Processor
-    time of this thread, because other programs' turns are nobody's cost.
+    time of this thread, because other programs' turns are no contender's cost.
     """
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(repetitions):

@@ -24,12 +24,12 @@ from benchmarks.figures import Figure, Measurement, median_seconds
 from benchmarks.gate_load import Load, Puppet, consume, publish
 from benchmarks.gate_process import TENANT, Process, free_port, running
 from coordinator.core.model import Attachments, Rates
-from coordinator.gate.admission import AdmissionQueue
-from coordinator.gate.counters import Nobody
-from coordinator.gate.groups import GroupTable
-from coordinator.gate.runs import CAN_FIND_RUNS
-from coordinator.gate.session import Session
-from coordinator.gate.tally import Tally
+from coordinator.gate.engine.session import Session
+from coordinator.gate.engine.tally import Tally
+from coordinator.gate.limits.admission import AdmissionQueue
+from coordinator.gate.limits.counters import Nobody
+from coordinator.gate.limits.groups import GroupTable
+from coordinator.gate.protocol.runs import CAN_FIND_RUNS
 
 TURNS: Final = 3
 LIMITED: Final = f"persistent://{TENANT}/limited/t"
@@ -135,6 +135,8 @@ def _same(puppet: Puppet) -> Puppet:
 def _session(groups: GroupTable, queue: AdmissionQueue, topic: str) -> Session:
     session = Session(groups, queue, Tally(), released=lambda: None)
     now_ns = time.monotonic_ns()
+    session.receive_from_client(gate_frames.connect(), now_ns)
+    session.receive_from_broker(gate_frames.connected(), now_ns)
     session.receive_from_client(gate_frames.producer(topic), now_ns)
     session.receive_from_broker(gate_frames.producer_success(), now_ns)
     session.receive_from_client(gate_frames.subscribe(topic), now_ns)

@@ -43,7 +43,7 @@ _LATENCY: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the load tool says at its end.
+    """The load tool's last words.
 
     Args:
         rate: messages per second.

@@ -60,14 +60,19 @@ def connect() -> bytes:
     return command(2, (1, b"bench"), (4, 19))
 
 
+def connected() -> bytes:
+    """CONNECTED."""
+    return command(3, (1, b"broker"), (2, 19))
+
+
 def producer(topic: str, number: int = 1) -> bytes:
     """PRODUCER, its request of the same number."""
     return command(5, (1, topic.encode()), (2, number), (3, number))
 
 
-def producer_success() -> bytes:
+def producer_success(request_id: int = 1) -> bytes:
     """PRODUCER_SUCCESS."""
-    return command(17, (1, 1), (2, b"producer-0"))
+    return command(17, (1, request_id), (2, b"producer-0"))
 
 
 def send(content_bytes: int, messages: int = 1, number: int = 1) -> bytes:

@@ -1,9 +1,9 @@
 """Load through a gate between two puppets: a client and a broker that send what was made before.
 
-Closed loops, as real clients are: so many publishes are under way and a receipt makes room for the next
-one; a consumer gives permits again as its messages come. The puppets' own work is next to nothing per
-frame, and what is measured is the processor time of whoever stands between, so foreign load disturbs
-little.
+Closed loops, as real clients are: a fixed number of publishes is under way and a receipt makes room for
+the next one; a consumer gives permits again as its messages come. The puppets' own work is next to
+nothing per frame, and the measured figure is the processor time of the process between them, so foreign
+load disturbs little.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from benchmarks import gate_frames
-from coordinator.gate.commands import read_flow
-from coordinator.gate.frames import FLOW, read_sizes
+from coordinator.gate.protocol.commands import read_flow
+from coordinator.gate.protocol.frames import CONNECT, FLOW, read_head, read_sizes
 
 _PERMITS: Final = 1000
 _TIMEOUT_S: Final = 120.0
@@ -94,8 +94,9 @@ class Publishing:
         self._introduction, self._send = gate_frames.producer(topic), send
         self._receipt = gate_frames.receipt()
         self._is_answered = answered
-        self._at_broker = -len(self._introduction)
-        self._at_client = -len(gate_frames.producer_success())
+        #: Bytes of SENDs that have arrived, and of receipts; below 0 while the connection is opened.
+        self._at_broker = -len(gate_frames.connect()) - len(self._introduction)
+        self._at_client = -len(gate_frames.connected()) - len(gate_frames.producer_success())
         self._receipts = 0
         self.broker = Puppet(self._broker_received)
         self.client = Puppet(self._client_received, self._begin)
@@ -105,21 +106,24 @@ class Publishing:
         self.client.write(self._send * count)
 
     def _begin(self) -> None:
-        self.client.write(self._introduction)
+        self.client.write(gate_frames.connect())
 
     def _broker_received(self, data: bytes) -> None:
-        was_open = self._at_broker >= 0
-        self._at_broker += len(data)
+        before, self._at_broker = self._at_broker, self._at_broker + len(data)
+        if before < -len(self._introduction) <= self._at_broker:
+            self.broker.write(gate_frames.connected())
         if self._at_broker < 0:
             return
-        if not was_open:
+        if before < 0:
             self.broker.write(gate_frames.producer_success())
         arrived = self._at_broker // len(self._send)
         self.broker.write(self._receipt * (arrived - self._receipts))
         self._receipts = arrived
 
     def _client_received(self, data: bytes) -> None:
-        self._at_client += len(data)
+        before, self._at_client = self._at_client, self._at_client + len(data)
+        if before < -len(gate_frames.producer_success()) <= self._at_client:
+            self.client.write(self._introduction)
         if self._at_client >= 0:
             self._is_answered(self._at_client // len(self._receipt))
 
@@ -151,20 +155,23 @@ class _Consuming:
         self._delivery = gate_frames.delivery(load.content_bytes, load.messages)
         self._from_client = b""
         self._sent = 0
-        self._received = -len(gate_frames.success())
+        self._received = -len(gate_frames.connected()) - len(gate_frames.success())
         self._given_for = 0
         self.broker = Puppet(self._broker_received)
         self.client = Puppet(self._client_received, self._begin)
 
     def _begin(self) -> None:
-        self.client.write(gate_frames.subscribe(self._load.topic) + gate_frames.flow(_PERMITS))
+        self.client.write(gate_frames.connect())
 
     def _broker_received(self, data: bytes) -> None:
         stream = self._from_client + data
         while len(stream) >= 8 and len(stream) >= 4 + read_sizes(stream, 0)[0]:
             total, command = read_sizes(stream, 0)
-            if stream[9] == FLOW:
-                self._deliver(read_flow(stream, 8, 8 + command)[1])
+            if stream[9] == CONNECT:
+                self.broker.write(gate_frames.connected())
+            elif stream[9] == FLOW:
+                _, body = read_head(stream, 8, 8 + command)
+                self._deliver(read_flow(stream, body, 8 + command)[1])
             else:
                 self.broker.write(gate_frames.success())
             stream = stream[4 + total :]
@@ -176,7 +183,9 @@ class _Consuming:
         self._sent += frames
 
     def _client_received(self, data: bytes) -> None:
-        self._received += len(data)
+        before, self._received = self._received, self._received + len(data)
+        if before < -len(gate_frames.success()) <= self._received:
+            self.client.write(gate_frames.subscribe(self._load.topic) + gate_frames.flow(_PERMITS))
         frames = max(0, self._received) // len(self._delivery)
         if frames == self._load.frames and not self.done.done():
             self.done.set_result(None)
@@ -203,6 +212,6 @@ async def _run(play: _ClosedLoop | _Consuming, listen: int, upstream: int) -> No
         async with asyncio.timeout(_TIMEOUT_S):
             await play.done
             await play.client.close()
-            await play.broker.closed.wait()  # by whoever stands between; a loop must not end before
+            await play.broker.closed.wait()  # by the process between; a loop must not end before
     finally:
         server.close()

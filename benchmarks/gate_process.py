@@ -1,6 +1,6 @@
 """``python -m benchmarks.gate_process gate|bare --listen PORT --upstream PORT``: what stands between.
 
-``gate`` is the gate with a group that limits everything, at rates that nobody reaches, so that every
+``gate`` is the gate with a group that limits everything, at rates that no client reaches, so that every
 check is made, and with one that limits publishing to little; ``bare`` is what any proxy in asyncio costs
 at least: bytes from one socket to the other.
 Prints a line once it listens, and runs until it is terminated. Processor time is read from outside.
@@ -21,14 +21,14 @@ from typing import Final, cast
 import uvloop
 
 from coordinator.adapters.clock import MonotonicClock
-from coordinator.collector import keep_what_is_loaded
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, Rates
-from coordinator.gate import Gate
-from coordinator.gate.counters import Nobody
+from coordinator.gate.limits.counters import Nobody
+from coordinator.gate.server.proxy import Gate
+from coordinator.runtime.collector import keep_what_is_loaded
 from deploy.local import processes
 
 TENANT: Final = "bench"
-"""Its namespace ``limited`` is attached to a group that nobody reaches, ``held`` to one that is."""
+"""Its namespace ``limited`` is attached to a group that no client exhausts, ``held`` to one that is."""
 
 HELD_RATE: Final = 1_000
 """What passes of the namespace ``held``, in messages published per second."""

@@ -33,9 +33,16 @@ from benchmarks.figures import Figure, Measurement
 from benchmarks.gate_load import Puppet
 from benchmarks.gate_process import HELD_RATE, TENANT, Process, running
 from coordinator.core.model import NANOS_PER_SECOND
-from coordinator.gate.commands import read_first_id
-from coordinator.gate.frames import CONNECTED, PING, PRODUCER_SUCCESS, SEND_RECEIPT, read_sizes
-from coordinator.gate.metering import PAUSE_NS
+from coordinator.gate.limits.metering import PAUSE_NS
+from coordinator.gate.protocol.commands import read_first_id
+from coordinator.gate.protocol.frames import (
+    CONNECTED,
+    PING,
+    PRODUCER_SUCCESS,
+    SEND_RECEIPT,
+    read_head,
+    read_sizes,
+)
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.topics import Topics
@@ -59,13 +66,13 @@ _THROTTLED: Final = {"gate": "held", "broker": "stopped"}
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """How a producer fared.
+    """A producer's experience of a turn.
 
     Args:
         rate: its receipts per second.
         mean_ms: mean time from a publish to its receipt, in milliseconds.
         p99_ms: its 99th percentile.
-        processor: what whoever stands between took of a processor meanwhile, 0 to 1; 0 of who does not.
+        processor: part of a processor that the process between took meanwhile, 0 to 1; 0 without one.
     """
 
     rate: float
@@ -92,12 +99,12 @@ class Producer:
 
     @property
     def under_way(self) -> int:
-        """How many of its publishes have no receipt yet."""
+        """The number of its publishes without a receipt yet."""
         return len(self._sent_s)
 
     @property
     def answered(self) -> int:
-        """How many receipts have come since the last ``take``."""
+        """The number of receipts since the last ``take``."""
         return len(self._millis)
 
     def frames(self, most: int) -> bytes:
@@ -111,7 +118,7 @@ class Producer:
         self._millis.append((now_s - self._sent_s.popleft()) * 1000)
 
     def take(self) -> Turn:
-        """How it fared since the last time."""
+        """Return its experience since the last call."""
         now_s = time.monotonic()
         millis, self._millis = self._millis, []
         since_s, self._since_s = self._since_s, now_s
@@ -126,7 +133,7 @@ class SharedConnection:
 
     Args:
         free: its topic, and those of the others.
-        processor_s: tells the processor time of whoever stands between, in seconds.
+        processor_s: tells the processor time of the process between, in seconds.
     """
 
     def __init__(
@@ -150,7 +157,7 @@ class SharedConnection:
             await self._is_open.wait()
 
     async def turn(self, seconds: float, *, throttled: bool) -> tuple[Turn, Turn]:
-        """How the free producer and its neighbour fare for so long, or until there is enough to judge by.
+        """Run both producers for a time, or until it suffices to judge by; return the free one first.
 
         Raises:
             RuntimeError: the connection was closed, or something refused.
@@ -205,7 +212,9 @@ class SharedConnection:
                 break
             start = position + 8
             if stream[start + 1] == SEND_RECEIPT:
-                number = read_first_id(stream, start, start + command, SEND_RECEIPT)
+                number = read_first_id(
+                    stream, read_head(stream, start, start + command)[1], start + command
+                )
                 self._producers[number].is_answered(now_s)
             else:
                 self._is_told(stream[start + 1])
@@ -222,7 +231,7 @@ class SharedConnection:
             self._opened += 1
             if self._opened == len(self._producers):
                 self._is_open.set()
-        elif kind != PING:  # whoever publishes is alive, answer or not
+        elif kind != PING:  # a client that publishes is alive, answer or not
             self._refusals.append(kind)
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.figures import Figure, Measurement, median_seconds
-from coordinator.core.fill import UNBOUNDED, Integers, max_min_many
-from coordinator.core.laws import COMPARISON_LAWS, Claim, Law, max_min
+from coordinator.core.allocation.fill import UNBOUNDED, Integers, max_min_many
+from coordinator.core.allocation.laws import COMPARISON_LAWS, Claim, Law, max_min
 
 INSTANCES = 200_000
 MOST_BROKERS = 10

@@ -1,4 +1,4 @@
-"""A sidecar that needs nobody: the product's runner, core, gate and API on memory adapters."""
+"""A sidecar that needs no server: the product's runner, core, gate and API on memory adapters."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from dataclasses import dataclass
 
 from admin_api.backend import AdminBackend
 from coordinator.adapters.clock import MonotonicClock
-from coordinator.adapters.memory import (
+from coordinator.adapters.memory.operations import MemoryOperations
+from coordinator.adapters.memory.store import MemoryStore
+from coordinator.adapters.memory.surroundings import (
     MemoryBrokerAdmin,
     MemoryBus,
     MemoryEnsemble,
     MemoryMembership,
     MemoryTopic,
 )
-from coordinator.adapters.memory_operations import MemoryOperations
-from coordinator.adapters.memory_store import MemoryStore
-from coordinator.adapters.memory_topic_limits import MemoryTopicLimits
+from coordinator.adapters.memory.topic_limits import MemoryTopicLimits
+from coordinator.app.following import Following
+from coordinator.app.runner import Runner
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
-from coordinator.following import Following
-from coordinator.gate import Gate
-from coordinator.gate.desk import GateDesk
-from coordinator.logs import LogLevel
-from coordinator.runner import Runner
+from coordinator.gate.server.desk import GateDesk
+from coordinator.gate.server.proxy import Gate
+from coordinator.runtime.logs import LogLevel
 
 _BROKER = "broker-1"
 

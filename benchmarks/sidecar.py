@@ -81,7 +81,7 @@ def idle() -> Iterator[Figure]:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What a sidecar was seen to take.
+    """The time and memory that a sidecar was seen to take.
 
     Args:
         serving_s: from its start until the gate had answered a client; the median of the starts.
@@ -149,7 +149,7 @@ def _serving_at_s(port: int) -> float:
             if client.recv(1):
                 return time.monotonic()
         time.sleep(_POLL_S)
-    raise TimeoutError(f"nobody answers at the gate, port {port}")
+    raise TimeoutError(f"no process answers at the gate, port {port}")
 
 
 def _processor_s(pids: list[int]) -> float:

@@ -6,7 +6,7 @@ dimensions without a limit. Memory is what the process and all that it starts ha
 
 The whole report is measured on two cores, and on one that nothing of it leaves. Beside DuckDB stand the
 *shares*: the report's part that takes each recorded row, which both compute alone and whose results must
-be the same. What the report makes of the seconds after that (events, figures, pictures) nobody else has.
+be the same. The rest of the report (events, figures, pictures) has no equal to stand beside.
 
 ``ROWS=91000000 make bench ONLY=spark`` is the long form, of 100 million rows in all tables. With
 ``ROWS_DIR=DIR`` the rows are kept there and used again; otherwise they are made anew and deleted.
@@ -171,7 +171,7 @@ def _run(what: str, directory: Path, cores: int) -> Run:
 class _Watch(threading.Thread):
     """Watches how much a process and its descendants have resident, and how long they compute.
 
-    Not `os.times`: that tells of children that were waited for, and nobody waits for a JVM.
+    Not `os.times`: that tells of children that were waited for, and a JVM is not.
     """
 
     def __init__(self, pid: int) -> None:

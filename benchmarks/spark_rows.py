@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from coordinator.adapters.recorder_files import RecordedFiles, date_of
-from coordinator.adapters.recorder_tables import SCHEMAS, Table
-from coordinator.core.fill import max_min_many
+from coordinator.adapters.recorder.files import RecordedFiles, date_of
+from coordinator.adapters.recorder.tables import SCHEMAS, Table
+from coordinator.core.allocation.fill import max_min_many
 from coordinator.simulation.traffic import zipf
 
 _START_S = 1_800_000_000
@@ -38,7 +38,7 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was generated: rows of all tables, and seconds that they cover."""
+    """The generated data: rows of all tables, and seconds that they cover."""
 
     rows: int
     seconds: int

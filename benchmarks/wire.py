@@ -44,7 +44,7 @@ from coordinator.core.model import (
 )
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
-from coordinator.core.usage_map import UsageMap
+from coordinator.core.usage.map import UsageMap
 from coordinator.wire.reports import decode, encode
 
 NAMESPACES = 100_000
@@ -66,7 +66,7 @@ PIP_82_MEMORY_MB = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """What one broker published at steady load between two complete reports, and one of those."""
+    """One broker's reports at steady load between two complete ones, and one of those."""
 
     payloads: list[bytes]
     complete: UsageReport
@@ -180,7 +180,7 @@ def _counted(
 
 
 def _intake(definitions: list[ResourceGroup], complete: UsageReport) -> Iterator[Figure]:
-    """What the complete reports of all brokers cost one of them to take in."""
+    """Measure the cost of taking in the complete reports of all brokers at one of them."""
     random = np.random.default_rng(seed=83)
     names = {group.configuration_version: group.name for group in definitions}
     members = {complete.broker: Member(complete.broker, complete.incarnation)}

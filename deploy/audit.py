@@ -22,7 +22,7 @@ TIMEOUT_SECONDS = 300
 
 @dataclass(frozen=True)
 class Audit:
-    """What the service said.
+    """The service's answer.
 
     Attributes:
         holes: a line for each known hole: package, version, its names, and what mends it.

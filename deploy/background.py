@@ -9,7 +9,7 @@ from typing import Self
 
 
 class Background:
-    """Works while it is entered as a context; whoever leaves it waits for the work to end.
+    """Works while it is entered as a context; leaving it waits for the work to end.
 
     Args:
         works: what each thread does, by the thread's name: over and over until ``_stop`` is set.

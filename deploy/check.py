@@ -8,7 +8,7 @@ with 2 when a tool is missing.
 from __future__ import annotations
 
 import json
-import shutil
+import os
 import subprocess
 import sys
 import tempfile
@@ -22,17 +22,11 @@ import kubernetes_validate
 import yaml
 
 from coordinator.config import ConfigError, from_mapping
+from deploy.local import requirements
 
 DEPLOY = Path(__file__).parent
 KUBERNETES = "1.31"
 """The version whose schemas the manifests must keep; the chart asks for 1.29."""
-
-TOOLS: Mapping[str, str] = {
-    "promtool": "apt-get install prometheus",
-    "helm": "go install helm.sh/helm/v3/cmd/helm@v3.19.0, or your distribution's package",
-    "systemd-analyze": "apt-get install systemd",
-}
-"""What is needed, and where it comes from."""
 
 _EVERYTHING = (
     "networkPolicy.enabled=true",
@@ -64,7 +58,7 @@ def read_dashboard() -> Any:
 
 
 def queries(shown: Any) -> dict[str, str]:
-    """What a dashboard asks Prometheus, by where it does."""
+    """The queries of a dashboard to Prometheus, by their place in it."""
     return {
         f"panel_{panel['id']}_{target['refId']}": target["expr"]
         for panel in shown["panels"]
@@ -138,10 +132,8 @@ CHECKS: tuple[Callable[[], None], ...] = (rules, dashboard, chart, sidecar_conta
 
 def main() -> int:
     """Run every check."""
-    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
-    for tool in missing:
-        print(f"{tool} is missing: {TOOLS[tool]}", file=sys.stderr)
-    if missing:
+    if lacking := requirements.missing([requirements.CHECK_DEPLOY], os.environ):
+        print(f"missing: {', '.join(program.name for program in lacking)}", file=sys.stderr)
         return 2
     for check in CHECKS:
         try:

@@ -1,12 +1,12 @@
-"""What the command lines of `make demo` and `make chaos` have in common: exit codes, and POLICY."""
+"""The common part of the command lines of `make demo` and `make chaos`: exit codes and settings."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from coordinator.core.policies import BALANCED, POLICIES
+from coordinator.core.transfer.policies import BALANCED, POLICIES
 from deploy.demo.errors import DemoError, WrongUse
 from deploy.local.errors import LocalClusterError, MissingProgramError, WrongUseError
 
@@ -31,4 +31,13 @@ def policy() -> str:
     chosen = os.environ.get("POLICY") or BALANCED
     if chosen not in POLICIES:
         raise WrongUse(f"POLICY is {chosen!r}: use {', '.join(POLICIES)}.")
+    return chosen
+
+
+def enforcement_path(possible: Iterable[str]) -> str:
+    """Where limits are enforced: ENFORCE in the environment, or the gate; raises WrongUse."""
+    paths = sorted(possible)
+    chosen = os.environ.get("ENFORCE") or "gate"
+    if chosen not in paths:
+        raise WrongUse(f"ENFORCE is {chosen!r}: use {', '.join(paths)}.")
     return chosen

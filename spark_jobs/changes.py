@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from coordinator.core.allocation import WEIGHTS
-from coordinator.core.laws import LAWS
+from coordinator.core.allocation.laws import LAWS
+from coordinator.core.allocation.splitting import WEIGHTS
 from coordinator.core.model import Dimension
-from coordinator.core.policies import POLICIES
+from coordinator.core.transfer.policies import POLICIES
 from coordinator.simulation.replay import Change
 
 _UNLIMITED = -1

@@ -184,7 +184,7 @@ def _heat(value: float) -> str:
 
 
 def _frame(points: Sequence[Point], height: int) -> _Frame | None:
-    """What holds all of these points; None when nothing is known of any."""
+    """Return the frame of all these points; None when no point has a value."""
     values = [y for _, y in points if y is not None]
     if not values:
         return None

@@ -32,7 +32,7 @@ Value = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """What is drawn of one group and dimension.
+    """The curves of one group and dimension.
 
     Args:
         resource_group: the group.

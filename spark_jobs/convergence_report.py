@@ -283,7 +283,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _write_parquet(made: Frames, directory: Path) -> None:
-    """What is not there yet; a handful of rows is one file."""
+    """Write the tables that are not there yet; a handful of rows is one file."""
     for name in ("clock_skew", "report_ages", "control_bytes", "recorded", "operations"):
         frame: DataFrame = getattr(made, name)
         frame.coalesce(1).write.mode("overwrite").parquet(str(directory / name))

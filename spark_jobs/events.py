@@ -1,4 +1,4 @@
-"""What happened to a group, found in the recorded rows, and the time that belongs to each event.
+"""The events of a group, found in the recorded rows, and the time that belongs to each.
 
 kind            found in
 =============== ==========================================================================
@@ -115,7 +115,7 @@ def gap_seconds(of_gaps: DataFrame, of_spells: DataFrame) -> DataFrame:
 
 
 def signs(brokers: DataFrame) -> DataFrame:
-    """What a broker's own seconds show: join, leave and step, with subject, happened and known.
+    """Find the events in a broker's own seconds: join, leave and step, with subject, happened and known.
 
     All in one pass over a broker's time, for this is the larger part of the rows. A join may be the
     group's start, and a step may follow from another event.
@@ -129,7 +129,7 @@ def signs(brokers: DataFrame) -> DataFrame:
         wanted = F.when(takes_part, F.col(column))
         return F.try_divide(F.abs(F.avg(wanted).over(after) - F.avg(wanted).over(before)), part)
 
-    # Rows that are missing in between are a gap, not a join: nobody said good-bye.
+    # Rows that are missing in between are a gap, not a join: no client disconnected.
     new = (F.lag("participants", 1, 0).over(of_broker) == 0) | (
         F.col("run") != F.lag("run").over(of_broker)
     )

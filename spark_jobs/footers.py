@@ -1,4 +1,4 @@
-"""What a recorded file says of itself at its end, read before any of its rows are."""
+"""The footer of a recorded file, read before any of its rows are."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MAGIC = b"PAR1"
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What a file says of itself, or why it cannot be believed."""
+    """A file's description of itself, or the reason why it cannot be believed."""
 
     path: Path
     table: str

@@ -1,4 +1,4 @@
-"""What is in a directory of recorded files, and which of it may be believed.
+"""The contents of a directory of recorded files, and which of them may be believed.
 
 Every file's footer is read before any row is: a file says which table, cluster and schema version it
 belongs to and which file it is. The rules:
@@ -71,7 +71,7 @@ class Intake:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What was left out, in words."""
+        """Files that were left out, in words."""
         return (_told(self.skipped),) if self.skipped else ()
 
 

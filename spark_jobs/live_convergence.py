@@ -53,7 +53,7 @@ _ROW = ["broker", "run", "resource_group", "dimension"]
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What a stream reads and writes.
+    """The places that a stream reads and writes.
 
     Args:
         directory: what the sidecars record to.
@@ -190,7 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _lines(seconds: DataFrame) -> list[str]:
-    """How every group stands in its last second of a batch; at most a screen of them."""
+    """Describe every group in its last second of a batch; at most a screen of them."""
     last = seconds.groupBy("resource_group", "dimension").agg(
         F.max_by(F.struct("second", "admitted", "limit", "off", "furthest", "worst"), "second")
         .alias("last")

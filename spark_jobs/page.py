@@ -264,7 +264,7 @@ def _in_ms(rows: Sequence[Value], *columns: str) -> list[Value]:
 
 
 def _short_time(seconds: float | None) -> str:
-    """Of an operation: known to the millisecond, which nobody wants to read after whole seconds."""
+    """Of an operation: known to the millisecond, which is noise after whole seconds."""
     if seconds is None:
         return figure("settle_s", None)
     return f"{seconds * 1_000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
@@ -275,7 +275,7 @@ C is a group's limit, N the brokers that take part, u what a broker admitted in 
 max-min share of C by what it wanted in that second. A broker whose producers were held for 90 % of a
 second wants an unknown lot; held for 10 % and more, as much more than it admitted as it was held;
 otherwise what it admitted. In the second of a change nothing is held to less
-than the higher limit, and nobody must use more than the lower one.
+than the higher limit, and no broker needs to use more than the lower one.
 """
 
 

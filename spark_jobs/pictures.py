@@ -58,7 +58,7 @@ def admitted(cluster: str, curves: Curves) -> str:
 
 
 def left_out(what: str, number: int) -> str:
-    """How many are not shown; nothing when all are."""
+    """Say how many are not shown; empty when all are."""
     return f'<p class="soft">{number:,} more {what}.</p>' if number else ""
 
 

@@ -1,4 +1,4 @@
-"""How far the recording itself can be trusted: clocks, report ages, control bytes, dropped rows.
+"""The trust that the recording itself deserves: clocks, report ages, control bytes, dropped rows.
 
 *Clock skew* needs no clock that is right. A report that A sent at its time t and B received at its time
 t' bounds the difference of their clocks: t' - t = delay + skew, and a delay is never negative. With the
@@ -57,7 +57,7 @@ def clock_skew(reports: DataFrame) -> DataFrame:
 
 
 def report_ages(reports: DataFrame) -> DataFrame:
-    """How old a report is when the next one replaces it: p50_s, p99_s and max_s per pair of brokers.
+    """The age of a report when the next one replaces it: p50_s, p99_s and max_s per pair of brokers.
 
     That of a sender that has gone and come back is not replaced: it was forgotten in between.
     """
@@ -81,7 +81,7 @@ def report_ages(reports: DataFrame) -> DataFrame:
 
 
 def control_bytes(reports: DataFrame) -> DataFrame:
-    """What each broker publishes: reports, bytes, bytes_per_second, bytes_per_row."""
+    """The reports that each broker publishes: reports, bytes, bytes_per_second, bytes_per_row."""
     sent = (
         reports.where(F.col("direction") == "sent")
         .groupBy("broker", *_REPORT)

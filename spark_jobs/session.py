@@ -18,7 +18,7 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     # Others read what is written here: microseconds with a zone, not Spark's own INT96.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # Without a page nobody looks at what has been; a thousand plans fill the memory of a long session.
+    # Without a page finished plans are of no use; a thousand of them fill the memory of a long session.
     "spark.ui.enabled": "false",
     "spark.sql.ui.retainedExecutions": "10",
     "spark.ui.retainedJobs": "100",
@@ -77,7 +77,7 @@ def session(name: str, cores: int = 2, *, quick: bool = False, rows: int = 0) ->
 
 @contextmanager
 def computing(spark: SparkSession, failure: str) -> Iterator[None]:
-    """What Spark cannot do with its input refuses that; nothing stays cached.
+    """Turn Spark's failures over its input into refusals of that input; leave nothing cached.
 
     What a stream's own code refuses comes back through the JVM, as a line of a traceback.
 

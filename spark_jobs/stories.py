@@ -29,7 +29,7 @@ DEFINITIONS_MAX = 1_000
 def demand(admitted: DataFrame, groups: Sequence[str] | None, seconds: int) -> DataFrame:
     """One row per group, class, broker and second: messages, bytes, wanted, topics.
 
-    ``wanted`` is in messages; null is that nobody was connected, UNBOUNDED that it is not known.
+    ``wanted`` is in messages; null is that no client was connected, UNBOUNDED that it is not known.
 
     Args:
         admitted: the recorded table.

@@ -1,4 +1,4 @@
-"""How the report looks: one sheet, in light and dark, without a font or an address."""
+"""The looks of the report: one sheet, in light and dark, without a font or an address."""
 
 STYLE = """
 :root{color-scheme:light dark;--ink:#1c2430;--soft:#5b6675;--line:#d9dee5;--paper:#fff;

@@ -1,6 +1,6 @@
 """The recorded tables as a reader knows them: names, columns and the version they belong to.
 
-The writer's side is ``coordinator/adapters/recorder_tables.py``, where every column is explained. The two
+The writer's side is ``coordinator/adapters/recorder/tables.py``, where every column is explained. The two
 are apart because a job is shipped to a cluster alone; a test holds them together. The schema is given to
 Spark explicitly: guessed from files it would differ from day to day.
 """

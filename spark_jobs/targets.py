@@ -60,7 +60,7 @@ def parse(text: str) -> tuple[Condition, ...]:
 
 
 def missed(conditions: Sequence[Condition], events: Sequence[Mapping[str, object]]) -> list[str]:
-    """What the judged events miss, in words; one line per event and condition."""
+    """Describe the targets that the judged events miss; one line per event and condition."""
     judged = [event for event in events if event["judged"]]
     if conditions and not judged:
         return ["no event can be judged: every period is shorter than five seconds"]

@@ -3,7 +3,7 @@
 Three frames, each made from the one before, with built-in functions only:
 
 *limits over time*: a group's limit C of a dimension from the second in which the first sidecar knew it.
-In the second of a change the higher of the two limits is C: nobody can tell on which side of the change
+In the second of a change the higher of the two limits is C: it is unknown on which side of the change
 a message passed. Of the *room* that there was to use, and to share, the lower one is the measure then.
 
 *broker seconds*: what broker i admitted, u_i, and wanted, d_i, in a second, and its exact max-min share
@@ -15,8 +15,8 @@ what it admitted and as much more as it was held, otherwise what it admitted.
 *central bucket* would have admitted of the same arrivals.
 
 The share by windows: with demands sorted by what they are per weight, the water level is the largest of
-(C - what the smaller ones want) / (the weights that are left), over all positions; nobody gets more than
-it wants. A broker weighs one, or where the group says so its number of topics.
+(C - what the smaller ones want) / (the weights that are left), over all positions; no broker gets more
+than it wants. A broker weighs one, or where the group says so its number of topics.
 
 The central bucket saves up ``BURST_S`` of its limit, and its clients let ``BURST_S`` of their demand
 wait, as the gates' do. What of both is left over after a second is forgotten as soon as demand and limit
@@ -142,7 +142,7 @@ def broker_seconds(admitted: DataFrame, limits: DataFrame) -> DataFrame:
 
 
 def run_number() -> Column:
-    """What stands for a run in broker seconds: with text to keep, Spark adds up without compiled code."""
+    """A number in place of a run's text, with which Spark cannot add up in compiled code."""
     return F.xxhash64("run")
 
 
@@ -158,7 +158,7 @@ def group_seconds(brokers: DataFrame, gap_seconds: DataFrame) -> DataFrame:
         gap_seconds: resource_group, second: in which a broker of the group was not recorded.
     """
     distance = F.abs(F.col("admitted") - F.col("fair"))
-    # Null in a second in which nobody takes part: then nobody can be off.
+    # Null in a second without participants: then none can be off.
     part = F.try_divide(F.col("limit"), F.col("brokers"))
     together = brokers.groupBy("second", *_GROUP).agg(
         F.max("limit").alias("limit"),
@@ -278,7 +278,7 @@ def _demand() -> Column:
 
 
 def _central() -> Column:
-    """What passes in the last of some seconds; `saved` below 0 is what waits instead of tokens."""
+    """The traffic that passes in the last of some seconds; `saved` below 0 is a debt, not tokens."""
     lately = Window.partitionBy(*_GROUP).orderBy("second").rangeBetween(-LOOK_BACK_S, 0)
     seconds = F.collect_list(F.struct("wanted", "room")).over(lately)
     none = F.lit(0.0)

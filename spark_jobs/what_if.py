@@ -184,7 +184,7 @@ def as_json(outcome: Outcome) -> str:
 def _player(
     changes: Mapping[str, Change], round_seconds: float | None
 ) -> Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]:
-    """What an executor does with one group; it takes the changes along."""
+    """Return the work of an executor on one group, with the changes in it."""
 
     def play(rows: pd.DataFrame, told: pd.DataFrame) -> pd.DataFrame:
         story = story_of(rows, told)

@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 from benchmarks import sim
 from benchmarks.pages.look import BROKERS, DASHES, LOOKS, POLICY_COLOURS, Look, legend, settings
 from benchmarks.pages.runs import COMPARED, DELAYS, LOSSES, OURS, Json, read, summaries
-from coordinator.core.laws import ALL_LAWS, Claim, max_min
-from coordinator.core.policies import POLICIES
+from coordinator.core.allocation.laws import ALL_LAWS, Claim, max_min
+from coordinator.core.transfer.policies import POLICIES
 from coordinator.simulation.scenarios import SCENARIOS
 from coordinator.simulation.trials import Summary
 
@@ -98,7 +98,7 @@ def crash(look: Look) -> Figure:
 
 
 def loss(look: Look) -> Figure:  # noqa: ARG001  # every chart has the same signature
-    """How many seeds have settled after how many rounds."""
+    """The number of seeds that have settled, by rounds."""
     rows = read("loss")["rows"]
     figure, grid = plt.subplots(1, len(LOSSES), figsize=(9.6, 2.9), sharey=True)
     for axes, share in zip(grid, LOSSES, strict=True):

@@ -1,4 +1,4 @@
-"""How the charts look: one set of colours for a light page, one for a dark one.
+"""The looks of the charts: one set of colours for a light page, one for a dark one.
 
 The same data give the same bytes: no date is written, ids are salted. Text is drawn as paths, so that a
 chart looks the same wherever it is opened.
@@ -19,7 +19,7 @@ DASHES: Final = (0, (5, 3))
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What differs between a light and a dark page."""
+    """The differences between a light and a dark page."""
 
     name: str
     ink: str
@@ -38,7 +38,7 @@ LOOKS: Final = (
 
 
 def settings(look: Look) -> dict[Any, Any]:  # matplotlib spells every key out in its type
-    """What matplotlib is told."""
+    """The settings of matplotlib."""
     return {
         "svg.hashsalt": "pulsar-quota",
         "svg.fonttype": "path",

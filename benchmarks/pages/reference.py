@@ -9,6 +9,7 @@ import asyncio
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,15 @@ from admin_api.backend import AdminBackend, Backlogs
 from admin_api.metrics import gather
 from benchmarks.memory_sidecar import memory_sidecar
 from coordinator.adapters.clock import MonotonicClock
-from coordinator.adapters.memory_backlog import MemoryBacklogSource
-from coordinator.backlog import BacklogWatch
-from coordinator.backlog_enforcement import BacklogEnforcement
+from coordinator.adapters.memory.backlog import MemoryBacklogSource
+from coordinator.backlog.rules.guard import BacklogGuard
+from coordinator.backlog.rules.monitor import BacklogMonitor
+from coordinator.backlog.shell.checker import BacklogWatch
+from coordinator.backlog.shell.enforcer import BacklogEnforcement
 from coordinator.cli.__main__ import app as command_line
 from coordinator.config.reference import keys
-from coordinator.core.alarms import AlarmKind
-from coordinator.core.backlog.guard import BacklogGuard
-from coordinator.core.backlog.monitor import BacklogMonitor
-from coordinator.logs import LogLevel
+from coordinator.insight.model.alarms import AlarmKind
+from coordinator.runtime.logs import LogLevel
 
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "rules.yaml"
 
@@ -95,6 +96,14 @@ def alarms() -> str:
     return _table(("alarm", "severity", "webhook", "it says", "what to do"), rows)
 
 
+def from_readme(heading: str) -> str:
+    """The first table below a heading of the README, so that its figures stand in one place."""
+    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    below = text.partition(f"## {heading}\n")[2]
+    rows = dropwhile(lambda line: not line.startswith("|"), below.splitlines())
+    return "\n" + "".join(f"{row}\n" for row in takewhile(lambda line: line.startswith("|"), rows))
+
+
 def _commands(command: Any, name: str) -> Iterator[str]:
     if hasattr(command, "commands"):
         for each, below in sorted(command.commands.items()):
@@ -138,7 +147,7 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def _backend() -> AdminBackend:
-    """What an API and its metrics stand on; nothing of it is started."""
+    """Return a backend for an API and its metrics; nothing of it is started."""
     sidecar = memory_sidecar(LogLevel("info"), delayed_group="late")
     source = MemoryBacklogSource()
     watch = BacklogWatch(source, BacklogMonitor(), clock=MonotonicClock(), wall_ms=lambda: 0)

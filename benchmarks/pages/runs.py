@@ -1,4 +1,4 @@
-"""What is simulated for the pages, and how it is kept: one file of JSON per subject.
+"""The simulations for the pages, kept as one file of JSON per subject.
 
 A scenario's file holds our law under each policy, over a few seeds, and some hold the other laws as they
 act where they come from: at once (``eager``), with one seed. A story's file holds runs second by second:
@@ -19,9 +19,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from coordinator.core.laws import ALL_LAWS
+from coordinator.core.allocation.laws import ALL_LAWS
 from coordinator.core.model import Dimension, Rates
-from coordinator.core.policies import POLICIES
+from coordinator.core.transfer.policies import POLICIES
 from coordinator.simulation.experiment import measure, perform, series_of
 from coordinator.simulation.recording import GroupRecord
 from coordinator.simulation.scenarios import SCENARIOS
@@ -88,7 +88,7 @@ def crash(seeds: int) -> Json:  # noqa: ARG001  # every subject has the same sig
 
 
 def loss(seeds: int) -> Json:
-    """How many rounds a skewed start takes to settle while reports are lost: every seed's number."""
+    """The rounds that a skewed start takes to settle while reports are lost: every seed's number."""
     rows = []
     for share in LOSSES:
         for policy in POLICIES:
@@ -105,7 +105,7 @@ def loss(seeds: int) -> Json:
 
 
 def rotation(seeds: int) -> Json:
-    """What bursts that go round cost, the later the reports are."""
+    """The cost of bursts that go round, by the delay of reports."""
     trials = [
         Trial("S9", Parameters(policy=policy, delay_rounds=float(delay)), -(-seeds // 3))
         for policy in POLICIES
@@ -165,7 +165,7 @@ def as_text(value: Any, margin: str = "") -> str:
 
 
 def read(name: str) -> Json:
-    """What a subject's file holds.
+    """Return the contents of a subject's file.
 
     Raises:
         FileNotFoundError: it was never simulated; ``make figures`` does that.

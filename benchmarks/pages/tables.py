@@ -7,7 +7,7 @@ from typing import Final
 
 from benchmarks import sim
 from benchmarks.pages.runs import LOSSES, MESSAGE_SIZES, OURS, Json, read, summaries
-from coordinator.core.policies import POLICIES
+from coordinator.core.transfer.policies import POLICIES
 from coordinator.simulation.scenarios import SCENARIOS
 from coordinator.simulation.trials import Summary
 
@@ -49,7 +49,7 @@ def laws(name: str) -> str:
 
 
 def definitions() -> str:
-    """What happens in every scenario."""
+    """The events of every scenario."""
     rows = [
         [name, scenario.title, str(scenario.brokers), scenario.description]
         for name, scenario in SCENARIOS.items()
@@ -58,7 +58,7 @@ def definitions() -> str:
 
 
 def targets() -> str:
-    """What is promised: the worst of all scenarios for which it is, under each policy."""
+    """The promises, each with the worst of the scenarios that it covers, under each policy."""
     rows = []
     for figure, kind in sim.FIGURES.items():
         held = {policy: of.get(figure, {}) for policy, of in sim.TARGETS.items()}
@@ -165,7 +165,7 @@ def _list(names: Sequence[str]) -> str:
 
 
 def _used(told: Json) -> dict[str, float]:
-    """What part of the limit each broker used, in the second half of the run."""
+    """The part of the limit that each broker used, in the second half of the run."""
     half = len(told["limit"]) // 2
     whole = sum(told["limit"][half:])
     return {name: sum(values[half:]) / whole for name, values in told["admitted"].items()}

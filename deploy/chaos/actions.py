@@ -1,4 +1,4 @@
-"""What mishaps do: each function does one thing to a stage for a while, and undoes it.
+"""The actions of mishaps: each function does one thing to a stage for a while, and undoes it.
 
 All take the stage, the broker that it happens to or whose sidecar, and for how many seconds. What
 cannot be done to a process without privileges is left out: clocks are not made to jump (that takes a time
@@ -248,4 +248,4 @@ def _client(url: str, listener_name: str | None = None) -> pulsar.Client:
 
 
 def _ignore(*_: object) -> None:
-    """What becomes of garbage."""
+    """Take garbage and do nothing with it."""

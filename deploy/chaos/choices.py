@@ -1,4 +1,4 @@
-"""What is asked for in the environment: which runs, each with its seed, its policy and its mishaps.
+"""The choices in the environment: which runs, each with its seed, its policy and its mishaps.
 
 SEED chooses one run, SEEDS many of them, such as ``1-100`` or ``1,5,20-30``. MISHAPS is how many, or the
 names of those that shall happen in this order; MINUTES is when no further one begins, EVERY how many
@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coordinator.core.policies import BALANCED, STRICT
+from coordinator.core.transfer.policies import BALANCED, STRICT
 from deploy import command_line
 from deploy.chaos.mishaps import MISHAPS
 from deploy.chaos.schedule import Planned, of_names, schedule

@@ -199,7 +199,7 @@ def main() -> int:
         else:
             consume(client, options.topic, diary)
         diary.write()
-    # The client's own end waits for what nobody misses.
+    # The client's own end waits for messages that the checker does not need.
     os._exit(0)
 
 

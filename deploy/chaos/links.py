@@ -2,7 +2,7 @@
 
 A link passes bytes on in both directions until it is told otherwise:
 
-- *stalled*: nothing passes and nobody is told, which is what a partition looks like to TCP. One
+- *stalled*: nothing passes and neither end is told, which is what a partition looks like to TCP. One
   direction alone can be stalled. Bytes wait, as they would in the sender's buffers.
 - *slow*: every piece is late by a delay, and pieces follow each other no faster than a rate.
 - *lossy*: now and then a direction stands still for as long as TCP needs to send once more what was
@@ -33,7 +33,7 @@ _CONTROL_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a link does to what passes it.
+    """The treatment of bytes that pass a link.
 
     Attributes:
         stalled_out: nothing passes from the one who connected.
@@ -191,7 +191,7 @@ class Links:
         return link
 
     def close(self, link: Link) -> None:
-        """Leave the link's port to somebody else."""
+        """Leave the link's port to others."""
         self._do(link.close())
         self._links.remove(link)
 

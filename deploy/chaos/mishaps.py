@@ -288,7 +288,7 @@ MISHAPS: Mapping[str, Kind] = {
         (5, 10),
     ),
     "garbage": Kind(
-        "somebody publishes garbage on the bus for {seconds:.0f} s",
+        "a stranger publishes garbage on the bus for {seconds:.0f} s",
         actions.spew_garbage,
         (5, 10),
     ),

@@ -1,4 +1,4 @@
-"""What became of runs: one line of JSON for each in a file that outlives them, and a table for people.
+"""The outcomes of runs: one line of JSON for each in a file that outlives them, and a table for people.
 
 A run is known by its seed, its policy and its mishaps, so that a later sitting can leave out what was
 clean; the version of the code is noted beside it. The last run of its kind counts: what had a finding and
@@ -24,7 +24,7 @@ Key = tuple[int, str, tuple[Planned, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What became of one run.
+    """The outcome of one run.
 
     Attributes:
         planned: its mishaps.
@@ -131,7 +131,7 @@ def table(results: Sequence[Result]) -> Table:
 
 
 def summary(results: Sequence[Result]) -> str:
-    """How many there are and how many are clean, in a sentence."""
+    """Say how many there are and how many are clean, in a sentence."""
     clean = [result for result in results if result.clean]
     mishaps = sum(result.happened for result in clean)
     return f"{len(clean)} of {len(results)} runs are clean, with {mishaps} mishaps"

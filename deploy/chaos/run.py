@@ -113,7 +113,7 @@ class Run:
             time.sleep(_POLL_S)
 
     def _seen(self, from_s: float, until_s: float) -> History:
-        """What was counted and said in this time; the messages are known at the end only."""
+        """Return the counts and answers of this time; the messages are known at the end only."""
         since_s = from_s - _BEFORE_S
         return History(
             limit=LIMIT,

@@ -26,7 +26,7 @@ class Planned:
 
     @property
     def kind(self) -> Kind:
-        """What it does."""
+        """The row of `MISHAPS` that it is."""
         return MISHAPS[self.name]
 
     def __str__(self) -> str:

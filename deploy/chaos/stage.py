@@ -1,4 +1,4 @@
-"""What mishaps happen to: a cluster, sidecars behind links that the bench controls, and load.
+"""The scene of mishaps: a cluster, sidecars behind links that the bench controls, and load.
 
 Between every sidecar and every ZooKeeper stands a link, another between every sidecar and every
 broker's bus (ways.py), and one between each gate and its broker, whose upstream is a setting.
@@ -32,7 +32,7 @@ from deploy.local.topics import Topics
 
 TENANT = "chaos"
 LIMIT = 600
-#: Of every topic: more than the whole limit, so that nobody ever wants less than a fair share.
+#: Of every topic: more than the whole limit, so that no broker ever wants less than a fair share.
 OFFERED = 700
 SESSION_TIMEOUT_S = 4.0
 BURST_S = 0.05
@@ -165,7 +165,7 @@ class Stage:
         ]
 
     def diaries(self) -> list[Topic]:
-        """What clients and the brokers themselves have of every topic."""
+        """Read the records of clients and the messages in brokers, topic by topic."""
         names = list(self.topic_of.values())
         sent: list[list[Sent]] = [[] for _ in names]
         delivered: list[list[Received]] = [[] for _ in names]

@@ -20,7 +20,7 @@ from deploy.chaos.stage import Stage
 from deploy.local import processes
 
 _PERIOD_S = 0.5
-#: A sidecar that stands still keeps nobody waiting.
+#: A sidecar that stands still keeps no reader waiting.
 _TIMEOUT_S = 1.0
 _DIMENSION = "publishRateInMsgs"
 _TASKS = re.compile(r"^pulsar_quota_tasks(?:{.*})? (\d+)", re.MULTILINE)
@@ -70,7 +70,7 @@ class Watcher(Background):
         )
 
     def _look(self, client: httpx.Client, name: str) -> list[Footprint]:
-        """What the sidecar's processes take by now; nothing of who does not answer."""
+        """Read the footprints of the sidecar's processes; none of a sidecar that does not answer."""
         try:
             pid = self._sidecars.pid(name)
             metrics = client.get(f"{self._sidecars.admin_url(name)}/metrics").text
@@ -103,7 +103,7 @@ def _own_limit(usage: Any, name: str) -> int | None:
 
 
 def _footprint(name: str, pid: int, tasks: int) -> Footprint:
-    """What a process takes now; raises OSError if there is none."""
+    """Read the footprint of a process; raises OSError if there is none."""
     of_process = Path(f"/proc/{pid}")
     return Footprint(
         sidecar=name,

@@ -30,7 +30,7 @@ class Ways:
 
     @property
     def keys(self) -> dict[str, object]:
-        """What the sidecar's configuration says of them."""
+        """Their keys in the sidecar's configuration."""
         return {
             "zookeeper_servers": _addresses(self.to_zookeeper),
             "bus_service_url": f"pulsar://{_addresses(self.to_bus)}",

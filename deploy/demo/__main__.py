@@ -1,9 +1,10 @@
 """The command line: `python -m deploy.demo`, which is what `make demo` runs.
 
-POLICY in the environment is the group's overshoot policy, balanced if it is not set. PEER=1 plays the
-same story afterwards on Pulsar's own resource groups. KEEP=1 leaves
-the cluster, the sidecars and the load running; `--stop` ends them. Exit codes: 0 every target met,
-1 a target was missed or the story failed, 2 wrong use or a missing program.
+POLICY in the environment is the group's overshoot policy, balanced if it is not set. ENFORCE=native
+leaves the gates out and steers the brokers' own limiter. PEER=1 plays the same story afterwards on
+Pulsar's own resource groups. KEEP=1 leaves the cluster, the sidecars and the load running; `--stop` ends
+them. Exit codes: 0 every target met, 1 a target was missed or the story failed, 2 wrong use or a missing
+program.
 """
 
 from __future__ import annotations
@@ -13,20 +14,27 @@ import os
 import signal
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
+from typing import Final
 
 from rich.columns import Columns
 from rich.console import Console
 
+from coordinator.core.transfer.policies import STRICT
 from deploy import command_line
 from deploy.demo import play, report, result, summary
 from deploy.demo.errors import WrongUse
 from deploy.demo.figures import Figures, evaluate
+from deploy.demo.native import NativeSidecars
 from deploy.demo.peer import PulsarGroups
 from deploy.demo.recording import Recording
 from deploy.demo.sidecars import Sidecars, recorded_in
 from deploy.demo.system import System
+
+#: What ENFORCE can be, and who enforces then.
+_PATHS: Final[Mapping[str, type[System]]] = {"gate": Sidecars, "native": NativeSidecars}
 
 _OUTPUT = Path(__file__).parents[2] / "demo-out"
 #: Of output that is no terminal's: room for two tables side by side.
@@ -42,23 +50,29 @@ def main(arguments: list[str] | None = None) -> int:
     def work() -> int:
         if options.stop:
             return _stop(options.state_dir)
-        return _demo(console, options.state_dir, command_line.policy(), peer=peer, keep=keep)
+        kind = _PATHS[command_line.enforcement_path(_PATHS)]
+        policy = command_line.policy()
+        if kind is NativeSidecars and policy == STRICT:
+            raise WrongUse("POLICY=strict: brokers' own limiters cannot keep it; use balanced.")
+        return _demo(console, kind, options.state_dir, policy, peer=peer, keep=keep)
 
     return command_line.exit_code(work)
 
 
-def _demo(console: Console, state_dir: Path, policy: str, *, peer: bool, keep: bool) -> int:
+def _demo(
+    console: Console, kind: type[System], state_dir: Path, policy: str, *, peer: bool, keep: bool
+) -> int:
     if peer and keep:
         raise WrongUse("PEER and KEEP: two clusters at once would measure each other.")
-    ours, _ = _play(console, Sidecars, state_dir, policy, suffix="", keep=keep)
-    tables = [result.table(f"{Sidecars.name}, {policy}", ours)]
+    ours, _ = _play(console, kind, state_dir, policy, suffix="", keep=keep)
+    tables = [result.table(f"{kind.name}, {policy}", ours)]
     played: Recording | None = None
     if peer:
         theirs, played = _play(console, PulsarGroups, state_dir, policy, suffix="-peer", keep=False)
         tables.append(result.table(PulsarGroups.name, theirs))
     console.print(Columns(tables))
     console.print("Computing the convergence report of what the sidecars recorded")
-    recorded = recorded_in(_directory(state_dir, Sidecars))
+    recorded = recorded_in(_directory(state_dir, kind))
     beside = report.keep_peer(played, _OUTPUT) if played is not None else None
     made = report.make(recorded, _OUTPUT, beside)
     console.print(made, soft_wrap=True, highlight=False)
@@ -76,7 +90,9 @@ def _demo(console: Console, state_dir: Path, policy: str, *, peer: bool, keep: b
 
 
 def _stop(state_dir: Path) -> int:
-    stopped = [play.stop(_directory(state_dir, kind)) for kind in (Sidecars, PulsarGroups)]
+    stopped = [
+        play.stop(_directory(state_dir, kind)) for kind in (Sidecars, NativeSidecars, PulsarGroups)
+    ]
     if not any(stopped):
         raise WrongUse(f"Nothing was left running in {state_dir}.")
     return 0

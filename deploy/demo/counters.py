@@ -1,6 +1,6 @@
 """Sampling the brokers' own message counters, five times a second for each topic.
 
-One thread for each topic, so that a broker that is slow or dead delays the samples of nobody else. The
+One thread for each topic, so that a broker that is slow or dead delays no other broker's samples. The
 broker that served the topic last is asked; once it no longer does (another status, or no answer) all are
 asked each time until one serves it. Redirects are not followed: a broker that passes a question on
 would answer with another broker's count, at an unknown time.
@@ -19,7 +19,7 @@ from deploy.demo.recording import SAMPLED_EVERY_S, Miss, Sample
 
 #: A broker that is being killed or started may take a connection and never answer it.
 _TIMEOUT_S = 0.5
-#: One sample may be missed: that alone does not mean that nobody serves the topic.
+#: One sample may be missed: that alone does not mean that no broker serves the topic.
 _FRESH_S = 1.0
 _OK = 200
 

@@ -51,7 +51,7 @@ class Line:
 
 
 class Curve:
-    """What one broker admitted: the sum of the lines of its topics' lives."""
+    """The messages that one broker admitted: the sum of the lines of its topics' lives."""
 
     def __init__(self, lines: Sequence[Line]) -> None:
         """Add up these lines; none at all is a broker that admitted nothing."""

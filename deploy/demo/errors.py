@@ -1,4 +1,4 @@
-"""What can go wrong with a demo, beside what can go wrong with its cluster."""
+"""The errors of a demo, beside those of its cluster."""
 
 from __future__ import annotations
 

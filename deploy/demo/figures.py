@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
 
-from coordinator.core.laws import Claim, max_min
+from coordinator.core.allocation.laws import Claim, max_min
 from deploy.demo.curves import Curve, curves, total
 from deploy.demo.recording import Act, LimitChange, Recording, Wait
 
@@ -99,7 +99,7 @@ def fair_shares(limit: int, demands: Mapping[str, int]) -> dict[str, int]:
     """Return the exact max-min share of each broker with a demand, in messages per second."""
     claims = {broker: Claim(wants) for broker, wants in demands.items() if wants > 0}
     targets = max_min(limit, claims).targets
-    # The law shares out headroom as well, which nobody asked for.
+    # The law shares out headroom as well, beyond the demands.
     return {broker: min(target, demands[broker]) for broker, target in targets.items()}
 
 
@@ -125,7 +125,7 @@ def furthest(by_broker: Mapping[str, Curve], act: Act, settle_s: float | None) -
 
 
 def _distance(by_broker: Mapping[str, Curve], act: Act) -> Callable[[float], float]:
-    """How far from its share, of C/N, whoever is furthest from it is in the window that starts here."""
+    """Return the largest distance of a broker from its share, of C/N, in the window that starts here."""
     shares = fair_shares(act.limit, act.demands)
 
     def distance(start_s: float) -> float:

@@ -1,4 +1,4 @@
-"""What the live screen shows at one moment, as numbers."""
+"""The live screen at one moment, as numbers."""
 
 from __future__ import annotations
 

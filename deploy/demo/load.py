@@ -1,9 +1,9 @@
 """The load of one broker: a real client that publishes to one topic at a steady rate.
 
 ``python -m deploy.demo.load --url URL --topic TOPIC --rate N`` offers N messages a second of 100 bytes,
-one message to a frame, until SIGTERM. The rate is a demand, not a quantity of work: what could not be
-sent while the client's queue was full is not made up for later, or every raised limit would be met by a
-flood that nobody asked for.
+one message to a frame, or ``--batch`` of them, until SIGTERM. The rate is a demand, not a quantity of
+work: what could not be sent while the client's queue was full is not made up for later, or every raised
+limit would be met by a flood without a client behind it.
 
 On standard output stands one JSON object a line. Times are seconds of CLOCK_MONOTONIC, which all
 processes of a machine share::
@@ -12,7 +12,7 @@ processes of a machine share::
     {"event": "receipts", "at_s": 2.5, "receipts": 998, "failed": 0}     since the line before
     {"event": "ended", "at_s": 9.5}
 
-Receipts are for whoever asks why a figure is what it is; no figure is made from them. The client
+Receipts help to explain a figure; no figure is made from them. The client
 reconnects and sends again by itself when a broker dies.
 """
 
@@ -39,6 +39,10 @@ _ARREARS_S = 0.05
 #: under way a client offers nothing while the bookie stands still, as a Java on a shared machine does for
 #: a fifth of a second now and then; and what was not offered looks like a limit that was not given.
 _PENDING_MESSAGES = 2_000
+#: What the client allows, batching or not.
+_LEAST_BATCH = 2
+#: How long a batch may take to fill.
+_BATCH_MS = 100
 
 
 @dataclass(slots=True)
@@ -69,8 +73,8 @@ def offer(producer: Any, rate: int, tally: Tally, stop: threading.Event) -> None
         offered_until += due / rate
 
 
-def run(url: str, topic: str, rate: int) -> None:
-    """Publish until SIGTERM or SIGINT."""
+def run(url: str, topic: str, rate: int, batch: int = 1) -> None:
+    """Publish until SIGTERM or SIGINT, so many messages to a frame."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -80,7 +84,9 @@ def run(url: str, topic: str, rate: int) -> None:
     producer = client.create_producer(
         topic,
         send_timeout_millis=0,
-        batching_enabled=False,
+        batching_enabled=batch > 1,
+        batching_max_messages=max(_LEAST_BATCH, batch),
+        batching_max_publish_delay_ms=_BATCH_MS,
         block_if_queue_full=True,
         max_pending_messages=_PENDING_MESSAGES,
     )
@@ -95,8 +101,8 @@ def run(url: str, topic: str, rate: int) -> None:
     if not stop.is_set():
         raise RuntimeError("sending stopped by itself")
     _tell("ended")
-    # The client's own ways to end wait, ten seconds and more, for messages that a limit holds. Nobody
-    # misses them, and the broker sees the connection close at once.
+    # The client's own ways to end wait, ten seconds and more, for messages that a limit holds. They
+    # are of no use, and the broker sees the connection close at once.
     os._exit(0)
 
 
@@ -110,8 +116,9 @@ def main() -> int:
     parser.add_argument("--url", required=True, help="pulsar://HOST:PORT[,HOST:PORT...]")
     parser.add_argument("--topic", required=True)
     parser.add_argument("--rate", required=True, type=int, help="messages per second")
+    parser.add_argument("--batch", default=1, type=int, help="messages to a frame; default: 1")
     options = parser.parse_args()
-    run(options.url, options.topic, options.rate)
+    run(options.url, options.topic, options.rate, options.batch)
     return 0
 
 

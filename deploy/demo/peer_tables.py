@@ -21,8 +21,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from coordinator.adapters.recorder_files import RecordedFiles, date_of
-from coordinator.adapters.recorder_tables import SCHEMAS, Table
+from coordinator.adapters.recorder.files import RecordedFiles, date_of
+from coordinator.adapters.recorder.tables import SCHEMAS, Table
 from deploy.demo.curves import Curve, curves
 from deploy.demo.recording import Act, Recording
 from deploy.demo.system import GROUP

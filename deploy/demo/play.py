@@ -52,7 +52,9 @@ def play(
     console.print(f"{kind.name}: starting a cluster of three brokers")
     with ExitStack() as stack:
         options = ClusterOptions(
-            state_dir=directory / "cluster", own_resource_groups=kind.own_resource_groups
+            state_dir=directory / "cluster",
+            own_resource_groups=kind.own_resource_groups,
+            resource_group_interval_s=kind.resource_group_interval_s,
         )
         cluster = stack.enter_context(Cluster.start(options))
         programs = Programs(directory)

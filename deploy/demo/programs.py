@@ -1,6 +1,6 @@
 """The demo's own processes, sidecars and load: started, watched and stopped by pid.
 
-They are written down in ``programs.json`` as they start, so that whoever comes later, as after
+They are written down in ``programs.json`` as they start, so that a later command, as after
 ``KEEP=1``, can stop them; a pid is never believed without the moment at which it was started.
 """
 

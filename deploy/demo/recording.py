@@ -1,4 +1,4 @@
-"""What is remembered of a run: samples of the brokers' counters, and what the story did when.
+"""The memory of a run: samples of the brokers' counters, and what the story did when.
 
 Plain values without behaviour, so that the figures can be computed again by anyone from what a run
 left behind. All times are seconds of CLOCK_MONOTONIC, all rates messages per second.
@@ -40,7 +40,7 @@ class Sample:
 
     @property
     def took_s(self) -> float:
-        """How long the answer took."""
+        """The time that the answer took."""
         return self.answered_s - self.sent_s
 
 

@@ -7,7 +7,7 @@ from rich.table import Table
 from deploy.demo import targets
 from deploy.demo.figures import SETTLED_WITHIN, WINDOW_S, ActFigures, Figures
 
-#: Of waiting: what passes in so much of a window is as much as a settled broker may be off its share.
+#: Of waiting: the traffic of this part of a window is as far as a settled broker may be off its share.
 _TELLING_S = SETTLED_WITHIN * WINDOW_S
 _FURTHEST = (
     "Settle: until every round of a second has every broker within 5 % of C/N of its share. Furthest: the"

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import httpx
 
@@ -45,6 +46,8 @@ class Sidecars(System):
 
     name = "pulsar-quota"
     own_resource_groups = False
+    #: Configuration keys beyond the addresses.
+    settings: ClassVar[Mapping[str, object]] = {}
 
     def __init__(self, cluster: Cluster, programs: Programs, directory: Path, policy: str) -> None:
         """Take a running cluster; nothing else is started yet."""
@@ -122,7 +125,7 @@ class Sidecars(System):
         self._wait_until_serving(broker)
 
     def _write_configuration(self, broker: Broker, bus_topics: tuple[str, ...]) -> None:
-        keys = local_sidecars.configuration(broker, self.cluster, bus_topics)
+        keys = local_sidecars.configuration(broker, self.cluster, bus_topics, self.settings)
         keys["zookeeper_session_timeout_seconds"] = SESSION_TIMEOUT_S
         keys["record_dir"] = str(recorded_in(self.directory))
         keys["record_cluster"] = "demo"
@@ -141,12 +144,17 @@ class Sidecars(System):
         wait_until(condition, trouble, self.programs.check)
 
     def _serves(self, broker: str) -> bool:
+        gate = ("127.0.0.1", self.brokers[broker].gate_port)
         try:
-            ready = self._ask("GET", broker, "/quota/v1/ready").is_success
-            gate = ("127.0.0.1", self.brokers[broker].gate_port)
             with socket.create_connection(gate, _STATUS_TIMEOUT_S):
-                return ready
-        except (httpx.TransportError, OSError):
+                return self._is_ready(broker)
+        except OSError:
+            return False
+
+    def _is_ready(self, broker: str) -> bool:
+        try:
+            return self._ask("GET", broker, "/quota/v1/ready").is_success
+        except httpx.TransportError:
             return False
 
     def _knows_attachment(self, broker: str) -> bool:

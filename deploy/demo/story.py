@@ -31,7 +31,7 @@ _LAST_SAMPLES_S = 0.5
 
 @dataclass(slots=True)
 class Stage:
-    """Where the story stands, for whoever shows it; written by the story alone.
+    """Where the story stands, for the screen; written by the story alone.
 
     Attributes:
         number: of the act, from 1; 0 before the first.
@@ -91,7 +91,7 @@ class Story:
 
     @property
     def acts(self) -> int:
-        """How many acts there are."""
+        """The number of acts."""
         return len(self._acts)
 
     def tell(self) -> Recording:

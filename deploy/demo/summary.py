@@ -1,4 +1,4 @@
-"""What a run leaves behind: the summary, and the recording that it was computed from."""
+"""The results of a run: the summary, and the recording that it was computed from."""
 
 from __future__ import annotations
 

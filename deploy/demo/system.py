@@ -1,4 +1,4 @@
-"""What the story is told about: a cluster whose brokers share one limit, by whichever means.
+"""The subject of the story: a cluster whose brokers share one limit, by whichever means.
 
 `System` is all that the story knows of it, so that ours and Pulsar's own resource groups are put
 through the same acts by the same code. What they share is here: the cluster, its topics, and how a
@@ -25,7 +25,7 @@ from deploy.local.topics import Topics
 
 GROUP = "orders"
 TENANT = "demo"
-#: The namespace that belongs to the group; of the same name, for whoever reads a log.
+#: The namespace that belongs to the group; of the same name, for readers of a log.
 NAMESPACE = f"{TENANT}/{GROUP}"
 #: Four for each broker, so that each of them owns some.
 _BUNDLES = 12
@@ -41,7 +41,7 @@ POLITE = 10
 
 @dataclass(frozen=True, slots=True)
 class BrokerStatus:
-    """What is known of a broker from its side: a word, and its part of the limit if it says so."""
+    """A broker's own view of itself: a word, and its part of the limit if it says so."""
 
     state: str
     limit: int | None
@@ -59,7 +59,7 @@ class System(ABC):
     """A running cluster with a limited group.
 
     Args:
-        cluster: running; whoever started it stops it.
+        cluster: running; its starter stops it.
         programs: where the system's own processes go.
         directory: for its files and logs.
         policy: the group's overshoot policy, if the system knows such a thing.
@@ -69,6 +69,8 @@ class System(ABC):
     name: str
     #: Whether its cluster has Pulsar's own resource groups at work.
     own_resource_groups: bool
+    #: Seconds between the reports of these.
+    resource_group_interval_s: int = 5
 
     def __init__(self, cluster: Cluster, programs: Programs, directory: Path, policy: str) -> None:
         self.cluster = cluster

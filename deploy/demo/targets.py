@@ -1,7 +1,7 @@
-"""What a run must reach, and which of it was missed.
+"""The targets of a run, and which of them it missed.
 
 Rounds are report intervals of one second. The reclaim target is the ZooKeeper session's timeout, which
-is how long nobody can know of the death, and one round.
+is the time for which the death cannot be known, and one round.
 """
 
 from __future__ import annotations

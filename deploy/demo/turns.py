@@ -5,8 +5,8 @@ have to wait for its turn. Meanwhile nothing passes, and nothing for 50 ms is th
 a settled broker may be off its share. So a thread of the demo's own priority, which is that of the
 sidecars and of the load, wants its turn a hundred times a second, and remembers when it came late.
 
-It is a witness, not a judge: no window is left out and no target is lowered for what it saw. Whoever
-reads of a target that was missed is told whether the machine may be why.
+It is a witness, not a judge: no window is left out and no target is lowered for what it saw. A
+reader of a missed target is told whether the machine may be why.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Waiting for what somebody else does, with an end and an eye on what may die meanwhile."""
+"""Waiting for another process, with an end and an eye on what may die meanwhile."""
 
 from __future__ import annotations
 

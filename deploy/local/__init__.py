@@ -8,7 +8,7 @@ Who knows what:
 
 - `requirements`: which programs must be on the machine, and how to get them.
 - `jars`: where the class path comes from.
-- `ports`: numbers nobody else uses.
+- `ports`: numbers that no other program uses.
 - `configuration`: what is written into the configuration files.
 - `commands`: the command line of every process.
 - `archive`: makes brokers start in two thirds of the time.

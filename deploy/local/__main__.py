@@ -114,6 +114,7 @@ def _jars(options: argparse.Namespace) -> int:
     found = {
         "pulsar": str(jars.server_jars(options.pulsar, root)),
         "tools": str(jars.tool_jars(root)),
+        "compiler": str(jars.compiler_jars(root)),
     }
     print(json.dumps(found, indent=2) if options.json else "\n".join(found.values()))
     return 0

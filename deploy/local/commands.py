@@ -35,7 +35,7 @@ _METADATA_DRIVERS = (
 
 @dataclass(frozen=True, slots=True)
 class JavaRuntime:
-    """What all the commands of a cluster have in common.
+    """The common part of all commands of a cluster.
 
     Attributes:
         java: the `java` program.

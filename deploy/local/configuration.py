@@ -1,4 +1,4 @@
-"""What is written into the configuration files, and why it differs from Pulsar's defaults.
+"""The contents of the configuration files, and why they differ from Pulsar's defaults.
 
 Pure text: settings in, file contents out. Three aims run through all of it: a broker that is killed
 must be missed within seconds, everything must fit a machine of two cores, and nothing may be
@@ -7,7 +7,7 @@ promised to a disk that is thrown away with the cluster.
 Every broker has two listeners. Clients connect through a sidecar, which listens on the broker's
 *external* advertised address and passes bytes on to the loopback port that the external listener is
 bound to. A lookup that arrives there is answered with the external address of the topic's owner,
-which is the owner's sidecar, so nothing needs rewriting. Whoever bypasses the sidecars uses the
+which is the owner's sidecar, so nothing needs rewriting. A client that bypasses the sidecars uses the
 broker's own port, the *internal* listener.
 """
 
@@ -48,7 +48,7 @@ class BrokerPorts:
         gate_port: where the sidecar listens, the external advertised address.
         gate_upstream_port: where the sidecar connects to, the external listener's bind address.
         admin_port: kept free for the sidecar's own admin API.
-        listener_ports: of further advertised listeners, by name; for whoever stands before the broker.
+        listener_ports: of further advertised listeners, by name; for a proxy before the broker.
     """
 
     broker_port: int
@@ -177,7 +177,7 @@ def _broker_sizing() -> dict[str, object]:
         "functionsWorkerEnabled": False,
         "webSocketServiceEnabled": False,
         "transactionCoordinatorEnabled": False,
-        # Topics stay where a test has put them, and stay at all when nobody uses them.
+        # Topics stay where a test has put them, and stay at all when no client uses them.
         "loadBalancerSheddingEnabled": False,
         "loadBalancerAutoBundleSplitEnabled": False,
         "defaultNumberOfNamespaceBundles": 12,

@@ -1,7 +1,7 @@
-"""What can go wrong, split by what the one who catches it does about it.
+"""The launcher's errors, split by the reaction of their catcher.
 
-`MissingProgramError` is for whoever prepares the machine, `WrongUseError` for whoever typed the
-command; everything else is a cluster that did not do as told. The command line turns the first two
+`MissingProgramError` is for the person who prepares the machine, `WrongUseError` for the author of
+the command; everything else is a cluster that did not do as told. The command line turns the first two
 into exit code 2 and the rest into 1.
 """
 

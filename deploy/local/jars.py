@@ -30,6 +30,9 @@ DEFAULT_PULSAR = "4.2.4"
 #: The versions that the launcher is tried with; others may well work.
 TRIED_PULSARS = ("4.2.4", "4.0.7")
 
+#: A compiler that needs no more than a Java Runtime.
+_COMPILER = "3.42.0"
+
 _TOOLS = "4.0.8"
 _TOOLS_LIBRARIES = "4.0.7"
 _TOOLS_LIBRARY_ARTIFACTS = (
@@ -77,6 +80,19 @@ def tool_jars(root: Path) -> Path:
     return _ensure(root / f"pulsar-tools-{_TOOLS}", _tools_pom())
 
 
+def compiler_jars(root: Path) -> Path:
+    """Return the directory with the jar of a Java compiler; raises as above."""
+    compiler = _dependency("ecj", _COMPILER, group="org.eclipse.jdt")
+    pom = _POM.format(body=f"<dependencies>{compiler}</dependencies>")
+    return _ensure(root / f"ecj-{_COMPILER}", pom)
+
+
+def client_jars(artifact: str, version: str, root: Path) -> Path:
+    """Return the directory with the jars of a client library of some release; raises as above."""
+    body = f"<dependencies>{_dependency(artifact, version)}</dependencies>"
+    return _ensure(root / f"{artifact}-{version}", _POM.format(body=body))
+
+
 def _server_pom(version: str) -> str:
     # Without Pulsar's own version table Maven mixes two OpenTelemetry versions and the broker dies.
     table = _dependency("pulsar", version, "<type>pom</type><scope>import</scope>")
@@ -99,9 +115,11 @@ def _tools_pom() -> str:
     return _POM.format(body=f"<dependencies>{everything}</dependencies>")
 
 
-def _dependency(artifact: str, version: str, more: str = "") -> str:
+def _dependency(
+    artifact: str, version: str, more: str = "", *, group: str = "org.apache.pulsar"
+) -> str:
     return (
-        f"<dependency><groupId>org.apache.pulsar</groupId><artifactId>{artifact}</artifactId>"
+        f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId>"
         f"<version>{version}</version>{more}</dependency>"
     )
 
@@ -111,7 +129,7 @@ def _ensure(directory: Path, pom: str) -> Path:
         return directory
     directory.parent.mkdir(parents=True, exist_ok=True)
     with _locked(directory.with_name(f"{directory.name}.lock")):
-        # Whoever held the lock before us may have been fetching the same.
+        # The holder of the lock before us may have been fetching the same.
         if not directory.is_dir():
             _fetch(directory, pom)
     return directory
@@ -120,7 +138,7 @@ def _ensure(directory: Path, pom: str) -> Path:
 def _fetch(directory: Path, pom: str) -> None:
     maven = find_maven(os.environ)
     print(f"Fetching {directory.name} with Maven, once; this takes a minute.", file=sys.stderr)
-    # Left behind by a fetch that was killed. Nobody else is in it, for we hold the lock.
+    # Left behind by a fetch that was killed. No other process is in it, for we hold the lock.
     partial = directory.with_name(f"{directory.name}.part")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()

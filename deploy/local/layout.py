@@ -29,7 +29,7 @@ _OTHER_PORTS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOptions:
-    """What can be chosen about a cluster.
+    """The choices about a cluster.
 
     Attributes:
         state_dir: where it lives; None takes a directory of this user's under the system's
@@ -41,7 +41,7 @@ class ClusterOptions:
         resource_group_interval_s: seconds between their reports.
         broker_settings: broker.conf settings that win over ours.
         listeners: names of further listeners. Each broker advertises a port of its own for each of
-            them, on which somebody else listens, such as a proxy; a client that asks lookups for
+            them, on which another program listens, such as a proxy; a client that asks lookups for
             the listener is sent there.
         broker_java_options: options for the brokers' Java that win over ours. By default Java
             compiles in full, as a benchmark needs it. `-XX:TieredStopAtLevel=1` halves the

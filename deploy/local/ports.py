@@ -1,4 +1,4 @@
-"""Port numbers that nobody else uses, and that nobody else will come to use.
+"""Port numbers that no other program uses, or will come to use.
 
 A cluster takes one block of consecutive ports on 127.0.0.1, chosen at random. Two rules keep a port
 ours between choosing it and listening on it, which for a sidecar's port may be minutes later:

@@ -1,7 +1,7 @@
 """Waiting until a server does its work, which is later than listening on its port.
 
-A server that dies while it is waited for is reported with the end of its log at once; nobody waits
-out the timeout for a process that is gone.
+A server that dies while it is waited for is reported with the end of its log at once; the
+timeout is not waited out for a process that is gone.
 """
 
 from __future__ import annotations

@@ -1,30 +1,42 @@
-"""The programs that must be on the machine: a Java Runtime of 17 or later, and Maven.
+"""The programs that must be on the machine, and how to get them: the one list of them.
 
-They are looked for before anything else is done, so that nobody waits for a download to be told
-that it cannot be used. `JAVA_HOME` wins over `PATH`, as it does for Maven itself.
+``python -m deploy.local.requirements TASK...`` looks for what the tasks need before anything else is
+done: a missing program is said within a second, not after a download or half an hour of tests. As
+root on Debian it installs what is missing; elsewhere it prints the line that does. `JAVA_HOME` wins
+over `PATH`, as it does for Maven itself.
+
+Exit codes: 0 all is there, 2 something is missing.
 """
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from deploy.local.errors import MissingProgramError
 
 #: Pulsar 4.x is compiled to class files of this Java version.
 MINIMUM_JAVA = 17
 
-_HOW_TO_INSTALL = """\
-Install a Java Runtime (17 or later) and Maven:
-  Debian, Ubuntu:  apt-get install openjdk-17-jre-headless maven
-  Fedora, RHEL:    dnf install java-17-openjdk-headless maven
-  Alpine:          apk add openjdk17-jre-headless maven
-  Arch:            pacman -S jre17-openjdk-headless maven
-  macOS:           brew install openjdk@17 maven
-or set JAVA_HOME to a Java that is already there."""
+#: `go install` puts programs here; `.ci/run` and `make check-deploy` append it to PATH.
+GO_PROGRAMS = Path.home() / ".cache" / "pulsar-quota" / "bin"
+
+_SYSTEMS = {
+    "apt-get install": "Debian, Ubuntu",
+    "dnf install": "Fedora, RHEL",
+    "apk add": "Alpine",
+    "pacman -S": "Arch",
+    "brew install": "macOS",
+}
 
 
 def find_java(environment: Mapping[str, str]) -> Path:
@@ -37,13 +49,14 @@ def find_java(environment: Mapping[str, str]) -> Path:
     found = shutil.which("java", path=f"{home}/bin") if home else None
     found = found or shutil.which("java", path=environment.get("PATH", ""))
     if found is None:
-        raise MissingProgramError(f"No `java` program was found.\n{_HOW_TO_INSTALL}")
+        raise MissingProgramError(f"No `java` program was found.\n{_how_to_get_pulsar()}")
     version = _java_version(Path(found))
     if version is None:
-        raise MissingProgramError(f"{found} does not say its version.\n{_HOW_TO_INSTALL}")
+        raise MissingProgramError(f"{found} does not say its version.\n{_how_to_get_pulsar()}")
     if version < MINIMUM_JAVA:
         raise MissingProgramError(
-            f"{found} is Java {version}; Pulsar needs {MINIMUM_JAVA} or later.\n{_HOW_TO_INSTALL}"
+            f"{found} is Java {version}; Pulsar needs {MINIMUM_JAVA} or later.\n"
+            f"{_how_to_get_pulsar()}"
         )
     return Path(found)
 
@@ -56,8 +69,21 @@ def find_maven(environment: Mapping[str, str]) -> Path:
     """
     found = shutil.which("mvn", path=environment.get("PATH", ""))
     if found is None:
-        raise MissingProgramError(f"No `mvn` program (Maven) was found.\n{_HOW_TO_INSTALL}")
+        raise MissingProgramError(f"No `mvn` program (Maven) was found.\n{_how_to_get_pulsar()}")
     return Path(found)
+
+
+def find_chromium(environment: Mapping[str, str]) -> Path:
+    """Return the path of a Chromium, by any of the names that distributions give it.
+
+    Raises:
+        MissingProgramError: there is none.
+    """
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        found = shutil.which(name, path=environment.get("PATH", ""))
+        if found is not None:
+            return Path(found)
+    raise MissingProgramError("No Chromium was found.")
 
 
 def parse_java_version(text: str) -> int | None:
@@ -74,3 +100,159 @@ def _java_version(java: Path) -> int | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return parse_java_version(answer.stderr + answer.stdout)
+
+
+def _find_venv(_environment: Mapping[str, str]) -> None:
+    """Debian packs what `python -m venv` needs apart from Python."""
+    importlib.invalidate_caches()
+    if importlib.util.find_spec("ensurepip") is None:
+        raise MissingProgramError(f"{sys.executable} cannot make virtual environments.")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program, and how it comes onto a machine.
+
+    Attributes:
+        name: for messages; the program's file name unless `find` knows better.
+        tasks: targets of make that need it.
+        packages: the package that holds it, by the command that installs packages.
+        go_module: builds it where no package holds it; then the program is optional.
+        find: raises `MissingProgramError` where it is absent or unusable.
+    """
+
+    name: str
+    tasks: tuple[str, ...]
+    packages: Mapping[str, str] = field(default_factory=dict)
+    go_module: str = ""
+    find: Callable[[Mapping[str, str]], Path | None] | None = None
+
+    def is_usable(self, environment: Mapping[str, str]) -> bool:
+        """Whether the program is there, in a version that will do."""
+        if self.find is None:
+            return shutil.which(self.name, path=environment.get("PATH", "")) is not None
+        try:
+            self.find(environment)
+        except MissingProgramError:
+            return False
+        return True
+
+
+DEMO, TEST, TEST_FAST, CHECK_DEPLOY = TASKS = ("demo", "test", "test-fast", "check-deploy")
+
+JAVA = Program(
+    f"Java {MINIMUM_JAVA}",
+    (DEMO, TEST),
+    {
+        "apt-get install": "openjdk-17-jre-headless",
+        "dnf install": "java-17-openjdk-headless",
+        "apk add": "openjdk17-jre-headless",
+        "pacman -S": "jre17-openjdk-headless",
+        "brew install": "openjdk@17",
+    },
+    find=find_java,
+)
+MAVEN = Program("mvn", (DEMO, TEST), dict.fromkeys(_SYSTEMS, "maven"), find=find_maven)
+
+PROGRAMS = (
+    Program("make", TASKS, {"apt-get install": "make"}),
+    Program("venv", TASKS, {"apt-get install": "python3-venv"}, find=_find_venv),
+    JAVA,
+    MAVEN,
+    Program("chromium", (TEST, TEST_FAST), {"apt-get install": "chromium"}, find=find_chromium),
+    Program("promtool", (CHECK_DEPLOY,), {"apt-get install": "prometheus"}),
+    Program("systemd-analyze", (CHECK_DEPLOY,), {"apt-get install": "systemd"}),
+    Program("helm", (CHECK_DEPLOY,), go_module="helm.sh/helm/v3/cmd/helm@v3.19.0"),
+)
+"""The list."""
+
+
+def missing(tasks: Sequence[str], environment: Mapping[str, str]) -> list[Program]:
+    """Return the programs that the tasks need and the machine lacks, in the list's order."""
+    return [
+        program
+        for program in PROGRAMS
+        if not set(tasks).isdisjoint(program.tasks) and not program.is_usable(environment)
+    ]
+
+
+def how_to_install(programs: Sequence[Program]) -> str:
+    """Return a line for each way that installs all these programs, Debian's first."""
+    ways = {
+        system: f"{command} {' '.join(program.packages[command] for program in programs)}"
+        for command, system in _SYSTEMS.items()
+        if all(command in program.packages for program in programs)
+    }
+    return "\n".join(f"  {system + ':':16} {way}" for system, way in ways.items())
+
+
+def _how_to_get_pulsar() -> str:
+    return (
+        f"Install a Java Runtime ({MINIMUM_JAVA} or later) and Maven:\n"
+        f"{how_to_install((JAVA, MAVEN))}\n"
+        "or set JAVA_HOME to a Java that is already there."
+    )
+
+
+def install_packages(
+    programs: Sequence[Program], environment: Mapping[str, str], run: Callable[..., Any]
+) -> None:
+    """Install Debian's packages of these programs with `run`, which is `subprocess.run`."""
+    packages = [program.packages["apt-get install"] for program in programs]
+    quiet = {**environment, "DEBIAN_FRONTEND": "noninteractive"}
+    get = ["apt-get", "install", "-y", "-qq", "--no-install-recommends"]
+    print(f"installing {' '.join(packages)}", file=sys.stderr)
+    for command in (["apt-get", "update", "-qq"], [*get, *packages]):
+        run(command, env=quiet, check=False)
+
+
+def build(
+    program: Program, into: Path, environment: Mapping[str, str], run: Callable[..., Any]
+) -> None:
+    """Build a program that Debian has no package of with `run`, which is `subprocess.run`."""
+    print(f"building {program.name} into {into}", file=sys.stderr)
+    with_target = {**environment, "GOBIN": str(into)}
+    run(["go", "install", program.go_module], env=with_target, check=False)
+
+
+def main(
+    tasks: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    user_id: int,
+    run: Callable[..., Any] = subprocess.run,
+    go_programs: Path = GO_PROGRAMS,
+) -> int:
+    """Look for what the tasks need, install it where that is allowed, and say what stays missing."""
+    unknown = set(tasks) - set(TASKS)
+    if unknown or not tasks:
+        print(f"usage: python -m deploy.local.requirements {'|'.join(TASKS)}...", file=sys.stderr)
+        return 2
+    path = environment.get("PATH", "")
+    environment = {**environment, "PATH": f"{path}{os.pathsep}{go_programs}"}
+    lacking = missing(tasks, environment)
+    packaged = [program for program in lacking if not program.go_module]
+    if packaged and user_id == 0 and shutil.which("apt-get", path=path):
+        install_packages(packaged, environment, run)
+    for program in lacking:
+        if program.go_module and shutil.which("go", path=path):
+            build(program, go_programs, environment, run)
+    return _report(missing(tasks, environment))
+
+
+def _report(lacking: Sequence[Program]) -> int:
+    needed = [program for program in lacking if not program.go_module]
+    for program in lacking:
+        if program.go_module:
+            print(
+                f"optional, not found: {program.name}; go install {program.go_module}",
+                file=sys.stderr,
+            )
+    if needed:
+        names = ", ".join(program.name for program in needed)
+        print(f"missing: {names}. Install:\n{how_to_install(needed)}", file=sys.stderr)
+    return 2 if needed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], os.environ, user_id=os.getuid()))

@@ -14,6 +14,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Self
 
 from deploy.local import processes
@@ -46,7 +47,7 @@ class Sidecars:
         self,
         cluster: Cluster,
         directory: Path,
-        settings: Mapping[str, object] | None = None,
+        settings: Mapping[str, object] = MappingProxyType({}),
         program: Sequence[str] = PROGRAM,
     ) -> None:
         """Write one configuration file for each broker; nothing is started yet."""
@@ -56,7 +57,7 @@ class Sidecars:
         self._running: dict[str, ProcessIdentity] = {}
         self.bus_topics = bus_topics(cluster.brokers, cluster.brokers[:2])
         for broker in cluster.brokers:
-            keys = configuration(broker, cluster, self.bus_topics) | dict(settings or {})
+            keys = configuration(broker, cluster, self.bus_topics, settings)
             write_configuration(self.configuration_file(broker.name), keys)
 
     def __enter__(self) -> Self:
@@ -117,7 +118,7 @@ class Sidecars:
         port = self._brokers[name].gate_port
         process = processes.listener(processes.family(self.pid(name)), port)
         if process is None:
-            raise LocalClusterError(f"Nobody listens at the gate of {name}, port {port}.")
+            raise LocalClusterError(f"No process listens at the gate of {name}, port {port}.")
         return process
 
     def end(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
@@ -155,17 +156,25 @@ class Sidecars:
 
 
 def command(configuration_file: Path, program: Sequence[str] = PROGRAM) -> tuple[str, ...]:
-    """How to start the sidecar with this configuration."""
+    """Return the command that starts the sidecar with this configuration."""
     options = ("sidecar", "--config", str(configuration_file))
     return (sys.executable, *program, *options)
 
 
-def configuration(broker: Broker, cluster: Cluster, topics: Sequence[str]) -> dict[str, object]:
-    """The configuration keys of a broker's sidecar."""
+def configuration(
+    broker: Broker,
+    cluster: Cluster,
+    topics: Sequence[str],
+    settings: Mapping[str, object] = MappingProxyType({}),
+) -> dict[str, object]:
+    """The configuration keys of a broker's sidecar: addresses and these settings.
+
+    With native enforcement there is no gate, and keys of one would be refused.
+    """
     # The own broker first, so that a sidecar needs no other to find the bus.
     addresses = [broker, *(other for other in cluster.brokers if other != broker)]
     bus = ",".join(f"127.0.0.1:{address.broker_port}" for address in addresses)
-    return {
+    keys: dict[str, object] = {
         "broker_id": broker.name,
         "gate_listen": f"127.0.0.1:{broker.gate_port}",
         "gate_upstream": f"127.0.0.1:{broker.gate_upstream_port}",
@@ -174,7 +183,10 @@ def configuration(broker: Broker, cluster: Cluster, topics: Sequence[str]) -> di
         "bus_service_url": f"pulsar://{bus}",
         "bus_topics": list(topics),
         "zookeeper_servers": cluster.state.zookeeper_connect,
-    }
+    } | dict(settings)
+    if keys.get("enforcement_path") == "native":
+        return {key: value for key, value in keys.items() if not key.startswith("gate_")}
+    return keys
 
 
 def write_configuration(file: Path, keys: Mapping[str, object]) -> None:

@@ -32,7 +32,7 @@ _MOVED_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class TopicCounters:
-    """What a topic's owner has counted since it loaded the topic, so zero after a move.
+    """The counts of a topic's owner since it loaded the topic, so zero after a move.
 
     Attributes:
         messages_in: messages published.

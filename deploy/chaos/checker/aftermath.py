@@ -1,4 +1,4 @@
-"""What comes after each mishap: when all was as before, until when it excuses anything, and calm.
+"""The time after each mishap: when all was as before, until when it excuses anything, and calm.
 
 - *Recovered*: all sidecars say that they are ACTIVE, every topic has its producer again, and two
   seconds have 95 % of the limit and half of a fair share for each broker that serves a topic.
@@ -114,7 +114,7 @@ def steps(from_s: float, until_s: float) -> Sequence[float]:
 def _shared(
     samples: Sequence[Sample], topics: AbstractSet[str], rates: Mapping[str, float], limit: int
 ) -> bool:
-    """Say whether every topic has its producer, and whoever serves one passes half of its share."""
+    """Say whether every topic has its producer, and each serving broker passes half of its share."""
     serving = {sample.broker for sample in samples}
     return {sample.topic for sample in samples} == topics and all(
         rates[broker] >= _SHARED_AT * limit / len(serving) for broker in serving

@@ -8,7 +8,7 @@
 - ``late``: a message is counted by its broker a little after the gate has let it through. 0.1 s, since
   client, gate, broker and the one who asks share a few cores; over ten seconds that is 1 %. While a
   broker recovers it is 0.5 s: a Java that has just come back compiles, and stands still meanwhile.
-  When the machine itself stood still before the window, it is so much more (standstills.py).
+  When the machine itself stood still before the window, it is longer by that time (standstills.py).
 - ``outside``: under ``balanced``, what a sidecar that may have lost its place in the membership goes on
   with: the highest limit that it had from just before the mishap until its recovery. The others cannot
   tell it from a dead one, and ``partitionPolicy`` says that traffic comes first. Under ``strict``: 0.
@@ -76,12 +76,12 @@ def _windows(
 
 
 class Allowance:
-    """How many messages may be counted in a time."""
+    """The messages that may be counted in a time."""
 
     def __init__(self, history: History, aftermaths: Sequence[Aftermath]) -> None:
         self._history = history
         self._delaying = [each for each in aftermaths if each.mishap.waiting]
-        #: Which sidecar may add how much after which mishap; nobody does to a strict group.
+        #: Which sidecar may add how much after which mishap; none does to a strict group.
         self._outside = [
             (aftermath, sidecar, held)
             for aftermath in aftermaths
@@ -145,7 +145,7 @@ def _moments(history: History) -> Iterator[Finding]:
 
 
 def _said_at_the_end(history: History) -> Iterator[Finding]:
-    """Whoever says nothing is not held against it: at the end everybody must say something."""
+    """Find sidecars without a certificate: silence is held against none, so at the end all must speak."""
     last = history.sweeps[-1] if history.sweeps else {}
     for sidecar, word in last.items():
         if word.limit is None or word.certified is None:

@@ -1,4 +1,4 @@
-"""What brokers counted, between two curves.
+"""The counts of brokers, between two curves.
 
 A counter was read somewhere between question and answer. So what is counted is taken from two curves, one
 that has every count at the moment of the question and one that has it at that of the answer: the rise
@@ -15,7 +15,7 @@ from deploy.demo.curves import Curve, curves, total
 
 
 class Counted:
-    """What brokers counted, as two curves with the truth in between."""
+    """The counts of brokers, as two curves with the truth in between."""
 
     def __init__(self, history: History) -> None:
         asked = [replace(sample, answered_s=sample.sent_s) for sample in history.samples]

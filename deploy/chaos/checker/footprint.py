@@ -21,9 +21,9 @@ _GROWN_UP_S = 20.0
 SHORTEST_LIFE_S = 120.0
 _LONG_S = 600.0
 _AFTER_S = 1.0
-#: So much more is no leak. Python's allocator and the C libraries keep what they once needed, such as for
-#: a thousand connections at up to 64 KiB; clients that come back open a few connections more than they
-#: had; tasks are whatever is asked of the admin API at the moment.
+#: Growth up to these amounts is no leak. Python's allocator and the C libraries keep what they once
+#: needed, such as for a thousand connections at up to 64 KiB; clients that come back open a few
+#: connections more than they had; tasks are the requests to the admin API at the moment.
 _MORE: Mapping[str, int] = {
     "memory_bytes": 64 * 1024 * 1024,
     "descriptors": 10,

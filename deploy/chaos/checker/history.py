@@ -1,4 +1,4 @@
-"""What a run leaves behind for the checker: plain values without behaviour.
+"""The records of a run for the checker: plain values without behaviour.
 
 All times are seconds of CLOCK_MONOTONIC, which all processes of a machine share; rates and limits are
 messages per second. What brokers counted is recorded as the demo records it (deploy.demo.recording).
@@ -29,7 +29,7 @@ class Sent:
         number: counted from 0 for each producer.
         sent_s: when it was given to the client library.
         receipt_s: when its receipt came; None if none ever did.
-        refusal: why there will be none, in the client library's words; "" if nobody said.
+        refusal: why there will be none, in the client library's words; "" if none was given.
     """
 
     number: int
@@ -101,7 +101,7 @@ class Mishap:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """What one sidecar said of itself when it was asked.
+    """One sidecar's answer about itself.
 
     Attributes:
         state: its state; "" if it did not answer.
@@ -119,7 +119,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What one process of a sidecar takes of its machine.
+    """The resources of the machine that one process of a sidecar takes.
 
     Attributes:
         sidecar: of this broker.

@@ -4,13 +4,13 @@
   longer.
 - *Recovered* (aftermath.py) must have been the case at some moment between the end of a mishap and
   `recovery_s` later; where the times come from stands with the mishaps (deploy.chaos.mishaps).
-- *Going on*: a mishap that stops nobody's traffic leaves at least 80 % of the limit in every five
+- *Going on*: a mishap that stops no traffic leaves at least 80 % of the limit in every five
   seconds of it; and each broker whose traffic it does not stop has half of a fair share in every three.
 - *Calm*: from a recovery to the next mishap every five seconds have at least 80 % of the limit, and all
   sidecars were ACTIVE at some moment of them.
 - *The end*: over the last ten seconds of load the brokers together admit at least 95 % of the limit and
   at most 103 %, each broker that serves a topic is within a tenth of C/N of its equal share, all
-  sidecars are ACTIVE, no change is still converging, and whoever recorded records. Nothing needs a
+  sidecars are ACTIVE, no change is still converging, and sidecars that recorded record. Nothing needs a
   person. While the machine itself stood still (standstills.py), nothing can be admitted: that time is
   not counted for the lower bounds.
 
@@ -131,7 +131,7 @@ def _shares(history: History, counted: Counted, moving: float) -> Iterator[Findi
     from_s = history.ended_s - LAST_S
     serving = _serving(history, from_s, history.ended_s)
     if not serving:
-        yield Finding("end", "Nobody serves a topic at the end")
+        yield Finding("end", "No broker serves a topic at the end")
         return
     share = history.limit / len(serving)
     rates = counted.rates(from_s, history.ended_s)

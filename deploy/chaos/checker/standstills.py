@@ -1,9 +1,9 @@
-"""When the machine stood still, by what those have seen who ask the brokers.
+"""When the machine stood still, judged by the threads that ask the brokers.
 
-Each topic has somebody of its own who asks, `SAMPLED_EVERY_S` apart. Whoever is to ask, has the answer to
-his last question, and yet asks later, got no turn. When that holds for all of them at once, nobody got
-one: brokers did not count what they had, and count it afterwards. No broker, gate or sidecar alone can
-bring that about; a topic that nobody answered for tells nothing, and then there is no standstill.
+Each topic has a thread of its own that asks, `SAMPLED_EVERY_S` apart. A thread that has the answer to
+its last question, and yet asks late, got no turn. When that holds for all of them at once, no process
+got one: brokers did not count what they had, and count it afterwards. No broker, gate or sidecar alone
+can bring that about; a topic without answers tells nothing, and then there is no standstill.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Standstills:
             self._spans = _in_both(self._spans, of_topic)
 
     def seconds(self, from_s: float, until_s: float) -> float:
-        """For how long the machine stood still in this time."""
+        """Return how long the machine stood still in this time."""
         first = bisect_right(self._spans, from_s, key=lambda span: span[1])
         after = bisect_left(self._spans, until_s, key=lambda span: span[0])
         return sum(

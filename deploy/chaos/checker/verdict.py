@@ -12,7 +12,7 @@ from deploy.chaos.checker.history import Finding, History
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found, and in how much.
+    """The findings, and the amount of data that they rest on.
 
     Attributes:
         findings: rules that did not hold; none is what is hoped for.

@@ -1,0 +1,219 @@
+"""Native enforcement on a real cluster of three brokers: how exact, how fair, and what it costs a broker.
+
+``native/interval-I`` is two brokers and then a joiner, all offered more than the limit, with nothing in
+the data path: one producer of single messages on each broker, then three with batches of 50. Figures are
+those of the demo (deploy.demo.figures), counted by the brokers. Targets are for an interval of 1 s, which
+is what the documentation asks for; the others show what a longer one costs.
+
+``native/cost`` is the processor time of a broker with 10,000 topics of a group, idle but for the reports:
+with an interval of 1 s and a sidecar that polls it, beside Pulsar's own 60 s and no sidecar.
+
+Each cluster runs for some minutes and needs the machine for itself.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import httpx
+import pulsar
+
+from benchmarks.figures import Figure, Measurement
+from deploy.demo.counters import CounterSampler
+from deploy.demo.figures import ActFigures, evaluate
+from deploy.demo.recording import Act, LimitChange, Recording
+from deploy.local.cluster import Cluster
+from deploy.local.layout import ClusterOptions
+from deploy.local.sidecars import Sidecars
+from deploy.local.state import Broker
+from deploy.local.topics import Topics
+
+LIMIT: Final = 3_000
+OFFERED: Final = 5_000
+INTERVALS: Final = (1, 5, 10)
+TOPICS: Final = 10_000
+_JOINER: Final = "broker-3"
+_BATCH: Final = 50
+_PRODUCERS: Final = 3
+_ACT_S: Final = 24.0
+_ACT_INTERVALS: Final = 4
+_ATTACHED_S: Final = 8.0
+_COST_S: Final = 30.0
+_COST_SETTLES_S: Final = 15.0
+_GROUP: Final = "native"
+
+#: By load: processes per broker and what each is started with, the error and the peak to be reached.
+_LOADS: Final[Mapping[str, tuple[int, int, float, float]]] = {
+    "unbatched": (1, 1, 0.01, 0.05),
+    "batched": (_PRODUCERS, _BATCH, 0.02, 0.15),
+}
+
+
+@contextmanager
+def _running(interval_s: int, brokers: int = 3, *, steered: bool = True) -> Iterator[Cluster]:
+    """A cluster with a group for the tenant's namespaces, made by a sidecar or by Pulsar's own REST."""
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        options = ClusterOptions(
+            state_dir=directory / "cluster",
+            brokers=brokers,
+            own_resource_groups=True,
+            resource_group_interval_s=interval_s,
+        )
+        cluster = stack.enter_context(Cluster.start(options))
+        topics = Topics(cluster.brokers)
+        topics.create_tenant(_GROUP)
+        for name in _LOADS:
+            topics.create_namespace(f"{_GROUP}/{name}", 12)
+        api = cluster.web_url()
+        if steered:
+            path = {"enforcement_path": "native"}
+            sidecars = stack.enter_context(Sidecars(cluster, directory, path))
+            sidecars.start()
+            api = sidecars.admin_url("broker-1")
+        with httpx.Client(base_url=api, trust_env=False, timeout=30.0) as http:
+            group = {"publishRateInMsgs": LIMIT}
+            http.put(f"/admin/v2/resourcegroups/{_GROUP}", json=group).raise_for_status()
+            for name in _LOADS:
+                path_of = f"/admin/v2/namespaces/{_GROUP}/{name}/resourcegroup/{_GROUP}"
+                http.post(path_of).raise_for_status()
+        time.sleep(_ATTACHED_S)
+        yield cluster
+
+
+def interval(interval_s: int) -> Iterator[Figure]:
+    """Two brokers and a joiner at this interval, for each kind of load."""
+    with _running(interval_s) as cluster:
+        for name in _LOADS:
+            yield from _figures(name, interval_s, _play(cluster, name, interval_s))
+
+
+def _play(cluster: Cluster, load: str, interval_s: int) -> tuple[ActFigures, ...]:
+    topics = Topics(cluster.brokers).one_for_each_broker(f"{_GROUP}/{load}", "t", "persistent")
+    web_urls = {broker.name: broker.web_url for broker in cluster.brokers}
+    acts: list[Act] = []
+    demands: dict[str, int] = {}
+    with (
+        CounterSampler(web_urls, list(topics.values())) as sampler,
+        ExitStack() as clients,
+    ):
+        began_s = time.monotonic()
+        for event, joining in (("start", ("broker-1", "broker-2")), ("join", (_JOINER,))):
+            happened_s = time.monotonic()
+            for name in joining:
+                broker = next(each for each in cluster.brokers if each.name == name)
+                clients.enter_context(_load(broker, topics[name], load))
+                demands[name] = OFFERED
+            known_s = _published(sampler, [topics[name] for name in joining])
+            time.sleep(_ACT_S + _ACT_INTERVALS * interval_s)
+            ended_s = time.monotonic()
+            acts.append(Act(event, event, happened_s, known_s, ended_s, LIMIT, dict(demands)))
+        time.sleep(0.5)
+        limits = (LimitChange(began_s, LIMIT),)
+        return evaluate(Recording(sampler.samples, sampler.misses, acts, limits, None)).acts
+
+
+@contextmanager
+def _load(broker: Broker, topic: str, kind: str) -> Iterator[None]:
+    processes, batch, _, _ = _LOADS[kind]
+    command = [
+        sys.executable, "-m", "deploy.demo.load", "--topic", topic,
+        "--url", f"pulsar://127.0.0.1:{broker.broker_port}",
+        "--rate", str(OFFERED // processes), "--batch", str(batch),
+    ]  # fmt: skip
+    started = [
+        subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603 - our own command
+        for _ in range(processes)
+    ]
+    try:
+        yield
+    finally:
+        for process in started:
+            process.terminate()
+        for process in started:
+            process.wait()
+
+
+def _published(sampler: CounterSampler, topics: list[str]) -> float:
+    """Wait until all these topics have publishers; return when that was first seen."""
+    deadline_s = time.monotonic() + 30.0
+    while time.monotonic() < deadline_s:
+        samples = [sampler.latest(topic) for topic in topics]
+        if all(sample and sample.publishers for sample in samples):
+            return max(sample.at_s for sample in samples if sample)
+        time.sleep(0.05)
+    raise RuntimeError("clients do not connect")
+
+
+def _figures(load: str, interval_s: int, acts: tuple[ActFigures, ...]) -> Iterator[Figure]:
+    _, _, error, peak = _LOADS[load]
+    joined = acts[-1]
+    found: Mapping[str, tuple[float | None, str, str, float]] = {
+        "error-of-two": (abs(acts[0].error), "parts of C", "lower", error),
+        "error-of-three": (abs(joined.error), "parts of C", "lower", error),
+        "highest-second": (max(act.peak for act in acts), "parts of C", "lower", peak),
+        "jain": (joined.jain, "of u/a*", "higher", 0.999),
+        "smallest-share": (joined.min_share, "u/a*", "higher", 0.98),
+        "joiner-fair-after": (joined.settle_s, "s", "lower", 2.0 * interval_s),
+    }
+    for name, (value, unit, better, target) in found.items():
+        yield Figure(
+            f"native/interval-{interval_s}/{load}/{name}",
+            value,
+            unit,
+            better,  # type: ignore[arg-type]
+            target=target if interval_s == 1 or name == "joiner-fair-after" else None,
+        )
+
+
+def cost() -> Iterator[Figure]:
+    """Processor time of a broker with many topics in a group, steered and not."""
+    steered = _busy(1, steered=True)
+    alone = _busy(60, steered=False)
+    fast = _busy(1, steered=False)
+    peers = {"Pulsar alone, 60 s": alone, "Pulsar alone, 1 s": fast}
+    figure = f"native/cost/broker-with-{TOPICS}-topics"
+    yield Figure(figure, steered, "of a processor", "lower", peers, about="idle topics, all loaded")
+
+
+def _busy(interval_s: int, *, steered: bool) -> float:
+    with _running(interval_s, brokers=1, steered=steered) as cluster:
+        (broker,) = cluster.brokers
+        topic = f"non-persistent://{_GROUP}/unbatched/many"
+        url = f"{broker.web_url}/admin/v2/{topic.replace('://', '/')}/partitions"
+        httpx.put(url, json=TOPICS, timeout=300.0).raise_for_status()
+        client = pulsar.Client(f"pulsar://127.0.0.1:{broker.broker_port}")
+        try:
+            # Producers load the topics, and keep them loaded.
+            producer = client.create_producer(topic, batching_enabled=False)
+            time.sleep(_COST_SETTLES_S)
+            pid = cluster.state.server(broker.name).process
+            assert pid is not None
+            before = _processor_s(pid.pid)
+            time.sleep(_COST_S)
+            busy_s = _processor_s(pid.pid) - before
+            producer.close()
+        finally:
+            client.close()
+    return busy_s / _COST_S
+
+
+def _processor_s(pid: int) -> float:
+    """User and system time of a process so far, in seconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+MEASUREMENTS: Mapping[str, Measurement] = {
+    **{f"native/interval-{each}": partial(interval, each) for each in INTERVALS},
+    "native/cost": cost,
+}

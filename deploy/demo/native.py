@@ -1,0 +1,46 @@
+"""Sidecars without gates: Pulsar's own limiter is steered, and clients talk to the brokers themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from deploy.demo.sidecars import Sidecars
+from deploy.demo.system import GROUP, NAMESPACE
+from deploy.local import rest
+
+#: The story doubles the limit under load. A record that has room for that need not be written, and each
+#: write lets every broker's clients publish the whole record once.
+_HEADROOM = 1.0
+
+
+class NativeSidecars(Sidecars):
+    """A cluster with a sidecar beside each broker, and nothing between clients and brokers."""
+
+    name = "pulsar-quota, native"
+    own_resource_groups = True
+    resource_group_interval_s = 1
+    settings: ClassVar[Mapping[str, object]] = {
+        "enforcement_path": "native",
+        "native_headroom": _HEADROOM,
+    }
+
+    @property
+    def client_url(self) -> str:
+        """The brokers themselves."""
+        hosts = (f"127.0.0.1:{broker.broker_port}" for broker in self.brokers.values())
+        return f"pulsar://{','.join(hosts)}"
+
+    def set_up(self, limit: int) -> dict[str, str]:
+        """Wait as well until Pulsar has the group and the namespace is attached to it."""
+        topics = super().set_up(limit)
+        self._wait(self._is_attached, "Pulsar does not know the attachment")
+        return topics
+
+    def _is_attached(self) -> bool:
+        first = next(iter(self.brokers.values()))
+        path = f"/admin/v2/namespaces/{NAMESPACE}/resourcegroup"
+        return GROUP in rest.request("GET", f"{first.web_url}{path}")
+
+    def _serves(self, broker: str) -> bool:
+        return self._is_ready(broker)
