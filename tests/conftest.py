@@ -1,17 +1,19 @@
-"""What all tests share: one real cluster for the whole session, started by the first who needs it."""
+"""Fixtures of all tests: one real cluster and its sidecars, started by the first test that needs them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pulsar
 import pytest
 from hypothesis import settings
 
 from deploy.chaos import LISTENERS
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
+from deploy.local.sidecars import Sidecars
 
 RUNNING_CLUSTER = "PULSAR_QUOTA_TEST_CLUSTER"
 """Environment variable: state directory of a cluster to use instead of starting one.
@@ -22,6 +24,14 @@ RUNNING_CLUSTER = "PULSAR_QUOTA_TEST_CLUSTER"
 # A failing example is printed with the seed that finds it again; timing is no property of a core.
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.load_profile("default")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that share a Spark session: Spark runs on Java."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.java)
 
 
 @pytest.fixture(scope="session")
@@ -48,3 +58,26 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     )
     with Cluster.start(options) as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def sidecars(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sidecars]:
+    """A sidecar beside every broker."""
+    with Sidecars(cluster, tmp_path_factory.mktemp("sidecars")) as sidecars:
+        sidecars.start()
+        yield sidecars
+
+
+@pytest.fixture
+def connect() -> Iterator[Callable[[str], pulsar.Client]]:
+    """Makes clients, and closes them after the test."""
+    clients: list[pulsar.Client] = []
+
+    def make(service_url: str) -> pulsar.Client:
+        logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+        clients.append(pulsar.Client(service_url, logger=logger))
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        client.close()

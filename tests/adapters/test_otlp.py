@@ -18,8 +18,8 @@ from prometheus_client import core as prometheus
 from structlog.testing import capture_logs
 
 from admin_api.metrics import gather
-from coordinator.adapters.otlp import OtlpPush
-from coordinator.core.backlog.guard import Enforcement
+from coordinator.adapters.otlp.push import OtlpPush
+from coordinator.backlog.rules.guard import Enforcement
 from tests.admin_api.backlog_world import BacklogWorld
 from tests.admin_api.world import World
 

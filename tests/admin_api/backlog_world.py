@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from admin_api.backend import Backlogs
-from coordinator.adapters.memory import ManualClock
-from coordinator.adapters.memory_backlog import MemoryBacklogSource, MemoryTopicStorage
-from coordinator.backlog import BacklogWatch
-from coordinator.backlog_enforcement import BacklogEnforcement
-from coordinator.core.backlog.guard import BacklogGuard, Block, Enforcement
-from coordinator.core.backlog.monitor import BacklogMonitor
+from coordinator.adapters.memory.backlog import MemoryBacklogSource, MemoryTopicStorage
+from coordinator.adapters.memory.surroundings import ManualClock
+from coordinator.backlog.rules.guard import BacklogGuard, Block, Enforcement
+from coordinator.backlog.rules.monitor import BacklogMonitor
+from coordinator.backlog.shell.checker import BacklogWatch
+from coordinator.backlog.shell.enforcer import BacklogEnforcement
 
 START_MS = 1_800_000_000_000
 TOPIC = "persistent://shop/orders/incoming"

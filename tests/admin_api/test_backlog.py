@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from coordinator.adapters.broker_relay import HttpBrokerRelay
-from coordinator.core.backlog.guard import Enforcement
-from coordinator.core.backlog.model import BacklogQuota, QuotaPolicy
+from coordinator.adapters.broker.relay import HttpBrokerRelay
+from coordinator.backlog.rules.guard import Enforcement
+from coordinator.backlog.rules.model import BacklogQuota, QuotaPolicy
 from coordinator.ports import StoreUnreachable
 from tests.admin_api.backlog_world import START_MS, TOPIC, BacklogWorld
 from tests.admin_api.test_metrics import scrape, value_of

@@ -12,7 +12,7 @@ from admin_api.routes import events
 from admin_api.routes.events import _stream
 from coordinator.core.events import MembersChanged
 from coordinator.core.model import Member, Rates, ResourceGroup
-from coordinator.core.operations import Stage
+from coordinator.insight.model.operations import Stage
 from coordinator.ports import StoreUnreachable
 from tests.admin_api.world import World
 from tests.turns import turns_of
@@ -198,7 +198,7 @@ async def test_readers_of_events_are_bounded(world: World) -> None:
     assert (refused.status_code, refused.json()["reason"][:10]) == (503, "64 readers")
 
 
-@pytest.mark.parametrize("path", ["/", "/dashboard/main.js", "/dashboard/plotly.min.js"])
+@pytest.mark.parametrize("path", ["/", "/dashboard/main.js", "/dashboard/chart.js"])
 async def test_the_page_and_its_files_need_no_token_and_run_nothing_foreign(
     world: World, path: str
 ) -> None:

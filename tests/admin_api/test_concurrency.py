@@ -10,7 +10,7 @@ import pytest
 
 from admin_api import definitions
 from admin_api.app import create_app
-from coordinator.adapters.memory_store import MemoryStore
+from coordinator.adapters.memory.store import MemoryStore
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.ports import NOBODY, Catalogue, Origin, Versioned
 from tests.admin_api.world import World

@@ -8,7 +8,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from coordinator.core.delayed import DelayedTopic, DelayedView
+from coordinator.insight.model.delayed import DelayedTopic, DelayedView
 from tests.admin_api.test_metrics import scrape, value_of
 from tests.admin_api.world import World, usage_row
 

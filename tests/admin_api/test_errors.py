@@ -6,9 +6,9 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from coordinator.adapters.memory_store import MemoryStore
+from coordinator.adapters.memory.store import MemoryStore
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.views import HealthView
+from coordinator.insight.model.views import HealthView
 from coordinator.ports import Unreadable, Versioned
 from tests.admin_api.world import World
 

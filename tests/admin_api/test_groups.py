@@ -130,11 +130,12 @@ async def test_largest_rates_are_those_of_javas_types(client: httpx.AsyncClient)
     assert (await client.get(f"{GROUPS}/rg1")).json() == UNLIMITED | largest
 
 
-async def test_unknown_fields_are_ignored(client: httpx.AsyncClient) -> None:
-    """As Pulsar does, so that tools of a newer version work."""
+async def test_unknown_fields_with_a_value_are_refused(client: httpx.AsyncClient) -> None:
+    """By name: a limit under a mistaken name would be no limit."""
     response = await client.put(f"{GROUPS}/rg1", json=FULL | {"replicationRate": [1]})
 
-    assert response.status_code == 204
+    assert response.status_code == 400
+    assert "replicationRate" in response.json()["reason"]
 
 
 async def test_body_needs_no_content_type(client: httpx.AsyncClient) -> None:

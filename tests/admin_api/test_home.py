@@ -29,6 +29,7 @@ from admin_api.routes import (
     groups,
     logs,
     metrics,
+    native,
     operations,
     quota,
     relay,
@@ -43,7 +44,7 @@ T = TypeVar("T")
 
 MODULES = (
     alarms, attachments, audit, backlog, board, cluster, dashboard, events, gate, groups, logs,
-    metrics, operations, quota, relay, shadow, sidecar, topic_stats, topics,
+    metrics, native, operations, quota, relay, shadow, sidecar, topic_stats, topics,
 )  # fmt: skip
 
 FREE = {

@@ -14,13 +14,17 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from admin_api import metrics, metrics_gate
-from coordinator.core.agreement import Matter
-from coordinator.core.gate_views import HOLD_BUCKETS_NS, GateLimits, HoldView, TopicLimitView
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.model import Dimension, MonitoringClass, Rates, Traffic, Unit
-from coordinator.core.seconds import MinuteView
-from coordinator.core.suspects import Suspicion
-from coordinator.core.views import DisagreementView, SuspectView
+from coordinator.core.model import Dimension, MonitoringClass, Rates, Suspicion, Traffic, Unit
+from coordinator.core.usage.agreement import Matter
+from coordinator.insight.model.gate_views import (
+    HOLD_BUCKETS_NS,
+    GateLimits,
+    HoldView,
+    TopicLimitView,
+)
+from coordinator.insight.model.seconds import MinuteView
+from coordinator.insight.model.views import DisagreementView, SuspectView
 from coordinator.ports import RecorderHealth
 from tests.admin_api.world import World
 

@@ -84,7 +84,7 @@ async def test_what_would_have_waited_is_told_and_counted(world: World) -> None:
             return getattr(self.shown, name)
 
         def group_view(self, group: str) -> Any:
-            from coordinator.core.explain import group_view  # noqa: PLC0415
+            from coordinator.insight.model.explain import group_view  # noqa: PLC0415
 
             return group_view(world.core, group, world.clock.now_ns())
 

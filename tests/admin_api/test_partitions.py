@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from coordinator.core.topics import TopicName
-from coordinator.partition_meter import PartitionMeter
+from coordinator.insight.shell.partition_meter import PartitionMeter
 from tests.admin_api.world import World
-from tests.test_partition_meter import SECOND, TOPIC, Counts
+from tests.insight.shell.test_partition_meter import SECOND, TOPIC, Counts
 
 
 async def test_above_four_fifths_it_says_how_many_partitions_would_do(

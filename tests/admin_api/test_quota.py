@@ -9,12 +9,11 @@ import httpx
 import pytest
 
 from admin_api.routes import quota
-from coordinator.core.agreement import Matter
-from coordinator.core.certificate import Certificate
+from coordinator.core.certificate.statement import Certificate
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.model import Dimension
-from coordinator.core.suspects import Suspicion
-from coordinator.core.views import DisagreementView, MemberView, SuspectView
+from coordinator.core.model import Dimension, Suspicion
+from coordinator.core.usage.agreement import Matter
+from coordinator.insight.model.views import DisagreementView, MemberView, SuspectView
 from coordinator.ports import RecorderHealth
 from tests.admin_api.world import HEALTHY, World
 
@@ -164,6 +163,7 @@ async def test_a_certificate_says_what_it_is_made_of(
         "most": 3_000,
         "newcomer": 15,
         "burst": 152,
+        "slack": "",
         "holders": [
             {"broker": "broker-1", "most": 1_000, "basis": "in force here"},
             {"broker": "broker-2", "most": 2_000, "basis": "announced"},
@@ -216,7 +216,9 @@ async def test_health_of_a_well_sidecar(client: httpx.AsyncClient) -> None:
         "reportsDropped": {},
         "disagreements": [],
         "suspects": [],
+        "failedTasks": [],
         "recording": None,
+        "enforcementPath": "gate",
     }
     assert (await client.get("/quota/v1/members")).json() == health.json()["members"]
 
@@ -277,6 +279,7 @@ async def test_health_names_who_cannot_be_telling_the_truth(
             "group": "",
             "count": 7,
             "ageMillis": 3_000,
+            "detail": "",
         },
         {
             "broker": "broker-3",
@@ -284,6 +287,7 @@ async def test_health_names_who_cannot_be_telling_the_truth(
             "group": "orders",
             "count": 21,
             "ageMillis": 400,
+            "detail": "",
         },
     ]
 

@@ -8,6 +8,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
 from admin_api import request_rate
+from admin_api.refusals import Refusals
 from admin_api.request_rate import RequestRate
 from tests.admin_api.world import World
 
@@ -20,7 +21,10 @@ class Host:
     def __init__(self) -> None:
         self.now_ns = 0
         self.app: ASGIApp = RequestRate(
-            PlainTextResponse("done"), requests_per_second=10, now_ns=lambda: self.now_ns
+            PlainTextResponse("done"),
+            requests_per_second=10,
+            refusals=Refusals(),
+            now_ns=lambda: self.now_ns,
         )
 
     async def ask(self, times: int, address: str = "10.0.0.1") -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from coordinator.core.laws import LAWS
+from coordinator.core.allocation.laws import LAWS
 from tests.admin_api.world import World
 
 PATH = "/quota/v1/shadow/orders"

@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from admin_api import topic_limits as changing
-from coordinator.core.gate_views import GateLimits, TopicLimitView
 from coordinator.core.model import Rates
 from coordinator.core.topics import TopicName
+from coordinator.insight.model.gate_views import GateLimits, TopicLimitView
 from tests.admin_api.keys import access, token
 from tests.admin_api.world import World
 
@@ -46,9 +46,9 @@ async def test_rates_are_set_read_and_lifted_as_in_pulsar(
 
 
 async def test_a_body_replaces_both_of_its_rates(client: httpx.AsyncClient) -> None:
-    """What is absent is not limited, as in Pulsar; "12" is 12, and other fields are ignored."""
+    """What is absent is not limited, as in Pulsar; "12" is 12."""
     await client.post(f"{TOPIC}/publishRate", json=PUBLISH)
-    body = {"publishThrottlingRateInByte": "12", "unknown": 1}
+    body = {"publishThrottlingRateInByte": "12"}
 
     await client.post(f"{TOPIC}/publishRate", json=body)
 

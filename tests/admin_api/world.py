@@ -10,22 +10,33 @@ from fastapi import FastAPI
 
 from admin_api.app import create_app
 from admin_api.backend import AdminBackend
-from coordinator.adapters.memory import ManualClock, MemoryBrokerAdmin, MemoryBus, MemoryTopic
-from coordinator.adapters.memory_operations import MemoryOperations
-from coordinator.adapters.memory_store import MemoryStore
-from coordinator.adapters.memory_topic_limits import MemoryTopicLimits
-from coordinator.core.certificate import Basis, Certificate, Holder
-from coordinator.core.delayed import DelayedView
+from coordinator.adapters.memory.operations import MemoryOperations
+from coordinator.adapters.memory.store import MemoryStore
+from coordinator.adapters.memory.surroundings import (
+    ManualClock,
+    MemoryBrokerAdmin,
+    MemoryBus,
+    MemoryTopic,
+)
+from coordinator.adapters.memory.topic_limits import MemoryTopicLimits
+from coordinator.app.following import Following
+from coordinator.core.certificate.statement import Basis, Certificate, Holder
 from coordinator.core.events import ConnectionState, Event, GroupsChanged
-from coordinator.core.explain import UnknownBroker, UnknownGroup
-from coordinator.core.gate_views import ConnectionFigures, GateFigures, GateLimits, HoldView
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import Dimension, Rates
-from coordinator.core.seconds import MinuteView
 from coordinator.core.settings import CoreSettings
-from coordinator.core.shadow import Comparison, Shadow
 from coordinator.core.state import CoordinatorState
-from coordinator.core.views import (
+from coordinator.insight.model.delayed import DelayedView
+from coordinator.insight.model.explain import UnknownBroker, UnknownGroup
+from coordinator.insight.model.gate_views import (
+    ConnectionFigures,
+    GateFigures,
+    GateLimits,
+    HoldView,
+)
+from coordinator.insight.model.seconds import MinuteView
+from coordinator.insight.model.shadow import Comparison, Shadow
+from coordinator.insight.model.views import (
     BrokerUsageView,
     Explanation,
     GroupView,
@@ -33,10 +44,9 @@ from coordinator.core.views import (
     MemberView,
     WantView,
 )
-from coordinator.following import Following
+from coordinator.insight.shell.totals import TrafficTotals
+from coordinator.insight.shell.watch import Watch
 from coordinator.ports import BrokerRelay, Catalogue, RecorderHealth
-from coordinator.totals import TrafficTotals
-from coordinator.watch import Watch
 
 MILLI_NS = 1_000_000
 
@@ -192,6 +202,9 @@ FIGURES = GateFigures(
     replicated_bytes=11,
     upstream_failures=12,
     malformed_closes={"too long": 13},
+    refusals={"name too long": 19},
+    unknown_commands={99: 20},
+    closes={"too many connections": 14},
 )
 """A gate's figures, each another number."""
 
@@ -279,6 +292,7 @@ class World:
             gate=self.gate,
             bus=MemoryBus(MemoryTopic()),
             log_level=self.log_level,
+            hosts=("sidecar", "testserver"),
         )
         self.app: FastAPI = create_app(self.backend)
 

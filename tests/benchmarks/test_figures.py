@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.figures import Figure, median_seconds
 from benchmarks.law import Instances, deviation
-from coordinator.core.laws import COMPARISON_LAWS, LAWS, Allocation, Claim, max_min
+from coordinator.core.allocation.laws import COMPARISON_LAWS, LAWS, Allocation, Claim, max_min
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from benchmarks.gate_frames import command, crc32c, message, producer_success, s
 from benchmarks.gate_load import Puppet
 from benchmarks.gate_process import HELD_RATE, TENANT, free_port, running
 from benchmarks.gate_sharing import Round, SharedConnection, Turn, figures
-from coordinator.gate import frames
-from coordinator.gate.commands import read_first_id
-from coordinator.gate.frames import read_sizes
+from coordinator.gate.protocol import frames
+from coordinator.gate.protocol.commands import read_first_id
+from coordinator.gate.protocol.frames import read_head, read_sizes
 
 CONNECTED = command(3, (1, b"broker"), (2, 19))
 SEND_ERROR = command(8, (1, 1), (2, 300), (3, 2), (4, b"no"))
@@ -27,6 +27,7 @@ class Broker(Puppet):
     def __init__(self, *, refuses: bool = False) -> None:
         super().__init__(self._answer)
         self._refuses = refuses
+        self._opened = 0
         self._unread = b""
 
     def _answer(self, data: bytes) -> None:
@@ -37,9 +38,10 @@ class Broker(Puppet):
                 case frames.CONNECT:
                     self.write(CONNECTED)
                 case frames.PRODUCER:
-                    self.write(producer_success())
+                    self._opened += 1
+                    self.write(producer_success(self._opened))
                 case frames.SEND:
-                    number = read_first_id(stream, 8, 8 + size, frames.SEND)
+                    number = read_first_id(stream, read_head(stream, 8, 8 + size)[1], 8 + size)
                     receipt = command(7, (1, number), (2, 300), (3, message((1, 5), (2, 300))))
                     self.write(SEND_ERROR if self._refuses else receipt)
             stream = stream[4 + total :]

@@ -13,8 +13,8 @@ import pytest
 
 from benchmarks.pages import charts, runs, tables
 from benchmarks.pages.look import LOOKS
-from coordinator.core.laws import ALL_LAWS
-from coordinator.core.policies import POLICIES
+from coordinator.core.allocation.laws import ALL_LAWS
+from coordinator.core.transfer.policies import POLICIES
 from coordinator.simulation.scenarios import SCENARIOS
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.figures import Figure
 from benchmarks.sim import AS_SHIPPED, DEFAULT_POLICY, OURS, TARGETS, lines
-from coordinator.core.policies import POLICIES
+from coordinator.core.transfer.policies import POLICIES
 from coordinator.simulation.scenarios import SCENARIOS
 from coordinator.simulation.stage import Parameters
 from coordinator.simulation.trials import Summary, run_many

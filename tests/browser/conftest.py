@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 from collections.abc import AsyncIterator
 
 import pytest
 from playwright.async_api import Browser, async_playwright
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome")
+from deploy.local.requirements import find_chromium
 
 
 @pytest.fixture
 async def browser() -> AsyncIterator[Browser]:
     """Chromium without a window."""
-    found = next(filter(None, map(shutil.which, _NAMES)), None)
-    assert found is not None, "no Chromium: on Debian `apt-get install chromium`"
+    found = find_chromium(os.environ)
     async with async_playwright() as playwright:
         chromium = await playwright.chromium.launch(
             executable_path=found, args=["--no-sandbox", "--disable-dev-shm-usage"]

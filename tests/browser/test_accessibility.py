@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 PAGES = {
     "": "tbody tr",
-    "#/groups/orders": ".chart .main-svg",
+    "#/groups/orders": ".chart svg",
     "#/members": "tbody tr",
     "#/topics": "tbody tr",
     "#/backlogs": "tbody tr",

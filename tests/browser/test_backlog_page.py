@@ -6,8 +6,8 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from admin_api.backend import Backlogs
-from coordinator.core.backlog.guard import Enforcement
-from coordinator.core.backlog.model import BacklogQuota, QuotaPolicy
+from coordinator.backlog.rules.guard import Enforcement
+from coordinator.backlog.rules.model import BacklogQuota, QuotaPolicy
 from tests.admin_api.backlog_world import TOPIC, BacklogWorld
 from tests.browser.test_dashboard import opened
 from tests.browser.world import DashboardWorld

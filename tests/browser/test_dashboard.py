@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Literal
 
+import httpx
 import pytest
-from playwright.async_api import Browser, ConsoleMessage, Page, expect
+from playwright.async_api import Browser, ConsoleMessage, Page, Route, expect
 
 from admin_api.access import Access
 from coordinator.core.model import Rates
@@ -38,6 +40,34 @@ _OVERLAPPING = """row => {
     .map((other) => `${one.what} | ${other.what}`));
 }"""
 """The cells of a row whose text lies on that of another."""
+
+
+_SEEN_AT = """new MutationObserver((_, seen) => {
+  if (!document.querySelector(".chart svg .area")) return;
+  window.seenAt = performance.now();
+  seen.disconnect();
+}).observe(document, { childList: true, subtree: true });"""
+"""Notes when the chart is in the page, in milliseconds since the page was asked for."""
+
+_TOUCHING = """() => [...document.querySelectorAll(".tag")].flatMap((tag) => {
+  tag.textContent = "converging";
+  const badge = tag.getBoundingClientRect();
+  const row = tag.closest("li, .head, tr");
+  const walker = document.createTreeWalker(row, NodeFilter.SHOW_TEXT);
+  const touched = [];
+  while (walker.nextNode()) {
+    if (tag.contains(walker.currentNode)) continue;
+    const range = document.createRange();
+    range.selectNodeContents(walker.currentNode);
+    for (const text of range.getClientRects()) {
+      const apart = text.left >= badge.right + 6 || text.right <= badge.left - 6
+        || text.top >= badge.bottom || text.bottom <= badge.top;
+      if (!apart) touched.push(walker.currentNode.textContent);
+    }
+  }
+  return touched;
+})"""
+"""Texts that are nearer than six pixels to a badge of their row."""
 
 
 @asynccontextmanager
@@ -120,11 +150,87 @@ async def test_a_group_shows_its_brokers_and_why(browser: Browser) -> None:
         await expect(why).to_contain_text("brokers want more messages than there are")
         table = page.get_by_role("table", name="What every broker wants")
         await expect(table.get_by_role("rowheader")).to_have_count(3)
-        await expect(page.locator(".chart .main-svg").first).to_be_visible()
+        await expect(page.locator(".chart svg").first).to_be_visible()
         words = page.locator("section[aria-label='Over time'] p")
         await expect(words).to_contain_text("broker-2 ")
         await expect(page.get_by_text("acme/orders")).to_be_visible()
         assert mistakes == []
+
+
+async def test_the_chart_says_what_a_broker_admitted_at_a_place(browser: Browser) -> None:
+    """The pointer over the chart brings the time, each broker's rate and the limit."""
+    async with orders() as world, opened(browser, world, "#/groups/orders") as (page, mistakes):
+        await expect(page.locator(".chart .area")).to_have_count(3)
+        await expect(page.locator(".chart .limit")).to_have_count(1)
+        await page.locator(".chart").hover()
+        hint = page.locator(".chart .hint")
+        await expect(hint).to_contain_text("broker-2: ")
+        await expect(hint).to_contain_text("limit: 3,000")
+        await page.mouse.move(0, 0)
+        await expect(hint).to_be_hidden()
+        assert mistakes == []
+
+
+@pytest.mark.alone
+async def test_the_chart_is_there_within_two_seconds_on_a_busy_machine(browser: Browser) -> None:
+    """Two processes keep two cores busy; the browser's own clock counts from the start of the page."""
+    spin = [sys.executable, "-c", "while True: pass"]
+    busy = [await asyncio.create_subprocess_exec(*spin) for _ in range(2)]
+    try:
+        async with orders() as world, opened(browser, world) as (page, _):
+            # The browser itself is warm, as an operator's is.
+            await expect(page.get_by_role("row").filter(has_text="orders")).to_be_visible()
+            drawn = await page.context.new_page()
+            await drawn.add_init_script(_SEEN_AT)
+            await drawn.goto(f"{world.url}/#/groups/orders")
+            async with asyncio.timeout(
+                20
+            ):  # the page's policy forbids Playwright's own way of waiting
+                while not (seen_ms := await drawn.evaluate("window.seenAt")):
+                    await asyncio.sleep(0.02)
+            assert seen_ms < 2_000
+    finally:
+        for process in busy:
+            process.kill()
+            await process.wait()
+
+
+async def test_the_form_is_empty_until_the_group_is_known(browser: Browser) -> None:
+    """A field never shows a default in place of what the group is."""
+    async with orders() as world:
+        found = await world.store.read_group("orders")
+        changed = replace(found.group, weights="topics", partition_policy="safe")
+        await world.store.update_group(changed, found.version)
+        async with opened(browser, world) as (page, mistakes):
+            answer = asyncio.Event()
+
+            async def late(route: Route) -> None:
+                await answer.wait()
+                await route.continue_()
+
+            await page.route("**/quota/v1/groups/orders", late)
+            await page.get_by_role("link", name="orders").click()
+            await expect(page.get_by_text("settled for")).to_be_visible()
+            await expect(page.locator("form.change :is(input, select, button)")).to_have_count(0)
+            answer.set()
+            await expect(page.get_by_label("Weights")).to_have_value("topics")
+            cut_off = page.get_by_label("When cut off from ZooKeeper")
+            await expect(cut_off).to_have_value("safe")
+            await expect(page.get_by_label("publish messages, msg/s")).to_have_value("3000")
+            assert mistakes == []
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+async def test_a_badge_touches_no_text_beside_it(browser: Browser, width: int) -> None:
+    """Whatever it says: the longest word that any badge may say stands in all of them."""
+    async with orders() as world:
+        async with httpx.AsyncClient(base_url=world.url, trust_env=False) as client:
+            path = "/admin/v2/resourcegroups/orders"
+            (await client.put(path, json={"publishRateInMsgs": 2_000})).raise_for_status()
+        for path in ("#/groups/orders", "#/operations", "#/events"):
+            async with opened(browser, world, path, width=width) as (page, _):
+                await expect(page.locator(".feed li .tag").first).to_be_visible()
+                assert await page.evaluate(_TOUCHING) == [], path
 
 
 async def test_a_group_shows_what_was_decided_and_why(browser: Browser) -> None:
@@ -180,7 +286,7 @@ async def test_a_change_over_another_admins_is_refused(browser: Browser) -> None
         found = await world.store.read_group("orders")
         await world.store.update_group(found.group, found.version)
         await page.get_by_role("button", name="Apply").click()
-        await expect(page.get_by_text("Somebody else changed this group")).to_be_visible()
+        await expect(page.get_by_text("This group was changed meanwhile")).to_be_visible()
         assert (await world.store.read_group("orders")).group.limits.publish_messages == 3_000
 
 

@@ -20,18 +20,19 @@ from admin_api.access import Access
 from admin_api.app import create_app
 from admin_api.backend import AdminBackend, Backlogs
 from coordinator.adapters.clock import MonotonicClock
-from coordinator.adapters.memory import (
+from coordinator.adapters.memory.ledgers import MemoryLedgers
+from coordinator.adapters.memory.operations import MemoryOperations
+from coordinator.adapters.memory.store import MemoryStore
+from coordinator.adapters.memory.surroundings import (
     MemoryBrokerAdmin,
     MemoryBus,
     MemoryEnsemble,
     MemoryMembership,
     MemoryTopic,
 )
-from coordinator.adapters.memory_ledgers import MemoryLedgers
-from coordinator.adapters.memory_operations import MemoryOperations
-from coordinator.adapters.memory_store import MemoryStore
-from coordinator.adapters.memory_topic_limits import MemoryTopicLimits
-from coordinator.core.delayed import DelayedView
+from coordinator.adapters.memory.topic_limits import MemoryTopicLimits
+from coordinator.app.following import Following
+from coordinator.app.runner import Runner
 from coordinator.core.model import (
     Dimension,
     GroupUsage,
@@ -45,12 +46,12 @@ from coordinator.core.model import (
 )
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
-from coordinator.following import Following
-from coordinator.partition_meter import PartitionMeter
-from coordinator.runner import Runner
+from coordinator.insight.model.delayed import DelayedView
+from coordinator.insight.shell.partition_meter import PartitionMeter
 from coordinator.wire import reports
+from coordinator.wire.signature import Signer, split_signature
 from tests.admin_api.world import FixedGate, FixedLogLevel
-from tests.runner.test_runner import RecordingGate
+from tests.app.test_runner import RecordingGate
 
 PUBLISH = MonitoringClass.PUBLISH
 OWN = "broker-1"
@@ -63,6 +64,7 @@ class Peer:
     member: Member
     wants: dict[str, int | None] = field(default_factory=dict)
     sequence: int = 0
+    signer: Signer = field(default_factory=Signer)
 
 
 class DashboardWorld:
@@ -112,7 +114,9 @@ class DashboardWorld:
         self, broker: str, wants: Mapping[str, int | None], api_address: str = "127.0.0.1:9000"
     ) -> None:
         """A peer appears."""
-        self.peers[broker] = Peer(self.ensemble.register(broker, api_address), dict(wants))
+        signer = Signer()
+        member = self.ensemble.register(broker, api_address, signer.public_key)
+        self.peers[broker] = Peer(member, dict(wants), signer=signer)
 
     def leave(self, broker: str) -> None:
         """A peer is gone."""
@@ -141,13 +145,13 @@ class DashboardWorld:
                     complete=True,
                     answers=self._heard,
                 )
-                self.topic.send(reports.encode(report))
+                self.topic.send(peer.signer.sign(reports.encode(report)))
                 await asyncio.sleep(0)
             await asyncio.sleep(self.round_s)
 
     def _hear(self, payload: bytes) -> None:
         names = {group.configuration_version: name for name, group in self._known.items()}
-        report = reports.decode(payload, names)
+        report = reports.decode(split_signature(payload).report, names)
         if report.broker == OWN:
             self._heard = {report.incarnation: report.sequence}
 

@@ -14,15 +14,15 @@ import httpx
 import pytest
 from kazoo.exceptions import NoAuthError
 
-from coordinator.adapters.zookeeper_access import ZooKeeperAccess, refusal
+from coordinator.adapters.zookeeper.access import ZooKeeperAccess, refusal
 from coordinator.cli.doctor_host import examine_host
 from coordinator.cli.findings import Finding, Level
 from coordinator.cli.port_holders import Holder, shortened
 from coordinator.cli.probes import Probes
 from coordinator.config import Config
-from coordinator.core.agreement import Matter
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.views import DisagreementView, MemberView
+from coordinator.core.usage.agreement import Matter
+from coordinator.insight.model.views import DisagreementView, MemberView, TaskView
 from tests.admin_api.world import HEALTHY, MILLI_NS, World
 from tests.cli.conftest import Run
 
@@ -49,6 +49,10 @@ class WellProbes(Probes):
         super().__init__()
         self._status = status
         self._zookeeper = zookeeper
+
+    def descriptors(self) -> int:
+        """Enough."""
+        return 1_000_000
 
     def zookeeper_session(
         self,
@@ -152,7 +156,7 @@ def test_passing_states_are_no_failure(run: Run, world: World) -> None:
 
     assert examined.exit_code == 0
     assert "LEARNING, which passes by itself" in examined.stdout
-    assert "nobody to hear" in examined.stdout
+    assert "no reports are expected" in examined.stdout
 
 
 def test_unreadable_entries_and_dropped_reports(run: Run, world: World) -> None:
@@ -179,7 +183,7 @@ def test_clocks_that_differ(run: Run, date: str, text: str) -> None:
     health = run("status", "--json").stdout
 
     def answer(request: httpx.Request) -> httpx.Response:
-        empty: dict[str, object] = {"faults": {}, "groups": []}
+        empty: dict[str, object] = {"faults": {}, "groups": [], "native": {"path": "gate"}}
         body = empty.get(request.url.path.rpartition("/")[2], json.loads(health)["health"])
         return httpx.Response(200, json=body, headers={"date": date})
 
@@ -321,6 +325,25 @@ def test_who_holds_a_port_unseen_is_found_by_root(
     assert "sudo ss -ltnp" in found["gate_listen"].fix
 
 
+@pytest.mark.parametrize(("allowed", "level"), [(20_256, Level.OK), (20_255, Level.NOTE)])
+def test_too_few_file_descriptors_are_told(
+    taken_address: str, free_address: str, allowed: int, level: Level
+) -> None:
+    """Two for each of 10,000 connections and some beside; a note, since a sidecar may have others."""
+
+    class Bounded(WellProbes):
+        def descriptors(self) -> int:
+            return allowed
+
+    found = {
+        each.subject: each
+        for each in examine_host(config_of(taken_address, free_address), None, Bounded())
+    }
+
+    assert found["file descriptors"].level is level
+    assert ("LimitNOFILE" in found["file descriptors"].fix) is (level is Level.NOTE)
+
+
 def test_a_port_that_systemd_keeps_is_no_fault(taken_address: str, free_address: str) -> None:
     """It is the sidecar's, if the socket unit is; nobody is told to kill process 1."""
 
@@ -388,6 +411,9 @@ def test_answer_of_a_web_server(taken_address: str) -> None:
         ({"reports_dropped": {"not sealed": 3}}, "reports", "the same bus_key_files"),
         ({"reports_dropped": {"sealed with an unknown key": 1}}, "reports", "as second"),
         ({"reports_dropped": {"the seal does not fit": 1}}, "reports", "restrict it"),
+        ({"reports_dropped": {"foreign": 1}}, "reports", "one broker_id"),
+        ({"reports_dropped": {"its sender shows no key": 1}}, "reports", "bus_accept_unsigned"),
+        ({"failed_tasks": (TaskView("alarms", 2, "why", True),)}, "tasks", "what the log says"),
         (
             {"disagreements": (DisagreementView("broker-2", Matter.DEFINITIONS, 9 * 10**9),)},
             "views",

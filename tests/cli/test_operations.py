@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from coordinator.core.model import Dimension
-from coordinator.core.operations import Stage
+from coordinator.insight.model.operations import Stage
 from tests.admin_api.world import World
 from tests.cli.conftest import Run
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from coordinator.cli.__main__ import app
 
 
+@pytest.mark.java
 def test_an_empty_directory_is_wrong_use(tmp_path: Path) -> None:
     """Exit code 2 with the reason, and nothing is written."""
     out = tmp_path / "out"

@@ -32,8 +32,8 @@ def failing(error: httpx.HTTPError) -> httpx.MockTransport:
         ("--json", "groups", "list"),
         ("groups", "--json", "list"),
         ("groups", "list", "--json"),
-        ("groups", "list", "--api", "http://a:1", "--json"),
-        ("--api=http://a:1", "groups", "list", "--json"),
+        ("groups", "list", "--api", "http://127.0.0.1:1", "--json"),
+        ("--api=http://127.0.0.1:1", "groups", "list", "--json"),
     ],
 )
 def test_global_options_may_stand_anywhere(run: Run, words: tuple[str, ...]) -> None:

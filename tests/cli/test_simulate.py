@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from coordinator.adapters.recorder_tables import CLUSTER_KEY, Table
-from coordinator.core.laws import ALL_LAWS
+from coordinator.adapters.recorder.tables import CLUSTER_KEY, Table
+from coordinator.core.allocation.laws import ALL_LAWS
 from coordinator.core.model import Dimension
-from coordinator.core.policies import POLICIES
+from coordinator.core.transfer.policies import POLICIES
 from tests.cli.conftest import Run
 
 FIELDS = [
@@ -152,15 +152,13 @@ def test_unknown_names_are_answered_with_the_valid_ones(
     assert all(name in wrong.stderr for name in valid)
 
 
-def test_how_many_brokers_of_a_mixed_fleet_have_no_sidecar_can_be_chosen(run: Run) -> None:
-    """Without any, all get their fair share; with one, that one speaks PIP-82 and nobody settles."""
-    words = ("simulate", "--seeds", "1", "--json", "--scenario", "S23", "--pip82")
+def test_how_many_brokers_of_a_mixed_fleet_have_no_gate_can_be_chosen(run: Run) -> None:
+    """None or all of them: every broker gets its fair share."""
+    words = ("simulate", "--seeds", "1", "--json", "--scenario", "S23", "--native")
 
-    (none,) = json.loads(run(*words, "0").stdout)
-    (one,) = json.loads(run(*words, "1").stdout)
-
-    assert (none["settle_rounds"]["max"], none["jain"]) == (0, pytest.approx(1.0))
-    assert one["settle_rounds"]["max"] is None
+    for number in ("0", "5"):
+        (found,) = json.loads(run(*words, number).stdout)
+        assert (found["settle_rounds"]["max"], found["jain"]) == (0, pytest.approx(1.0, abs=0.001))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +175,7 @@ def test_how_many_brokers_of_a_mixed_fleet_have_no_sidecar_can_be_chosen(run: Ru
         ("--seeds", "0"),
         ("--jobs", "0"),
         ("--groups", "0"),
-        ("--scenario", "S23", "--pip82", "6"),
+        ("--scenario", "S23", "--native", "6"),
         ("--plot", "run.png"),
         ("--plot", "/no/such/directory/run.html"),
     ],

@@ -12,14 +12,13 @@ import pytest
 from coordinator.cli.answers import Want
 from coordinator.cli.frames import History, fair_share, read_frame, spark_line, state_of
 from coordinator.cli.session import Session
-from coordinator.core.agreement import Matter
-from coordinator.core.certificate import Certificate
-from coordinator.core.delayed import DelayedTopic, DelayedView
+from coordinator.core.certificate.statement import Certificate
 from coordinator.core.events import MembersChanged
 from coordinator.core.lifecycle import Lifecycle, Trouble
-from coordinator.core.model import Dimension, Member
-from coordinator.core.suspects import Suspicion
-from coordinator.core.views import DisagreementView, SuspectView
+from coordinator.core.model import Dimension, Member, Suspicion
+from coordinator.core.usage.agreement import Matter
+from coordinator.insight.model.delayed import DelayedTopic, DelayedView
+from coordinator.insight.model.views import DisagreementView, SuspectView
 from coordinator.ports import RecorderHealth
 from tests.admin_api.world import World, usage_row
 from tests.cli.conftest import InProcess, Run
@@ -298,7 +297,7 @@ def test_top_shows_brokers_of_a_group_without_limits(world: World, transport: In
     key = next(key for key in world.views.explanations if key[2] == "broker-1")
     world.views.explanations[key] = replace(world.views.explanations[key], wants=())
 
-    with Session("http://a", None, as_json=False, transport=transport).connect() as client:
+    with Session("http://127.0.0.1", None, as_json=False, transport=transport).connect() as client:
         frame = read_frame(client, "orders", None)
 
     want = frame.groups[0]["wants"][0]
@@ -351,7 +350,7 @@ def test_spark_line(rates: list[int], line: str) -> None:
 def test_history_is_bounded(transport: InProcess) -> None:
     """Thirty seconds are kept, however long somebody looks."""
     history = History(samples=3)
-    with Session("http://a", None, as_json=False, transport=transport).connect() as client:
+    with Session("http://127.0.0.1", None, as_json=False, transport=transport).connect() as client:
         frame = read_frame(client, None, None)
     for _ in range(9):
         history.add(frame)
@@ -362,7 +361,7 @@ def test_history_is_bounded(transport: InProcess) -> None:
 
 def test_states_of_brokers(transport: InProcess) -> None:
     """Only the answering sidecar's state is known; of the others, when they were heard."""
-    with Session("http://a", None, as_json=False, transport=transport).connect() as client:
+    with Session("http://127.0.0.1", None, as_json=False, transport=transport).connect() as client:
         health = client.health()
     silent = health["members"][1] | {"broker": "broker-3", "reportAgeMillis": 60_000}
     joining = health["members"][1] | {"broker": "broker-4", "reportAgeMillis": None}

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from coordinator.core.events import ParticipantsChanged, TrafficCounted
 from coordinator.core.instructions import Instruction, SetLocalLimits
 from coordinator.core.model import MonitoringClass
-from coordinator.gate.admission import AdmissionQueue
-from coordinator.gate.counters import Nobody
-from coordinator.gate.groups import GroupTable
-from coordinator.gate.metering import WAKE_INTERVAL_NS
+from coordinator.gate.limits.admission import AdmissionQueue
+from coordinator.gate.limits.counters import Nobody
+from coordinator.gate.limits.groups import GroupTable
+from coordinator.gate.limits.metering import WAKE_INTERVAL_NS
 from tests.closed_loop.senders import Sender
 from tests.core.cluster import GROUP, STEP_NS, Cluster
 

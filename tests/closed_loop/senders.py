@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import count, takewhile
 
-from coordinator.gate.admission import AdmissionQueue, Limiter
-from coordinator.gate.limiter import PublishLimiter
+from coordinator.gate.limits.admission import AdmissionQueue, Limiter
+from coordinator.gate.limits.limiter import PublishLimiter
 
 SECOND_NS = 1_000_000_000
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from coordinator.backlog.rules.guard import Enforcement
 from coordinator.config import Config, ConfigError, from_mapping, load
-from coordinator.core.backlog.guard import Enforcement
 from coordinator.core.model import Rates
 
 GOOD: dict[str, Any] = {
@@ -258,3 +258,47 @@ def test_a_namespace_is_guarded_in_earnest_or_as_a_dry_run_not_both() -> None:
         from_mapping({**GOOD, **enforced, "backlog_dry_run_namespaces": ["shop/orders"]})
     with pytest.raises(ConfigError, match="means nothing with backlog_check_seconds = 0"):
         from_mapping({**GOOD, **enforced, "backlog_check_seconds": 0})
+
+
+NATIVE = {key: value for key, value in GOOD.items() if not key.startswith("gate_")} | {
+    "enforcement_path": "native"
+}
+
+
+def test_native_enforcement_needs_no_gate() -> None:
+    """No key of a gate, and records exactly at the limits."""
+    config = from_mapping(NATIVE)
+    assert (config.has_gate, config.is_native, config.native_margin_permille) == (False, True, 0)
+
+
+def test_behind_a_gate_the_brokers_limiter_is_a_little_above() -> None:
+    """By a fifth, or what is said."""
+    both = GOOD | {"enforcement_path": "gate+native"}
+    assert from_mapping(both).native_margin_permille == 200
+    assert from_mapping(both | {"native_margin": 0.5}).native_margin_permille == 500
+    assert from_mapping(both).has_gate
+
+
+@pytest.mark.parametrize(
+    ("document", "key"),
+    [
+        (GOOD | {"enforcement_path": "both"}, "enforcement_path"),
+        (NATIVE | {"gate_listen": "127.0.0.1:1"}, "gate_listen"),
+        (NATIVE | {"gate_upstream_tls": True}, "gate_upstream_tls"),
+        (NATIVE | {"broker_publish_rate_in_msgs": 5}, "broker_publish_rate_in_msgs"),
+        (NATIVE | {"subscribe_rate_per_consumer": 5}, "subscribe_rate_per_consumer"),
+        (NATIVE | {"delayed_group": "d"}, "delayed_group"),
+        (NATIVE | {"native_margin": -0.5}, "native_margin"),
+        (NATIVE | {"native_margin": 1.5}, "native_margin"),
+        (NATIVE | {"native_headroom": -0.1}, "native_headroom"),
+        (NATIVE | {"native_poll_seconds": 0.01}, "native_poll_seconds"),
+        (NATIVE | {"native_service_url": "http://a"}, "native_service_url"),
+        (GOOD | {"native_margin": 0.1}, "native_margin"),
+        (GOOD | {"native_headroom": 0.1}, "native_headroom"),
+        (GOOD | {"native_service_url": "pulsar://a:1"}, "native_service_url"),
+    ],
+)
+def test_keys_that_contradict_the_path_are_refused(document: dict[str, Any], key: str) -> None:
+    """Rather than ignored."""
+    with pytest.raises(ConfigError, match=key):
+        from_mapping(document)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.adapters.memory_store import MemoryStore
-from coordinator.adapters.zookeeper_session import ZooKeeperSession
-from coordinator.adapters.zookeeper_store import ZooKeeperStore
+from coordinator.adapters.memory.store import MemoryStore
+from coordinator.adapters.zookeeper.session import ZooKeeperSession
+from coordinator.adapters.zookeeper.store import ZooKeeperStore
 from coordinator.ports import GroupStore
 from deploy.local.cluster import Cluster
 from deploy.local.state import Broker

@@ -6,8 +6,8 @@ is about something else.
 
 from __future__ import annotations
 
-from coordinator.adapters.zookeeper_access import ZooKeeperAccess
-from coordinator.adapters.zookeeper_session import (
+from coordinator.adapters.zookeeper.access import ZooKeeperAccess
+from coordinator.adapters.zookeeper.session import (
     DEFAULT_ROOT,
     NO_ACCESS_CONTROL,
     ZooKeeperSession,

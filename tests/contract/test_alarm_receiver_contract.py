@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from coordinator.adapters.memory import MemoryReceiver
+from coordinator.adapters.memory.surroundings import MemoryReceiver
 from coordinator.adapters.webhook import WebhookReceiver
-from coordinator.core.alarms import AlarmKind, Sighting
+from coordinator.insight.model.alarms import AlarmKind, Sighting
 from coordinator.ports import AlarmReceiver, Notice, ReceiverUnreachable
 
 LOST = Sighting(AlarmKind.PEER_LOST, "b9", "b9 is gone")

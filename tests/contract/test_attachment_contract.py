@@ -17,6 +17,8 @@ from coordinator.ports import (
     GroupStore,
     InUse,
     NotFound,
+    Origin,
+    Protected,
     VersionConflict,
 )
 from tests.contract.listening import Heard
@@ -89,6 +91,68 @@ async def test_attaching_again_replaces_the_earlier_attachment(store: GroupStore
     await store.delete_group("gold")
     with pytest.raises(InUse):
         await store.delete_group("silver")
+
+
+ALICE = Origin("alice", is_super_user=False)
+ROOT = Origin("root")
+
+
+async def test_what_a_super_user_attached_only_a_super_user_changes(store: GroupStore) -> None:
+    """Neither replaced nor detached by the tenant's admin, nor made his by attaching it again."""
+    for group in (GOLD, SILVER):
+        await store.create_group(group)
+    await store.attach_tenant("acme", "gold", by=ROOT)
+    await store.attach_namespace("acme", "orders", "gold", by=ROOT)
+    for _ in range(2):
+        with pytest.raises(Protected, match=r"Role alice is no super-user.*attached tenants/acme"):
+            await store.detach_tenant("acme", by=ALICE)
+        with pytest.raises(Protected):
+            await store.attach_tenant("acme", "silver", by=ALICE)
+        with pytest.raises(Protected, match="namespaces/acme/orders"):
+            await store.detach_namespace("acme", "orders", by=ALICE)
+        with pytest.raises(Protected):
+            await store.attach_namespace("acme", "orders", "silver", by=ALICE)
+        await store.attach_tenant("acme", "gold", by=ALICE)
+        await store.attach_namespace("acme", "orders", "gold", by=ALICE)
+    entries = await store.audit_entries(100)
+    assert len(entries) == 4, "what is refused, or changes nothing, leaves no entry"
+    await store.detach_tenant("acme", by=ROOT)
+    await store.attach_tenant("acme", "silver", by=ALICE)
+    await store.detach_tenant("acme", by=ALICE)
+
+
+async def test_what_a_tenants_admin_attached_is_his_until_a_super_user_takes_it(
+    store: GroupStore,
+) -> None:
+    """By attaching it, to the same group too, which is written down."""
+    for group in (GOLD, SILVER):
+        await store.create_group(group)
+    await store.attach_tenant("acme", "gold", by=ALICE)
+    await store.attach_tenant("acme", "silver", by=ALICE)
+    await store.detach_tenant("acme", by=ALICE)
+    await store.attach_tenant("acme", "gold", by=ALICE)
+    await store.attach_tenant("acme", "gold", by=ROOT)
+    with pytest.raises(Protected):
+        await store.detach_tenant("acme", by=ALICE)
+    entries = await store.audit_entries(2)
+    assert [entry.origin for entry in entries] == [ROOT, ALICE]
+
+
+async def test_a_tenants_admin_never_wins_against_a_super_user(open_store: OpenStore) -> None:
+    """In either order: after both, the attachment of the super-user stands."""
+    stores = [await open_store() for _ in range(2)]
+    for group in (GOLD, SILVER):
+        await stores[0].create_group(group)
+    for number in range(20):
+        name = f"n{number}"
+        calls = [
+            stores[0].attach_namespace("acme", name, "gold", by=ROOT),
+            stores[1].attach_namespace("acme", name, "silver", by=ALICE),
+        ]
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        assert found[0] is None
+        assert found[1] is None or isinstance(found[1], Protected)
+        await stores[0].detach_namespace("acme", name, expected="gold", by=ROOT)
 
 
 async def test_detaching_what_is_not_attached_is_fine(store: GroupStore) -> None:

@@ -15,9 +15,9 @@ import httpx
 import pulsar
 import pytest
 
-from coordinator.adapters.broker_backlog import HttpBacklogSource
-from coordinator.adapters.memory_backlog import MemoryBacklogSource, MemoryTopicStorage
-from coordinator.core.backlog.model import (
+from coordinator.adapters.broker.backlog import HttpBacklogSource
+from coordinator.adapters.memory.backlog import MemoryBacklogSource, MemoryTopicStorage
+from coordinator.backlog.rules.model import (
     BacklogQuota,
     Glance,
     Position,

@@ -12,8 +12,8 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from coordinator.adapters.broker_admin import HttpBrokerAdmin
-from coordinator.adapters.memory import MemoryBrokerAdmin
+from coordinator.adapters.broker.admin import HttpBrokerAdmin
+from coordinator.adapters.memory.surroundings import MemoryBrokerAdmin
 from coordinator.core.topics import TopicName
 from coordinator.ports import Refused, StoreUnreachable
 from deploy.local.ports import free_block

@@ -10,9 +10,9 @@ from functools import partial
 
 import pytest
 
-from coordinator.adapters.broker_admin import HttpBrokerAdmin
-from coordinator.adapters.memory import MemoryBus, MemoryTopic
-from coordinator.adapters.pulsar_bus import PulsarBus
+from coordinator.adapters.broker.admin import HttpBrokerAdmin
+from coordinator.adapters.memory.surroundings import MemoryBus, MemoryTopic
+from coordinator.adapters.pulsar.bus import PulsarBus
 from coordinator.ports import ReportBus
 from deploy.local.cluster import Cluster
 from deploy.local.ports import free_block

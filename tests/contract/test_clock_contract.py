@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coordinator.adapters.clock import MonotonicClock
-from coordinator.adapters.memory import ManualClock
+from coordinator.adapters.memory.surroundings import ManualClock
 from coordinator.ports import Clock
 
 

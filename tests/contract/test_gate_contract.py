@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from coordinator.core.model import Attachments, MonitoringClass, Rates
-from coordinator.gate.desk import GateDesk
-from coordinator.gate_process.handle import GateProcess
+from coordinator.gate.process.handle import GateProcess
+from coordinator.gate.server.desk import GateDesk
 from tests.gate import peer
-from tests.gate.test_proxy import until
-from tests.gate_process.processes import Site, site, site_here
+from tests.gate.process.processes import Site, site, site_here
+from tests.gate.server.test_proxy import until
 
 GROUP = Attachments({}, {"tenant/ns": "group"})
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.adapters.memory_ledgers import MemoryLedgers
-from coordinator.adapters.memory_store import MemoryStore
-from coordinator.adapters.zookeeper_ledgers import ZooKeeperLedgers
-from coordinator.adapters.zookeeper_session import ZooKeeperSession
-from coordinator.adapters.zookeeper_store import ZooKeeperStore
-from coordinator.core.escrow import TOTAL
+from coordinator.adapters.memory.ledgers import MemoryLedgers
+from coordinator.adapters.memory.store import MemoryStore
+from coordinator.adapters.zookeeper.ledgers import ZooKeeperLedgers
+from coordinator.adapters.zookeeper.session import ZooKeeperSession
+from coordinator.adapters.zookeeper.store import ZooKeeperStore
+from coordinator.core.escrow.books import TOTAL
 from coordinator.core.model import Account, LedgerRecord, Rates, ResourceGroup
 from coordinator.ports import (
     AlreadyExists,

@@ -13,8 +13,8 @@ import pytest
 from kazoo.client import KazooClient
 
 from coordinator.adapters.clock import MonotonicClock
-from coordinator.adapters.memory import MemoryEnsemble, MemoryMembership
-from coordinator.adapters.zookeeper_membership import ZooKeeperMembership
+from coordinator.adapters.memory.surroundings import MemoryEnsemble, MemoryMembership
+from coordinator.adapters.zookeeper.membership import ZooKeeperMembership
 from coordinator.core.events import ConnectionState
 from coordinator.core.model import Member
 from coordinator.ports import Membership, StoreUnreachable
@@ -264,3 +264,18 @@ async def test_joining_while_not_connected_says_unreachable() -> None:
             await membership.join("broker-1", "")
         with pytest.raises(StoreUnreachable):
             await membership.confirm()
+
+
+async def test_everybody_sees_the_key_that_a_members_reports_are_checked_with(
+    open_sidecar: OpenSidecar,
+) -> None:
+    """As it was shown at the last registration; none from a sidecar that shows none."""
+    one, other = await open_sidecar(), await open_sidecar()
+    heard: list[Members] = []
+    other.membership.watch_members(heard.append)
+    key = bytes(range(32))
+    await one.membership.join("broker-1", "http://one", key)
+    await eventually(lambda: [each.report_key for each in heard[-1]] == [key])
+
+    await one.membership.join("broker-1", "http://one")
+    await eventually(lambda: [each.report_key for each in heard[-1]] == [b""])

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.adapters.memory_operations import MemoryOperations
-from coordinator.adapters.zookeeper_operations import ZooKeeperOperations
+from coordinator.adapters.memory.operations import MemoryOperations
+from coordinator.adapters.zookeeper.operations import ZooKeeperOperations
 from coordinator.core.model import Dimension
-from coordinator.core.operations import Operation, Stage
+from coordinator.insight.model.operations import Operation, Stage
 from coordinator.ports import OPERATIONS_LENGTH, NotFound, OperationStore, RecordedOperation
 from tests.contract.sessions import patient
 

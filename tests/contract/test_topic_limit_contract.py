@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.adapters.memory_store import MemoryStore
-from coordinator.adapters.memory_topic_limits import MemoryTopicLimits
-from coordinator.adapters.zookeeper_session import ZooKeeperSession
-from coordinator.adapters.zookeeper_store import ZooKeeperStore
-from coordinator.adapters.zookeeper_topic_limits import ZooKeeperTopicLimits
-from coordinator.core.model import Rates
+from coordinator.adapters.memory.store import MemoryStore
+from coordinator.adapters.memory.topic_limits import MemoryTopicLimits
+from coordinator.adapters.zookeeper.session import ZooKeeperSession
+from coordinator.adapters.zookeeper.store import ZooKeeperStore
+from coordinator.adapters.zookeeper.topic_limits import ZooKeeperTopicLimits
+from coordinator.core.model import Dimension, Rates
 from coordinator.core.topics import TopicName
 from coordinator.ports import (
     AlreadyExists,
@@ -220,3 +220,13 @@ async def test_limits_that_cannot_be_read_leave_the_last_ones_in_force(
     finally:
         await limits.stop()
         await session.stop()
+
+
+async def test_whose_a_limit_is_comes_back(limits: TopicLimitStore) -> None:
+    """Those that the tenant's admin set are written down; of none it is said by saying nothing."""
+    own = frozenset({Dimension.DISPATCH_BYTES})
+    written = await limits.write(replace(LIMIT, tenants_own=own))
+    assert await limits.read(ORDERS) == written
+    assert written.tenants_own == own
+    again = await limits.write(replace(written, tenants_own=frozenset()))
+    assert await limits.read(ORDERS) == again

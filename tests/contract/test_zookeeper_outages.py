@@ -12,9 +12,9 @@ from functools import partial
 import pytest
 from kazoo.client import KazooClient
 
-from coordinator.adapters.zookeeper_membership import ZooKeeperMembership
-from coordinator.adapters.zookeeper_session import ZooKeeperSession
-from coordinator.adapters.zookeeper_store import ZooKeeperStore
+from coordinator.adapters.zookeeper.membership import ZooKeeperMembership
+from coordinator.adapters.zookeeper.session import ZooKeeperSession
+from coordinator.adapters.zookeeper.store import ZooKeeperStore
 from coordinator.core.events import ConnectionState
 from coordinator.core.model import Member, Rates, ResourceGroup
 from coordinator.ports import Catalogue, NotFound, StoreUnreachable, Unreadable, Versioned

@@ -13,10 +13,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.security import OPEN_ACL_UNSAFE
 
-from coordinator.adapters.zookeeper_access import ZooKeeperAccess
-from coordinator.adapters.zookeeper_membership import ZooKeeperMembership
-from coordinator.adapters.zookeeper_session import ZooKeeperSession
-from coordinator.adapters.zookeeper_store import ZooKeeperStore
+from coordinator.adapters.zookeeper.access import ZooKeeperAccess
+from coordinator.adapters.zookeeper.membership import ZooKeeperMembership
+from coordinator.adapters.zookeeper.session import ZooKeeperSession
+from coordinator.adapters.zookeeper.store import ZooKeeperStore
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.ports import PortError
 from tests.contract.own_zookeeper import OwnZooKeeper

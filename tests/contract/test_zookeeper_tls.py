@@ -9,21 +9,21 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from coordinator.adapters.zookeeper_access import ZooKeeperAccess
-from coordinator.adapters.zookeeper_membership import ZooKeeperMembership
-from coordinator.adapters.zookeeper_session import ZooKeeperSession
-from coordinator.adapters.zookeeper_store import ZooKeeperStore
+from coordinator.adapters.zookeeper.access import ZooKeeperAccess
+from coordinator.adapters.zookeeper.membership import ZooKeeperMembership
+from coordinator.adapters.zookeeper.session import ZooKeeperSession
+from coordinator.adapters.zookeeper.store import ZooKeeperStore
 from coordinator.cli.probes import Probes
-from coordinator.client_tls import ClientTls
 from coordinator.core.events import ConnectionState
 from coordinator.core.model import Rates, ResourceGroup
-from coordinator.gate.tls import TlsFiles
+from coordinator.gate.server.tls import TlsFiles
 from coordinator.ports import StoreUnreachable
+from coordinator.runtime.client_tls import ClientTls
 from deploy.local.configuration import HOST
 from deploy.local.ports import free_block
 from tests.contract.own_zookeeper import OwnZooKeeper
 from tests.contract.sessions import patient
-from tests.gate.test_tls import make_certificate
+from tests.gate.server.test_tls import make_certificate
 
 pytestmark = pytest.mark.cluster
 

@@ -259,8 +259,9 @@ class Cluster:
                 case JoinMembership():
                     self._incarnations += 1
                     self._members[broker] = Member(broker, self._incarnations)
-                    self.send(broker, MembershipJoined(self._incarnations))
+                    # Everybody sees the registration before its first report: no early.py here.
                     self.tell_members()
+                    self.send(broker, MembershipJoined(self._incarnations))
                 case ConfirmSession(asked_ns) if broker not in self.unconfirmed:
                     timeout_ns = self.states[broker].settings.session_timeout_ns
                     connected_ns = self.connected_ns[broker]

@@ -40,7 +40,7 @@ from coordinator.core.model import (
 )
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
-from coordinator.core.usage_map import Verdict
+from coordinator.core.usage.map import Verdict
 from tests.core.cluster import GROUP, ORDERS, SECOND_NS, STEP_NS, activate
 
 PUBLISH = MonitoringClass.PUBLISH

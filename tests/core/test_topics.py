@@ -34,22 +34,11 @@ def test_a_name_is_taken_apart_as_pulsar_does(
 @pytest.mark.parametrize(
     "name",
     ["", "/", "a/b", "a/b/c/d", "a//c", "persistent://", "persistent://a", "persistent://a/b",
-     "persistent://a/b/", "persistent:///b/c", "topic://a/b/c", "://a/b/c"],
+     "persistent://a/b/", "persistent:///b/c", "segment://a/b/c", "://a/b/c"],
 )  # fmt: skip
 def test_a_name_of_no_known_form_is_no_topic(name: str) -> None:
     """The gate has no opinion on such a name; the broker will."""
     assert TopicName.parse(name) is None
-
-
-def test_only_pulsars_own_namespace_is_exempt() -> None:
-    """A tenant cannot evade its limit by calling a topic like a system topic."""
-    bus = TopicName.parse("non-persistent://pulsar/system/quota-usage")
-    evasive = TopicName.parse("persistent://a/b/__change_events")
-
-    assert bus is not None
-    assert bus.is_system
-    assert evasive is not None
-    assert not evasive.is_system
 
 
 @given(st.text())

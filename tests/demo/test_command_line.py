@@ -18,3 +18,29 @@ def test_a_policy_that_there_is_not_is_refused_with_those_that_there_are(
     assert main(["--state-dir", str(tmp_path)]) == 2
     assert capsys.readouterr().err == "error: POLICY is 'stirct': use balanced, eager, strict.\n"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("variables", "error"),
+    [
+        ({"ENFORCE": "nativ"}, "ENFORCE is 'nativ': use gate, native."),
+        (
+            {"ENFORCE": "native", "POLICY": "strict"},
+            "POLICY=strict: brokers' own limiters cannot keep it; use balanced.",
+        ),
+    ],
+)
+def test_what_cannot_be_played_natively_is_refused(
+    variables: dict[str, str],
+    error: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    """Wrong use, and nothing was started."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    assert main(["--state-dir", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"error: {error}\n"
+    assert list(tmp_path.iterdir()) == []

@@ -56,6 +56,7 @@ def test_a_second_is_what_the_counters_say(place: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+@pytest.mark.java
 def test_the_report_says_of_the_peer_what_there_is_to_say(place: Path, tmp_path: Path) -> None:
     """Starved brokers, events and all; nothing of what the peer keeps to itself."""
     spark: SparkSession = session("tests", quick=True)

@@ -64,6 +64,15 @@ def test_brokers_get_pulsars_own_version_table(tmp_path: Path, maven: Path) -> N
     assert "<artifactId>pulsar</artifactId><version>4.2.4</version><type>pom</type>" in pom
 
 
+def test_a_compiler_is_fetched_for_machines_that_have_a_runtime_only(
+    tmp_path: Path, maven: Path
+) -> None:
+    """It is no part of Pulsar, and has a directory of its own."""
+    directory = jars.compiler_jars(tmp_path)
+    assert directory.name.startswith("ecj-")
+    assert "<groupId>org.eclipse.jdt</groupId>" in (directory / "some.jar").read_text()
+
+
 def test_a_failing_maven_is_quoted_and_leaves_no_directory(tmp_path: Path, maven: Path) -> None:
     """What was half fetched is never taken for a class path."""
     maven.write_text(f"#!{shutil.which('sh')}\necho no route to anywhere; exit 1\n")

@@ -1,15 +1,20 @@
-"""What is said when Java or Maven is missing, too old, or does not work."""
+"""Programs that are missing, too old or broken are said at once, with the line that installs them."""
 
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from deploy.local import requirements
 from deploy.local.__main__ import main
 from deploy.local.errors import MissingProgramError
 from deploy.local.requirements import find_java, find_maven, parse_java_version
+
+ROOT = Path(__file__).parents[2]
 
 
 def script(directory: Path, name: str, text: str) -> Path:
@@ -85,3 +90,115 @@ def test_without_java_nothing_is_fetched_or_started(
     assert main([command, "--state-dir", str(tmp_path / "state")]) == 2
     assert "apt-get install" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def machine(tmp_path: Path, *programs: str) -> dict[str, str]:
+    """The environment of a machine that has these programs and no other."""
+    for name in programs:
+        script(tmp_path, name, "echo 'version \"17\"' >&2")
+    return {"PATH": str(tmp_path)}
+
+
+def nothing_runs(*arguments: object, **_options: object) -> None:
+    """Stands in for `subprocess.run` where no command may be run."""
+    pytest.fail(f"run: {arguments}")
+
+
+def test_all_that_is_missing_is_said_with_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An ordinary user gets one apt-get line for all programs, and nothing is installed."""
+    environment = machine(tmp_path, "make", "apt-get")
+
+    code = requirements.main(["test"], environment, user_id=1000, run=nothing_runs)
+
+    said = capsys.readouterr().err
+    assert code == 2
+    assert "missing: Java 17, mvn, chromium" in said
+    assert said.count("apt-get install") == 1
+    assert "apt-get install openjdk-17-jre-headless maven chromium\n" in said
+
+
+def test_root_on_debian_installs_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The packages are named before they are installed, and looked for afterwards."""
+    environment = machine(tmp_path, "make", "java", "apt-get")
+    commands: list[list[str]] = []
+
+    def run(command: list[str], **_options: object) -> None:
+        commands.append(command)
+        machine(tmp_path, "mvn", "chromium")
+
+    code = requirements.main(["test"], environment, user_id=0, run=run)
+
+    assert code == 0
+    assert [command[:2] for command in commands] == [["apt-get", "update"], ["apt-get", "install"]]
+    assert commands[1][-2:] == ["maven", "chromium"]
+    assert "installing maven chromium" in capsys.readouterr().err
+
+
+def test_an_installation_that_fails_is_not_taken_for_success(tmp_path: Path) -> None:
+    """What is missing after apt-get ran is missing."""
+    environment = machine(tmp_path, "make", "apt-get")
+
+    code = requirements.main(["demo"], environment, user_id=0, run=lambda *_, **__: None)
+
+    assert code == 2
+
+
+def test_helm_is_optional_and_built_where_go_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Debian has no package of it, so its absence is said and fails nothing."""
+    environment = machine(tmp_path, "make", "promtool", "systemd-analyze", "go")
+    commands: list[list[str]] = []
+
+    code = requirements.main(
+        ["check-deploy"],
+        environment,
+        user_id=1000,
+        run=lambda command, **_: commands.append(command),
+        go_programs=tmp_path / "built",
+    )
+
+    assert code == 0
+    assert [command[:2] for command in commands] == [["go", "install"]]
+    assert "optional, not found: helm" in capsys.readouterr().err
+
+
+def test_a_task_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """A misspelt task must not pass for one that needs nothing."""
+    assert requirements.main(["tset"], {}, user_id=1000, run=nothing_runs) == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_make_test_says_what_is_missing_before_it_does_anything(tmp_path: Path) -> None:
+    """Within seconds, from a PATH with nothing but what make's recipes themselves use."""
+    for name in ("make", "bash", "sh"):
+        (tmp_path / name).symlink_to(shutil.which(name) or "")
+
+    done = subprocess.run(
+        ["make", "test", f"PYTHON={sys.executable}"],
+        cwd=ROOT,
+        env={"PATH": str(tmp_path), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert done.returncode == 2
+    assert "apt-get install openjdk-17-jre-headless maven chromium" in done.stderr
+    assert ".venv" not in done.stdout
+
+
+def test_what_ci_runs_first_is_the_list() -> None:
+    """`.ci/run` names no program of its own."""
+    text = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+    assert "python3 -m deploy.local.requirements test check-deploy" in text
+    for program in requirements.PROGRAMS:
+        assert all(
+            package not in text for package in program.packages.values() if package != "make"
+        )

@@ -16,7 +16,9 @@ from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from coordinator.config import from_mapping
-from coordinator.core.alarms import AlarmKind
+from coordinator.insight.model.alarms import AlarmKind
+from coordinator.native.engine.outside import TopicHealth
+from coordinator.native.engine.views import NativeState
 from deploy.check import queries, read_dashboard
 from tests.admin_api.backlog_world import BacklogWorld
 from tests.admin_api.world import World
@@ -52,9 +54,19 @@ def _lost(said: Any, written: Any, path: str) -> Iterator[str]:
         yield path
 
 
+class SteeringNothing:
+    """Native enforcement with nothing to enforce."""
+
+    def state(self) -> NativeState:
+        """As before the first group."""
+        health = TopicHealth(connected=False, reason="", written=0, failed=0)
+        return NativeState("", 1, "", 0, False, health, 0, 0.5, (), ())
+
+
 async def known_metrics() -> set[str]:
     """The names under which a sidecar's samples are stored, by the text that it answers."""
-    async with World().client(backlogs=BacklogWorld().backlogs()) as client:
+    native = SteeringNothing()
+    async with World().client(backlogs=BacklogWorld().backlogs(), native=native) as client:
         text = (await client.get("/metrics")).text
     return set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from coordinator.gate.frames import read_fields
+from coordinator.gate.protocol.frames import read_fields
 from tests.gate import peer
 from tests.gate.conftest import TOPIC, Bench, Client
 

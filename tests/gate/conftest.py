@@ -5,25 +5,38 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 
 import pytest
 import uvloop
 
 from coordinator.core.model import Attachments, MonitoringClass, Rates
 from coordinator.core.topics import TopicName
-from coordinator.gate.admission import AdmissionQueue
-from coordinator.gate.group import Group
-from coordinator.gate.groups import GroupTable
-from coordinator.gate.introduction import Introduction
-from coordinator.gate.session import NOWHERE_ELSE, Session
-from coordinator.gate.tally import Tally
-from coordinator.gate.throttle import HELD_BYTES_MAX, Bounds, PublishBuffer
+from coordinator.gate.engine.replication import ReplicationPeers
+from coordinator.gate.engine.session import NO_PEERS, NOWHERE_ELSE, Session
+from coordinator.gate.engine.tally import Tally
+from coordinator.gate.limits.admission import AdmissionQueue
+from coordinator.gate.limits.group import Group
+from coordinator.gate.limits.groups import GroupTable
+from coordinator.gate.limits.throttle import HELD_BYTES_MAX, PARTICIPANTS_MAX, Bounds, PublishBuffer
+from coordinator.gate.protocol.commands import ProducerCommand
+from coordinator.gate.protocol.introduction import Client as Address
+from coordinator.gate.protocol.introduction import Introduction
+from coordinator.gate.protocol.refusals import RefusalReason
 from tests.gate import peer
 from tests.gate.helper import deciding
 
 START_NS = 100_000_000_000
 MILLISECOND_NS = 1_000_000
 TOPIC = "persistent://tenant/ns/topic"
+
+
+BUS = TopicName("non-persistent", "pulsar", "system", "quota-usage")
+OWN_TOPICS = frozenset({BUS})
+"""Topics of the coordinators themselves."""
+
+PEER = ReplicationPeers((ip_network("10.0.0.0/24"),))
+"""Clients of these addresses replicate from another cluster."""
 
 
 @dataclass
@@ -41,8 +54,17 @@ class Story:
 class Client:
     """One connection: what is sent and received, as whole frames."""
 
-    def __init__(self, bench: Bench, bounds: Bounds, introduction: Introduction) -> None:
+    def __init__(
+        self,
+        bench: Bench,
+        bounds: Bounds,
+        introduction: Introduction,
+        replication: ReplicationPeers,
+    ) -> None:
         self._bench = bench
+        #: What was refused, and which producers were exempt, as the session told it.
+        self.refusals: list[tuple[RefusalReason, str]] = []
+        self.exemptions: list[str] = []
         self.session = Session(
             bench.groups,
             bench.queue,
@@ -51,12 +73,28 @@ class Client:
             bounds=bounds,
             buffer=bench.buffer,
             introduction=introduction,
+            replication=replication,
+            audit=self,
         )
+
+    def refused(self, reason: RefusalReason, detail: str) -> None:
+        """See `Audit`."""
+        self.refusals.append((reason, detail))
+
+    def exempted(self, producer: ProducerCommand) -> None:
+        """See `Audit`."""
+        self.exemptions.append(producer.producer_name)
 
     def sends(self, *frames: bytes) -> list[bytes]:
         """The client sends this in one piece; returned is what reaches the broker by it."""
         self.session.receive_from_client(b"".join(frames), self._bench.now_ns)
         return self.broker_got()
+
+    def opens(self, *requests: bytes) -> None:
+        """The client asks for producers and consumers, and the broker accepts them."""
+        for request in requests:
+            assert self.sends(request) == [request]
+            assert self.is_sent(peer.granted(request)) == [peer.granted(request)]
 
     def sends_on(self, *frames: bytes) -> None:
         """The client sends this in one piece; what reaches the broker is left for the next look."""
@@ -82,7 +120,7 @@ class Bench:
     def __init__(self) -> None:
         self.now_ns = START_NS
         self.story = Story()
-        self.groups = GroupTable(self.story)
+        self.groups = GroupTable(self.story, own_topics=OWN_TOPICS)
         self.queue = AdmissionQueue()
         self.tally = Tally()
         self.buffer = PublishBuffer()
@@ -94,10 +132,25 @@ class Bench:
         held_bytes_max: int = HELD_BYTES_MAX,
         pending_requests_max: int | None = None,
         introduction: Introduction = NOWHERE_ELSE,
+        *,
+        replication: ReplicationPeers = NO_PEERS,
+        participants_max: int = PARTICIPANTS_MAX,
+        connected: bool = True,
     ) -> Client:
-        """A new connection."""
-        client = Client(self, Bounds(held_bytes_max, pending_requests_max), introduction)
+        """A new connection, which the broker has accepted unless the test is about that."""
+        bounds = Bounds(held_bytes_max, pending_requests_max, participants_max)
+        client = Client(self, bounds, introduction, replication)
         self.clients.append(client)
+        if connected:
+            client.sends(peer.connect())
+            client.is_sent(peer.connected())
+        return client
+
+    def replicating(self, topic: str = TOPIC) -> Client:
+        """A new connection of a broker of another cluster, with one producer."""
+        client = self.client(replication=PEER)
+        client.session.connected(Address("10.0.0.7"))
+        client.opens(peer.producer(topic, name="pulsar.repl.west-->east"))
         return client
 
     def producing(
@@ -105,8 +158,7 @@ class Bench:
     ) -> Client:
         """A new connection with one producer."""
         client = self.client(held_bytes_max)
-        client.sends(peer.producer(topic, producer_id, request_id=producer_id))
-        client.is_sent(peer.producer_success(producer_id))
+        client.opens(peer.producer(topic, producer_id, request_id=producer_id))
         return client
 
     def attach(self, tenants: dict[str, str] | None = None, **namespaces: str) -> None:

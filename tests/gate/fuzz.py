@@ -20,15 +20,17 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from coordinator.core.model import Rates, Traffic
-from coordinator.gate.frames import MalformedFrame
-from coordinator.gate.groups import GroupTable
-from coordinator.gate.introduction import Client, Introduction
-from coordinator.gate.throttle import ThrottleReason
+from coordinator.gate.limits.groups import GroupTable
+from coordinator.gate.limits.throttle import ThrottleReason
+from coordinator.gate.protocol.frames import MalformedFrame
+from coordinator.gate.protocol.introduction import Client, Introduction
 from tests.gate import peer
 from tests.gate.conftest import TOPIC, Bench
 from tests.gate.helper import deciding
 
 HELD_BYTES_MAX = 2000
+OWN_KINDS = (2, 11, 14, 19, 21, 23)
+"""CONNECT, FLOW, ERROR, PONG, PARTITIONED_METADATA and LOOKUP."""
 MAX_MESSAGE_SIZE = 4000
 _NAMED = f"{TOPIC}-partition-1"
 
@@ -41,14 +43,23 @@ FROM_CLIENT: list[bytes] = [
     peer.flow(1, 1000), peer.flow(200, 2**32 - 1), peer.flow(7, 1), peer.unsubscribe(1, 7),
     peer.close_consumer(1, 8), peer.command(10, (1, 1)), peer.command(77, (1, b"?")),
     peer.command(2, (1, "c"), (5, "tls"), (7, "admin")), peer.command(37, (1, "c")),
+    peer.command(23, (1, TOPIC), (2, 12), (7, "internal")), peer.command(21, (1, TOPIC), (2, 12)),
+    peer.command(32, (1, 13), (2, "tenant/ns")), peer.command(20, (1, 1)), peer.command(90, (1, 1)),
+    peer.command(10, (1, 1), (2, 0), (3, peer.message((1, 5), (2, 6), (3, 2**64 - 1)))),
 ]  # fmt: skip
+OPENED: list[bytes] = [
+    peer.producer(TOPIC, 1, 101), peer.producer(_NAMED, 2, 102), peer.subscribe(TOPIC, 1, 105),
+    peer.subscribe(_NAMED, 200, 106, kind=1),
+]  # fmt: skip
+"""What is there already in most cases."""
 FROM_BROKER: list[bytes] = [
     peer.connected(MAX_MESSAGE_SIZE), peer.PING, peer.PONG, peer.producer_success(1),
     peer.producer_success(2, ready=False), peer.success(5), peer.success(8), peer.error(7),
     peer.receipt(1, 0), peer.receipt(2, 300), peer.send_error(1), peer.close_producer(1, 0),
     peer.close_consumer(1, 0), peer.delivery(1), peer.delivery(200, 50, broker_entry=b"\x08\x01"),
     peer.delivery(1, 3, b"y" * 1500, checksum=False), peer.command(68, (1, 1)),
-    peer.command(36, (1, "broker")),
+    peer.command(36, (1, "broker")), peer.success(6), peer.error(3),
+    peer.command(24, (1, "pulsar://b:1"), (3, 1), (4, 12)), peer.command(33, (1, 13)),
 ]  # fmt: skip
 
 
@@ -74,7 +85,7 @@ def damage(dice: random.Random, frames: bytearray) -> None:
 def stream_of(dice: random.Random, frames: list[bytes]) -> bytes:
     """What one side sends in a case."""
     stream = bytearray(b"".join(dice.choices(frames, k=dice.randrange(1, 12))))
-    for _ in range(dice.choice((0, 1, 1, 1, 2, 5))):
+    for _ in range(dice.choice((0, 0, 1, 1, 2, 5))):
         if stream:
             damage(dice, stream)
     return bytes(stream)
@@ -131,7 +142,13 @@ def run_once(dice: random.Random) -> Outcome:
     vouches = dice.random() < 0.3
     pending_requests_max = dice.choice((None, 2)) if limited else None
     introduction = Introduction(vouches=vouches)
-    session = bench.client(HELD_BYTES_MAX, pending_requests_max, introduction).session
+    is_connected = dice.random() < 0.8
+    client = bench.client(
+        HELD_BYTES_MAX, pending_requests_max, introduction, connected=is_connected
+    )
+    if is_connected and dice.random() < 0.8:
+        client.opens(*OPENED)
+    session = client.session
     if dice.random() < 0.5:
         session.connected(Client("10.0.0.1", "alice"))
     sides: dict[str, tuple[bytes, Callable[[bytes, int], None]]] = {
@@ -158,14 +175,25 @@ def run_once(dice: random.Random) -> Outcome:
         outcome = error.fault.value
     _collect(session.to_broker, passed, "client")
     _collect(session.to_client, passed, "broker")
-    if not limited and not vouches and outcome != "asks for a broker that is not ours":
+    if not limited:
         for side, (stream, _) in sides.items():
-            assert stream.startswith(passed[side]), f"{side}'s bytes were touched"
+            assert all(frame in stream for frame in _whole(passed[side])), f"{side}'s bytes"
     session.close(bench.now_ns)
     assert (session.held_bytes, bench.queue.waiting, bench.buffer.held_bytes) == (0, 0, 0)
     traffic = bench.groups.collect(bench.now_ns)
     assert all(counted.participants == 0 for counted in traffic)
     return Outcome(outcome, passed, traffic, session.throttle.counts)
+
+
+def _whole(passed: bytes) -> list[bytes]:
+    """The frames that arrived in full, but for those that the gate writes anew or by itself."""
+    frames = []
+    while len(passed) >= 12 and len(passed) >= 4 + int.from_bytes(passed[:4], "big"):
+        size = 4 + int.from_bytes(passed[:4], "big")
+        if passed[9] not in OWN_KINDS:
+            frames.append(passed[:size])
+        passed = passed[size:]
+    return frames
 
 
 def _collect(buffers: list[bytes | memoryview], passed: dict[str, bytes], side: str) -> None:

@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from coordinator.adapters.clock import MonotonicClock
-from coordinator.gate import Gate
-from coordinator.gate.throttle import HELD_BYTES_MAX
-from coordinator.gate.tls import TlsFiles, TlsListener
-from coordinator.gate.upstream import UpstreamTls
+from coordinator.gate.engine.connection_limits import ConnectionLimits
+from coordinator.gate.limits.throttle import HELD_BYTES_MAX
+from coordinator.gate.server.proxy import Gate
+from coordinator.gate.server.supervisor import DEFAULT_PATIENCE, Patience
+from coordinator.gate.server.tls import TlsFiles, TlsListener
+from coordinator.gate.server.upstream import UpstreamTls
 from tests.gate.conftest import Story
 
 
@@ -21,6 +23,8 @@ def gate_to(
     entrance: TlsFiles | None = None,
     upstream_tls: UpstreamTls | None = None,
     proxy_protocol: int = 0,
+    connections: ConnectionLimits | None = None,
+    patience: Patience = DEFAULT_PATIENCE,
 ) -> Gate:
     """A gate, not started, to whoever listens on this port; with TLS if it is given the files."""
     return Gate(
@@ -34,6 +38,8 @@ def gate_to(
         tls=None if entrance is None else TlsListener("127.0.0.1", 0, entrance),
         upstream_tls=upstream_tls,
         proxy_protocol=proxy_protocol,
+        connections=connections,
+        patience=patience,
     )
 
 

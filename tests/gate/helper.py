@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
-from coordinator.gate import runs, stream
+from coordinator.gate.protocol import runs, stream
 
 SOURCE = Path(runs.__file__).with_name("_runs.c")
 
@@ -39,7 +39,7 @@ def _module() -> ModuleType:
         warnings = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter")
         options = ("-O2", "-shared", "-fPIC", *warnings, include, "-o", str(target))
         subprocess.run([*compiler, *options, str(SOURCE)], check=True)
-        spec = importlib.util.spec_from_file_location("coordinator.gate._runs", target)
+        spec = importlib.util.spec_from_file_location("coordinator.gate.protocol._runs", target)
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)

@@ -52,12 +52,20 @@ PUBLISHED_MS = 1_790_000_000_000
 """When every message here was published."""
 
 
+SMALLEST_MESSAGE = 6
+"""Bytes of a message without content in a batch: a size, and metadata that say that there is none."""
+
+
 def payload_of(
     content: bytes, messages: int = 1, *, checksum: bool = True, deliver_at_ms: int | None = None
 ) -> bytes:
     """Metadata and content; the checksum has the right size, its value matters to nobody here."""
     fields: list[Field] = [(1, "standalone-0-1"), (2, 17), (3, PUBLISHED_MS)]
     fields.append((4, message((1, "key"), (2, "value"))))
+    if messages * SMALLEST_MESSAGE > len(
+        content
+    ):  # so many fit into it only if they were compressed
+        fields += [(8, 3), (9, messages * SMALLEST_MESSAGE)]
     if messages != 1:
         fields.append((11, messages))
     if deliver_at_ms is not None:
@@ -170,6 +178,26 @@ def flow(consumer_id: int = 1, permits: int = 1000) -> bytes:
 
 PING = bytes.fromhex("00000009000000050812920100")
 PONG = bytes.fromhex("000000090000000508139a0100")
+
+
+def granted(request: bytes) -> bytes:
+    """The answer by which a broker accepts a PRODUCER or SUBSCRIBE of this module."""
+    field, answer = {5: (3, producer_success), 4: (5, success)}[kind_of(request)]
+    pos = 12 if request[11] < 0x80 else 13
+    while True:
+        tag, pos = _read_varint(request, pos)
+        value, pos = _read_varint(request, pos)
+        if tag >> 3 == field:
+            return answer(value)
+        pos += value if tag & 7 == 2 else 0
+
+
+def _read_varint(data: bytes, pos: int) -> tuple[int, int]:
+    value = shift = 0
+    while data[pos] > 0x7F:
+        value |= (data[pos] & 0x7F) << shift
+        shift, pos = shift + 7, pos + 1
+    return value | data[pos] << shift, pos + 1
 
 
 def split(stream: bytes) -> list[bytes]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from coordinator.cli import sidecar
 from coordinator.cli.__main__ import main
 from coordinator.core import decisions
-from coordinator.gate_process.spawning import spawned
+from coordinator.gate.process.spawning import spawned
 
 
 def lose_a_send() -> None:

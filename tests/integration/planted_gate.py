@@ -1,13 +1,13 @@
 """A gate that drops one SEND, and so its receipt, too: one of the faults of planted_faults.py.
 
-Run as a program in place of ``-m coordinator.gate_process``.
+Run as a program in place of ``-m coordinator.gate.process``.
 """
 
 from __future__ import annotations
 
 import runpy
 
-from coordinator.gate.producer import Producer
+from coordinator.gate.engine.producer import Producer
 
 #: Which of all messages that were held is lost.
 LOST = 200
@@ -31,4 +31,4 @@ def lose_a_send() -> None:
 
 if __name__ == "__main__":
     lose_a_send()
-    runpy.run_module("coordinator.gate_process", run_name="__main__")
+    runpy.run_module("coordinator.gate.process", run_name="__main__")

@@ -34,7 +34,7 @@ def test_garbage_on_the_bus_is_counted_and_logged_once(world: World, connect: Co
     told = world.http.get(f"{world.sidecars.admin_url('broker-1')}/metrics").text
     assert 'pulsar_quota_reports_dropped_total{reason="not a usage report"}' in told
     log = world.sidecars.log_file("broker-1").read_text()
-    assert log.count('"event": "not a usage report"') == 1
+    assert log.count('"reason": "not a usage report: ') == 1
 
 
 def test_a_corrupt_definition_disturbs_no_other(world: World) -> None:

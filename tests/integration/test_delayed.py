@@ -14,6 +14,8 @@ import pytest
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
 from deploy.local.topics import Topics
+from tests.attacks.raw import RawClient
+from tests.gate import peer
 from tests.integration.world import TENANT, World, eventually, least_per_second
 
 pytestmark = pytest.mark.cluster
@@ -112,3 +114,42 @@ def test_what_has_no_effect_at_the_broker_is_warned_of(counting: World, connect:
     assert (found["messages"], found["due"], found["hastySubscriptions"]) == (2, 1, ["hasty"])
     assert "1 of 2 delayed messages" in found["warnings"][0]
     assert "hasty" in found["warnings"][1]
+
+
+def delayed(at: int, spelled: bytes) -> bytes:
+    """A SEND whose metadata end with these bytes."""
+    metadata = peer.message((1, "p"), (2, at), (3, 1)) + spelled
+    payload = len(metadata).to_bytes(4, "big") + metadata + b"x" * 20
+    return peer.frame(peer.message((1, 6), (6, peer.message((1, 1), (2, at)))), payload)
+
+
+SPELLINGS = {
+    "plain": peer.message((19, 2**41)),
+    "in the past": peer.message((19, 0)),
+    "negative": peer.message((19, 2**64 - 1)),
+    "behind a 33-bit tag": peer.varint(1 << 32 | 19 << 3) + b"\x01",
+    "behind an overlong tag": b"\x98\x81\x00\x01",
+    "twice": peer.message((19, 1), (19, 1)),
+}
+"""Ways to say a time of delivery."""
+
+
+def test_no_time_of_delivery_is_hidden_from_the_limit(counting: World) -> None:
+    """However it is written, a delayed message counts as one, or its connection is closed."""
+    world = counting
+    broker, topic = list(world.topic_of.items())[2]
+    world.put(f"/admin/v2/resourcegroups/{GROUP}", {"publishRateInMsgs": RATE}, at="broker-1")
+    eventually(
+        lambda: (
+            world.get(f"/quota/v1/usage/{GROUP}", at=broker)["limits"]["publishRateInMsgs"] == RATE
+        ),
+        "the limit",
+    )
+    port = next(each.gate_port for each in world.cluster.brokers if each.name == broker)
+    for way, spelled in SPELLINGS.items():
+        before, began_s = world.topics.counters(topic).messages_in, time.monotonic()
+        with RawClient(port) as client:
+            assert client.open_producer(topic)
+            client.publish(2.0, lambda at, spelled=spelled: delayed(at, spelled))  # type: ignore[misc]
+        passed = world.topics.counters(topic).messages_in - before
+        assert passed <= RATE * (time.monotonic() - began_s + 1), way

@@ -2,8 +2,8 @@
 
 The bound from above counts from the start: a client that stands still for a moment takes what came
 in the meantime at once. The one from below says that deliveries go on: while the machine stands still
-there are none, and no limit saves that up. tests/gate/test_dispatch.py has the exact bounds of both
-kinds, with slow brokers, too.
+there are none, and no limit saves that up. tests/gate/limits/test_dispatch.py has the exact bounds of
+both kinds, with slow brokers, too.
 """
 
 from __future__ import annotations

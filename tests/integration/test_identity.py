@@ -13,12 +13,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from coordinator import parts
-from coordinator.adapters.pulsar_bus import PulsarBus
-from coordinator.client_tls import ClientTls
-from coordinator.gate import Gate
-from coordinator.gate.tls import TlsFiles
-from coordinator.gate.upstream import UpstreamTls
+from coordinator.adapters.pulsar.bus import PulsarBus
+from coordinator.app import parts
+from coordinator.gate.server.proxy import Gate
+from coordinator.gate.server.tls import TlsFiles
+from coordinator.gate.server.upstream import UpstreamTls
+from coordinator.runtime.client_tls import ClientTls
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.ports import free_block
@@ -26,8 +26,8 @@ from tests.admin_api.keys import SECRET, token
 from tests.config.nowhere import NOWHERE
 from tests.gate import peer
 from tests.gate.gates import gate_to, started
-from tests.gate.test_proxy import read_frame
-from tests.gate.test_tls import make_certificate, trusting
+from tests.gate.server.test_proxy import read_frame
+from tests.gate.server.test_tls import make_certificate, trusting
 
 pytestmark = pytest.mark.cluster
 
@@ -58,6 +58,7 @@ def broker(
     settings = {
         "authenticationEnabled": "true",
         "authenticationProviders": f"{_PROVIDERS}Tls,{_PROVIDERS}Token",
+        "authenticationRefreshCheckSeconds": "1",
         "authorizationEnabled": "true",
         "anonymousUserRole": "nobody",
         "superUserRoles": "admin,gate",

@@ -2,21 +2,23 @@
 
 All of PIP-322's acceptance cases, and where they are shown:
 
-* AsyncTokenBucketTest A1 to A8: tests/core/test_token_bucket.py, ``test_a1_...`` to ``test_a8_...``.
-* PublishRateLimiterTest: tests/gate/test_limiter.py, ``test_pulsars_publish_limiter_cases``.
+* AsyncTokenBucketTest A1 to A8: tests/core/limiting/test_token_bucket.py, ``test_a1_...`` to
+  ``test_a8_...``.
+* PublishRateLimiterTest: tests/gate/limits/test_limiter.py, ``test_pulsars_publish_limiter_cases``.
 * PublishRateLimiterOverconsumingTest, 500 messages per second of 5 producers:
   ``test_five_producers_keep_to_500_messages_per_second``.
 * apache/pulsar#26006, 3,000 frames in one burst: ``test_a_burst_of_3000_frames_is_spread_out``, and to
-  the frame in tests/gate/test_admission.py under the same name; nothing behind a frame that stops is
-  decoded: tests/gate/test_stream.py, ``test_nothing_behind_a_stop_is_decoded``.
-* apache/pulsar#25502, a raised limit acts at once: tests/gate/test_admission.py,
+  the frame in tests/gate/limits/test_admission.py under the same name; nothing behind a frame that stops
+  is decoded: tests/gate/protocol/test_stream.py, ``test_nothing_behind_a_stop_is_decoded``.
+* apache/pulsar#25502, a raised limit acts at once: tests/gate/limits/test_admission.py,
   ``test_a_raised_limit_releases_at_once``.
-* apache/pulsar#23930, each release on its own: tests/gate/test_proxy.py,
+* apache/pulsar#23930, each release on its own: tests/gate/server/test_proxy.py,
   ``test_each_release_is_on_its_own``.
-* All reasons at once, each counted, with hysteresis: tests/gate/test_throttle.py.
-* DispatchRateLimiterOverconsumingTest: test_dispatch.py, and to the entry in tests/gate/test_dispatch.py.
-* Several producers on one connection, which PIP-322 leaves open: tests/gate/test_session.py, and
-  tests/gate/test_endurance.py, ``test_a_throttled_producer_slows_nobody_on_its_connection``.
+* All reasons at once, each counted, with hysteresis: tests/gate/limits/test_throttle.py.
+* DispatchRateLimiterOverconsumingTest: test_dispatch.py, and to the entry in
+  tests/gate/limits/test_dispatch.py.
+* Several producers on one connection, which PIP-322 leaves open: tests/gate/engine/test_session.py, and
+  tests/gate/engine/test_endurance.py, ``test_a_throttled_producer_slows_nobody_on_its_connection``.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ from collections.abc import Callable, Sequence
 import pulsar
 import pytest
 
-from coordinator.gate.frames import read_fields, submessage
+from coordinator.gate.protocol.frames import read_fields, read_head
 from tests.gate import peer
-from tests.gate.test_proxy import read_frame
+from tests.gate.server.test_proxy import read_frame
 from tests.integration.test_topic_limits import in_force, limit_topic
 from tests.integration.world import World, eventually, least_per_second
 
@@ -121,7 +123,8 @@ async def test_a_burst_of_3000_frames_is_spread_out(world: World) -> None:
 
 def receipt_of(frame: bytes) -> tuple[int, int, int]:
     """Type, producer and sequence number of a SEND_RECEIPT."""
-    command = read_fields(frame, *submessage(frame, 8, 8 + int.from_bytes(frame[4:8], "big"), 7))
+    end = 8 + int.from_bytes(frame[4:8], "big")
+    command = read_fields(frame, read_head(frame, 8, end)[1], end)
     producer_id, sequence = command[1], command[2]
     assert isinstance(producer_id, int)
     assert isinstance(sequence, int)

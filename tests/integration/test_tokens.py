@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from coordinator import serving
+from coordinator.app.http import serving
 from deploy.local import commands, configuration, jars
 from deploy.local.commands import JavaRuntime
 from deploy.local.requirements import find_java
 from tests.admin_api.keys import access, token
 from tests.admin_api.world import World
-from tests.serving.test_serving import app_of, config
+from tests.app.http.test_serving import app_of, config
 
 pytestmark = pytest.mark.cluster
 

@@ -330,7 +330,7 @@ def test_a_disk_without_room_stops_the_recording_only(worlds: MakeWorld, cut_off
 def test_forged_and_old_reports_are_dropped_counted_and_named(
     worlds: MakeWorld, cut_off: CutOff, connect: Connect
 ) -> None:
-    """Farewells in a member's name without a seal or with a wrong one, and what was said before."""
+    """Farewells in a member's name without a seal, a right one or a signature, and old reports."""
     world = worlds()
     client = connect(world.cluster.brokers[0].service_url)
     topic = world.sidecars.bus_topics[0]
@@ -347,6 +347,7 @@ def test_forged_and_old_reports_are_dropped_counted_and_named(
         "not sealed": farewell,
         "sealed with an unknown key": Seal([b"what a stranger thought of"]).close(farewell),
         "the seal does not fit": bytes([sealed[0] ^ 1]) + sealed[1:],
+        "foreign": sealed,  # with the key that all sidecars share, stolen from one of them
     }
     dropped = dropped_at(world, "broker-1")
 
@@ -354,13 +355,15 @@ def test_forged_and_old_reports_are_dropped_counted_and_named(
         for _ in range(PLAYED):
             producer.send(payload)
 
-    for reason in (*forged, "late"):
+    for reason in (*forged, "sent again"):
         enough = dropped.get(reason, 0) + PLAYED
         wait_for_dropped(world, "broker-1", reason, enough)
         series = f'pulsar_quota_reports_dropped_total{{reason="{reason}"}}'
         assert (sample(world, "broker-1", series) or 0) >= PLAYED
     eventually(lambda: all_ready(world), "they are ready")
     assert members(world, "broker-1").get("broker-2") == incarnation
+    wait_for_suspect(world, "broker-1", "broker-2", "is spoken for by another sender")
+    eventually(lambda: ("ForeignReports", "broker-2") in firing(world, "broker-1"), "an alarm")
 
 
 def next_report_of(reader: pulsar.Reader, name: str) -> bytes:

@@ -12,10 +12,10 @@ from functools import partial
 
 import pytest
 
-from coordinator.core.laws import LAWS
-from coordinator.core.laws.claims import Claim
+from coordinator.core.allocation.laws import LAWS
+from coordinator.core.allocation.laws.claims import Claim
+from coordinator.core.limiting.windows import SoftWindow
 from coordinator.core.model import NANOS_PER_SECOND
-from coordinator.core.windows import SoftWindow
 from coordinator.simulation.experiment import Figures, measure
 from coordinator.simulation.stage import WARM_UP_S, Parameters, Stage
 from coordinator.simulation.valve import Valve

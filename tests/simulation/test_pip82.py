@@ -1,12 +1,10 @@
-"""Today's built-in resource groups, as a broker of the simulation."""
+"""The formula of today's built-in resource groups."""
 
 from __future__ import annotations
 
 import pytest
 
-from coordinator.simulation.experiment import perform
 from coordinator.simulation.pip82 import pip82_limit
-from coordinator.simulation.stage import GROUP, Parameters
 
 
 @pytest.mark.parametrize(
@@ -16,16 +14,3 @@ from coordinator.simulation.stage import GROUP, Parameters
 def test_formula(own: int, total: int, expected: int) -> None:
     """``max(u + (C - U)·u/U, 1)`` of C = 1,000; all of it while nobody uses anything."""
     assert pip82_limit(1_000, own, total) == expected
-
-
-def test_an_old_broker_beside_sidecars_is_starved_and_named_so() -> None:
-    """The sidecars share the whole limit among themselves, and the old broker yields.
-
-    That is the honest state of a mixed fleet: usage that fills the limit leaves PIP-82's formula no
-    room to grow, whatever it started from.
-    """
-    _, recording = perform("S23", Parameters(brokers=3))
-
-    record = recording.group(GROUP)
-    last = {name: track.admitted[-1] for name, track in record.tracks.items()}
-    assert last["broker-3"] < 400 < last["broker-1"]

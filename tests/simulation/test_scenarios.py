@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.laws import ALL_LAWS
+from coordinator.core.allocation.laws import ALL_LAWS
 from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates
-from coordinator.core.policies import POLICIES
 from coordinator.core.settings import CoreSettings
+from coordinator.core.transfer.policies import POLICIES
 from coordinator.simulation.experiment import Figures, measure, perform, series_of
 from coordinator.simulation.scenarios import SCENARIOS
 from coordinator.simulation.stage import GROUP, WARM_UP_S, Parameters

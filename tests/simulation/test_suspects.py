@@ -7,9 +7,9 @@ from functools import partial
 
 import pytest
 
-from coordinator.core import explain
-from coordinator.core.model import GroupUsage, UsageReport
-from coordinator.core.suspects import NAMED_AT, Suspicion
+from coordinator.core.model import GroupUsage, Suspicion, UsageReport
+from coordinator.core.reports.suspects import NAMED_AT
+from coordinator.insight.model import explain
 from coordinator.simulation.experiment import perform
 from coordinator.simulation.recording import Recording
 from coordinator.simulation.stage import GROUP, WARM_UP_S, Parameters, Stage

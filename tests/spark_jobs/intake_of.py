@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from coordinator.adapters.recorder_tables import SCHEMAS, Table
-from tests.recorder.world import files_at
+from coordinator.adapters.recorder.tables import SCHEMAS, Table
+from tests.adapters.recorder.world import files_at
 
 
 def required(place: Path) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from coordinator.adapters.recorder import ParquetRecorder
-from coordinator.adapters.recorder_files import RecordedFiles
-from coordinator.adapters.recorder_writer import RecorderBounds
+from coordinator.adapters.recorder.files import RecordedFiles
+from coordinator.adapters.recorder.recorder import ParquetRecorder
+from coordinator.adapters.recorder.writer import RecorderBounds
 from coordinator.core.events import Event, UsageReportReceived
 from coordinator.core.instructions import PublishUsageReport, SetLocalLimits
 from coordinator.core.model import Dimension, ResourceGroup
-from coordinator.core.operations import Operation, Stage
 from coordinator.core.state import CoordinatorState
+from coordinator.insight.model.operations import Operation, Stage
 from coordinator.wire import reports
 from tests.core.cluster import Cluster
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from coordinator.core.backlog.model import BacklogQuota
+from coordinator.backlog.rules.model import BacklogQuota
 from spark_jobs.backlog_trends import JOB, TABLE, follow, hours, trends
 from spark_jobs.intake import RefusedInput, examine
 from spark_jobs.tables import SCHEMAS
-from tests.core.backlog.world import TOPIC, World
-from tests.recorder.world import Recording
+from tests.adapters.recorder.world import Recording
+from tests.backlog.rules.world import TOPIC, World
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
 

@@ -18,14 +18,14 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
-from coordinator.adapters.recorder_files import RecordedFiles
-from coordinator.adapters.recorder_tables import Table
+from coordinator.adapters.recorder.files import RecordedFiles
+from coordinator.adapters.recorder.tables import Table
 from spark_jobs.intake import RefusedInput, examine, read
 from spark_jobs.live_convergence import Live
 from spark_jobs.session import computing
 from spark_jobs.tables import VERSION_KEY
 from spark_jobs.timeline import broker_seconds, group_seconds, limits_over_time
-from tests.recorder.world import files_at
+from tests.adapters.recorder.world import files_at
 from tests.spark_jobs.spoilt import rewrite
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

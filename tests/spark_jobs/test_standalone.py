@@ -21,7 +21,7 @@ import spark_jobs
 from tests.spark_jobs import plain
 from tests.spark_jobs.test_convergence_report import START, STORY, UNKNOWN
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(900)]
 SPARK_HOME = Path(pyspark.__file__).parent
 WORKERS = 2
 _START_S = 240

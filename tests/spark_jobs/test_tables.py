@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from coordinator.adapters import recorder_tables as writer
+from coordinator.adapters.recorder import tables as writer
 from spark_jobs import tables as reader
 
 NAMES = {

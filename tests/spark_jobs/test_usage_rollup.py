@@ -16,7 +16,7 @@ from spark_jobs.days import forecast
 from spark_jobs.intake import RefusedInput, examine
 from spark_jobs.tables import SCHEMAS
 from spark_jobs.usage_rollup import GROUP, JOB, namespace_hours, roll_up
-from tests.recorder.world import Recording
+from tests.adapters.recorder.world import Recording
 from tests.spark_jobs.intake_of import required
 from tests.spark_jobs.plain import read
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from coordinator.core.escrow import TOTAL
+from coordinator.core.escrow.books import TOTAL
 from coordinator.core.model import (
     Account,
     Closure,
@@ -22,8 +22,8 @@ from coordinator.core.model import (
     UsageReport,
     ViewDigest,
 )
-from coordinator.core.operations import Operation, Stage
 from coordinator.core.topics import TopicName
+from coordinator.insight.model.operations import Operation, Stage
 from coordinator.ports import AuditEntry, Origin, RecordedOperation
 
 PUBLISHED = Usage(

@@ -19,10 +19,11 @@ from typing import Any
 
 import pytest
 
-from coordinator.release import RELEASE
+from coordinator.runtime.release import RELEASE
 from coordinator.wire import resource_usage_pb2 as pb
 from coordinator.wire.audit import decode_audit_entry, encode_audit_entry
 from coordinator.wire.documents import (
+    MemberDocument,
     decode_attachment,
     decode_group,
     decode_ledger,
@@ -66,7 +67,14 @@ DOCUMENTS = {
     ),
     "attachment": Form("orders", encode_attachment, decode_attachment),
     "member": Form(
-        "http://one:8087", lambda address: encode_member(address, "0.1.0"), decode_member
+        MemberDocument("http://one:8087"),
+        lambda member: encode_member(member.api_address, "0.1.0", member.report_key),
+        decode_member,
+    ),
+    "member that signs": Form(
+        MemberDocument("http://one:8087", bytes(range(32))),
+        lambda member: encode_member(member.api_address, "0.1.0", member.report_key),
+        decode_member,
     ),
     "ledger": Form(samples.LEDGER, encode_ledger, lambda data: decode_ledger("orders", data, 3, 5)),
     "topic limit": Form(

@@ -2,12 +2,14 @@
 
 import contextlib
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.core.model import (
+    MAX_COUNT,
     Account,
     Closure,
     GroupUsage,
@@ -19,8 +21,8 @@ from coordinator.core.model import (
 )
 from coordinator.wire import resource_usage_pb2 as pb
 from coordinator.wire.columns import UnknownDefinition
-from coordinator.wire.fields import MAX_COUNT
-from coordinator.wire.reports import BadReport, decode, encode
+from coordinator.wire.fields import MAX_ENTRIES, MAX_GRANTS, MAX_GROUPS, MAX_NAMED_GROUPS
+from coordinator.wire.reports import BadReport, decode, encode, head_of
 
 counts = st.integers(0, MAX_COUNT)
 permilles = st.integers(0, 1000)
@@ -262,3 +264,43 @@ def test_answers_without_their_incarnations_are_named() -> None:
         BadReport, match="answeredSequences has 2 numbers, one per incarnation is 1"
     ):
         decode(info.SerializeToString(), {})
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"asks": ["b1"] * (MAX_ENTRIES + 1)}, "asks has"),
+        ({"answeredIncarnations": [1] * (MAX_ENTRIES + 1)}, "answeredIncarnations has"),
+        ({"asks": ["x" * 1_000_000]}, "asks has 1000000 characters"),
+        ({"broker": "x" * 1_000_000}, "broker has 1000000 characters"),
+        ({"publish": {"definitions": [1] * (MAX_GROUPS + 1)}}, "publish.definitions has"),
+        (
+            {"usageMap": [{"owner": "g", "configurationVersion": 1}] * (MAX_NAMED_GROUPS + 1)},
+            "usageMap has",
+        ),
+        (
+            {"ledgers": [{
+                "group": "g", "generation": 1, "version": 1,
+                "grants": [{"broker": "b", "incarnation": 1}] * (MAX_GRANTS + 1),
+            }]},
+            "ledgers have more grants",
+        ),
+    ],
+)  # fmt: skip
+def test_lists_and_names_longer_than_any_sidecars_are_named(
+    fields: dict[str, Any], named: str
+) -> None:
+    """Before anything is made of them."""
+    head = {"broker": "b1", "incarnation": 1, "sequence": 1, "elapsedNanos": 1, "since": 0}
+    with pytest.raises(BadReport, match=named):
+        decode(pb.ResourceUsageInfo(**{**head, **fields}).SerializeToString(), {})
+
+
+def test_a_report_of_a_plain_pulsar_broker_is_named_as_such() -> None:
+    """It has no influence: nothing in ZooKeeper says that it is a sidecar's."""
+    native = pb.ResourceUsageInfo(broker="pulsar://one:6650")
+    row = native.usageMap.add(owner="orders")
+    row.publish.messagesPerPeriod, row.publish.bytesPerPeriod = 2**63, 2**63
+
+    with pytest.raises(BadReport, match="not sent by a sidecar of this project"):
+        head_of(native.SerializeToString())

@@ -1,0 +1,263 @@
+"""What a broker answers about backlogs, as it is taken: kinds of no, absurd values, redirects.
+
+What every source promises is in the contract (tests/contract/test_backlog_source_contract.py).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from coordinator.adapters.broker.backlog import HttpBacklogSource
+from coordinator.backlog.rules.model import BacklogQuota, Glance, Position
+from coordinator.ports import NotFound, Refused, StoreUnreachable
+
+
+def answering(status: int, body: str = "", headers: dict[str, str] | None = None) -> Any:
+    """A broker that answers everything with this."""
+    return httpx.MockTransport(lambda _: httpx.Response(status, text=body, headers=headers))
+
+
+def with_namespace(status: int) -> Any:
+    """A broker that says the quota of a namespace, and to all other questions this."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if "/namespaces/" in request.url.path:
+            return httpx.Response(200, json={"message_age": {"limitTime": 7}})
+        return httpx.Response(status)
+
+    return httpx.MockTransport(answer)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (307, NotFound),
+        (404, NotFound),
+        (401, Refused),
+        (403, Refused),
+        (405, Refused),
+        (500, StoreUnreachable),
+        (503, StoreUnreachable),
+    ],
+)
+async def test_a_status_says_what_kind_of_no_it_is(status: int, error: type[Exception]) -> None:
+    """Another owner's topic is not here; what is forbidden stays forbidden; the rest may pass."""
+    async with HttpBacklogSource("http://broker", transport=answering(status)) as source:
+        with pytest.raises(error, match=str(status)):
+            await source.storage("persistent://a/b/c")
+
+
+@pytest.mark.parametrize("body", ["", "{", "[]", "null", '{"ledgers": 1}', '{"cursors": {}}'])
+async def test_an_answer_that_makes_no_sense_is_no_answer(body: str) -> None:
+    """It is named, and nothing else fails by it."""
+    async with HttpBacklogSource("http://broker", transport=answering(200, body)) as source:
+        with pytest.raises(StoreUnreachable):
+            await source.storage("persistent://a/b/c")
+        with pytest.raises(StoreUnreachable):
+            await source.glance("persistent://a/b/c")
+        with pytest.raises(StoreUnreachable):
+            await source.closed_ms("persistent://a/b/c")
+    async with HttpBacklogSource("http://broker", transport=answering(200, body)) as source:
+        if body not in ("{", ""):
+            return
+        with pytest.raises(StoreUnreachable):
+            await source.summaries()
+
+
+async def test_a_timeout_is_unreachable() -> None:
+    """And not a topic that is gone."""
+
+    def hang(_: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("slow")
+
+    transport = httpx.MockTransport(hang)
+    async with HttpBacklogSource("http://broker", transport=transport) as source:
+        with pytest.raises(StoreUnreachable, match="ReadTimeout"):
+            await source.summaries()
+
+
+@pytest.mark.parametrize(
+    ("stamp", "published_ms"),
+    [
+        ("2026-09-15T16:51:11.802Z", 1_789_491_071_802),
+        ("2026-09-15T18:51:11.802+02:00", 1_789_491_071_802),
+        ("1789491071802", 1_789_491_071_802),
+        ("1970-01-01T00:00:00Z", 0),
+    ],
+)
+async def test_publish_times_are_read_in_every_zone(stamp: str, published_ms: int) -> None:
+    """Brokers write them in their own."""
+    transport = answering(200, "x" * 100_000, {"X-Pulsar-publish-time": stamp})
+    async with HttpBacklogSource("http://broker", transport=transport) as source:
+        assert await source.published_ms("persistent://a/b/c", Position(1, 0)) == published_ms
+
+
+@pytest.mark.parametrize("headers", [{}, {"X-Pulsar-publish-time": "yesterday"}])
+async def test_an_entry_without_a_publish_time_is_told(headers: dict[str, str]) -> None:
+    """No age is made up."""
+    async with HttpBacklogSource("http://b", transport=answering(200, "", headers)) as source:
+        with pytest.raises(StoreUnreachable, match="publish time"):
+            await source.published_ms("persistent://a/b/c", Position(1, 0))
+
+
+async def test_the_time_of_the_broker_goes_before_the_producers() -> None:
+    """Where brokers stamp entries themselves, clients' clocks do not matter."""
+    headers = {
+        "X-Pulsar-publish-time": "1970-01-01T00:00:00Z",
+        "X-Pulsar-Broker-Entry-METADATA-timestamp": "2026-09-15T16:51:11.802Z",
+    }
+    async with HttpBacklogSource("http://b", transport=answering(200, "", headers)) as source:
+        assert await source.published_ms("persistent://a/b/c", Position(1, 0)) > 0
+
+
+@pytest.mark.parametrize(
+    ("body", "quota"),
+    [
+        ("{}", BacklogQuota()),
+        ('{"destination_storage": {"limit": 5}}', BacklogQuota(size_bytes=5)),
+        ('{"destination_storage": {"limitSize": 0, "limitTime": -1}}', BacklogQuota(size_bytes=0)),
+        ('{"message_age": {"limitSize": -1, "limitTime": 0}}', BacklogQuota()),
+        ('{"message_age": {"limitTime": 2147483647}}', BacklogQuota(age_s=2**31 - 1)),
+        ('{"destination_storage": {"limitSize": 9223372036854775807}}', BacklogQuota(2**63 - 1)),
+    ],
+)
+async def test_absurd_quotas_are_read_as_pulsar_reads_them(body: str, quota: BacklogQuota) -> None:
+    """A size from 0 on limits, an age above 0."""
+    async with HttpBacklogSource("http://broker", transport=answering(200, body)) as source:
+        assert await source.quota("persistent://a/b/c") == quota
+
+
+async def test_a_quota_policy_that_nobody_knows_is_told() -> None:
+    """To take it for another one could evict messages."""
+    body = '{"message_age": {"limitTime": 5, "policy": "explode"}}'
+    async with HttpBacklogSource("http://broker", transport=answering(200, body)) as source:
+        with pytest.raises(StoreUnreachable, match="explode"):
+            await source.quota("persistent://a/b/c")
+
+
+async def test_a_broker_is_not_asked_to_combine_quotas() -> None:
+    """It would wait for its metadata store on the store's own thread."""
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(str(request.url).removeprefix("http://broker/admin/v2"))
+        quota = {"message_age": {"limitTime": 7}} if "/namespaces/" in asked[-1] else {}
+        return httpx.Response(200, json=quota)
+
+    transport = httpx.MockTransport(answer)
+    async with HttpBacklogSource("http://broker", transport=transport) as source:
+        assert await source.quota("persistent://a/b/c") == BacklogQuota(age_s=7)
+    assert asked == ["/persistent/a/b/c/backlogQuotaMap", "/namespaces/a/b/backlogQuotaMap"]
+
+
+async def test_a_partition_has_the_quota_of_its_topic() -> None:
+    """Pulsar answers 412 to who asks for a partition's."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("persistent/a/b/c/backlogQuotaMap"):
+            return httpx.Response(200, json={"message_age": {"limitTime": 7}})
+        return httpx.Response(412)
+
+    transport = httpx.MockTransport(answer)
+    async with HttpBacklogSource("http://broker", transport=transport) as source:
+        for name in ("c", "c-partition-12"):
+            assert await source.quota(f"persistent://a/b/{name}") == BacklogQuota(age_s=7)
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_another_broker_is_asked_for_a_quota_that_is_its_to_say(answers: bool) -> None:
+    """The owner of the first partition; when it is out of reach, the own broker is not."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.host == "broker":
+            return httpx.Response(307, headers={"location": "http://other/there?applied=true"})
+        if not answers:
+            raise httpx.ConnectError("refused")
+        assert request.headers["authorization"] == "Bearer secret"
+        return httpx.Response(200, json={"message_age": {"limitTime": 7}})
+
+    transport = httpx.MockTransport(answer)
+    async with HttpBacklogSource("http://broker", token="secret", transport=transport) as source:
+        if answers:
+            found = await source.quota("persistent://a/b/c-partition-1")
+            assert found == BacklogQuota(age_s=7)
+        else:
+            with pytest.raises(Refused, match="ConnectError"):
+                await source.quota("persistent://a/b/c-partition-1")
+
+
+@pytest.mark.parametrize("headers", [{}, {"location": ""}, {"location": "http://[broken"}])
+async def test_a_redirect_to_nowhere_is_told(headers: dict[str, str]) -> None:
+    """And the quota of the namespace is not taken for the topic's."""
+    transport = httpx.AsyncHTTPTransport()
+
+    async def handle(request: httpx.Request) -> httpx.Response:
+        if request.url.host == "broker":
+            return httpx.Response(307, headers=headers)
+        return await transport.handle_async_request(request)
+
+    async with HttpBacklogSource("http://broker", transport=httpx.MockTransport(handle)) as source:
+        with pytest.raises(Refused):
+            await source.quota("persistent://a/b/c")
+    await transport.aclose()
+
+
+async def test_what_looks_like_a_partition_and_is_none_has_the_quota_of_its_namespace() -> None:
+    """No topic policies can be set for it."""
+    transport = with_namespace(404)
+    async with HttpBacklogSource("http://broker", transport=transport) as source:
+        quota = await source.quota("persistent://a/b/c-partition-0")
+    assert quota == BacklogQuota(age_s=7)
+
+
+async def test_without_topic_policies_the_namespace_is_asked() -> None:
+    """Pulsar answers 405 then."""
+    transport = with_namespace(405)
+    async with HttpBacklogSource("http://broker", transport=transport) as source:
+        assert await source.quota("persistent://a/b/c") == BacklogQuota(age_s=7)
+
+
+NO_LIMITS = {"backlogQuotaLimitSize": -1, "backlogQuotaLimitTime": -1}
+
+
+def subscriptions(**earliest_ms: int) -> dict[str, Any]:
+    """As statistics have them; a reader is not durable."""
+    return {
+        name: {"earliestMsgPublishTimeInBacklog": at_ms, "isDurable": not name.startswith("reader")}
+        for name, at_ms in earliest_ms.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("size", "earliest_ms", "behind", "limits", "glance"),
+    [
+        (9, 5, subscriptions(b=5, a=5, c=7), NO_LIMITS, Glance(9, 5, "a", True)),
+        (9, 5, subscriptions(reader=5, b=5), {}, Glance(9, 5, "b", False)),
+        (9, 5, subscriptions(c=7), NO_LIMITS, Glance(9, 5, None, True)),
+        (9, 5, subscriptions(a=-1), NO_LIMITS | {"backlogQuotaLimitTime": 3}, Glance(9, 5, None, False)),
+        (9, -1, subscriptions(a=-1), NO_LIMITS, Glance(0, None, None, True)),
+        (0, 0, subscriptions(a=0), NO_LIMITS, Glance(0, None, None, True)),
+    ],
+)  # fmt: skip
+async def test_statistics_are_read_as_a_glance(
+    size: int, earliest_ms: int, behind: Any, limits: dict[str, int], glance: Glance
+) -> None:
+    """Of equal ones by name; readers and who is further on are not the oldest; limits may be missing."""
+    body = {"backlogSize": size, "earliestMsgPublishTimeInBacklogs": earliest_ms}
+    transport = answering(200, json.dumps(body | {"subscriptions": behind} | limits))
+    async with HttpBacklogSource("http://broker", transport=transport) as source:
+        assert await source.glance("persistent://a/b/c") == glance
+
+
+async def test_statistics_without_the_earliest_time_are_no_glance() -> None:
+    """An age is not made up; 0 is what a broker says that does not know."""
+    body = json.dumps(
+        {"backlogSize": 9, "earliestMsgPublishTimeInBacklogs": 0, "subscriptions": {}}
+    )
+    async with HttpBacklogSource("http://broker", transport=answering(200, body)) as source:
+        with pytest.raises(StoreUnreachable, match="no publish time"):
+            await source.glance("persistent://a/b/c")

@@ -1,0 +1,146 @@
+"""Files are there as a whole or not at all, say what they are, and do not grow without bound."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from coordinator.adapters.recorder.files import UnusablePlace, date_of
+from coordinator.adapters.recorder.tables import (
+    CLUSTER_KEY,
+    FILE_KEY,
+    SCHEMA_VERSION,
+    SCHEMAS,
+    TABLE_KEY,
+    VERSION_KEY,
+    Table,
+)
+from tests.adapters.recorder.world import DAY_S, files_at
+
+NOW_S = 1_800_000_000.0
+
+
+def content(rows: int = 3) -> pa.Table:
+    """A table of memberships."""
+    schema = SCHEMAS[Table.MEMBERSHIP]
+    columns = {name: [None] * rows for name in schema.names} | {"member": ["b"] * rows}
+    return pa.Table.from_pydict(columns, schema=schema)
+
+
+def all_files(place: Path) -> list[str]:
+    """Every file below a place, by name."""
+    return sorted(path.name for path in place.rglob("*") if path.is_file())
+
+
+def test_a_file_says_what_it_is(tmp_path: Path) -> None:
+    """Version, table, cluster and a file id stand in its metadata; its path says table and day."""
+    size = files_at(tmp_path).write(Table.MEMBERSHIP, "2026-11-21", content())
+
+    path = tmp_path / "table=membership/date=2026-11-21/broker-1.run-1.00000000.parquet"
+    assert path.stat().st_size == size
+    schema = pq.read_schema(path)
+    assert schema.equals(SCHEMAS[Table.MEMBERSHIP])
+    assert schema.metadata[VERSION_KEY] == str(SCHEMA_VERSION).encode()
+    assert schema.metadata[TABLE_KEY] == b"membership"
+    assert schema.metadata[CLUSTER_KEY] == b"test"
+    assert schema.metadata[FILE_KEY] == b"run-1.00000000"
+
+
+@pytest.mark.parametrize("table", Table)
+def test_every_table_begins_with_the_same_columns(table: Table) -> None:
+    """Cluster, broker, incarnation, run and both clocks, in microseconds of UTC and nanoseconds."""
+    schema = SCHEMAS[table]
+
+    assert schema.names[:6] == ["cluster", "broker", "incarnation", "run", "ts", "monotonic_ns"]
+    assert schema.field("ts").type == pa.timestamp("us", tz="UTC")
+
+
+def test_a_colon_in_a_broker_id_stays_out_of_paths(tmp_path: Path) -> None:
+    """Hadoop's paths cannot hold one."""
+    files_at(tmp_path, broker="host:8080").write(Table.MEMBERSHIP, "2026-11-21", content())
+
+    assert all_files(tmp_path) == ["host_8080.run-1.00000000.parquet"]
+
+
+def test_a_file_that_cannot_be_finished_leaves_nothing_behind(tmp_path: Path) -> None:
+    """The unfinished one is removed, and the next attempt takes its number."""
+    files = files_at(tmp_path)
+    in_the_way = tmp_path / "table=membership/date=2026-11-21/broker-1.run-1.00000000.parquet"
+    in_the_way.mkdir(parents=True)
+    with pytest.raises(OSError, match="Is a directory"):
+        files.write(Table.MEMBERSHIP, "2026-11-21", content())
+    assert all_files(tmp_path) == []
+
+    in_the_way.rmdir()
+    files.write(Table.MEMBERSHIP, "2026-11-21", content())
+    assert all_files(tmp_path) == ["broker-1.run-1.00000000.parquet"]
+
+
+def test_what_a_crash_left_is_removed_by_the_next_run_of_the_same_broker(tmp_path: Path) -> None:
+    """Another broker's unfinished file may still be written to."""
+    directory = tmp_path / "table=reports/date=2026-11-21"
+    directory.mkdir(parents=True)
+    for name in (".broker-1.run-0.00000007.parquet", ".broker-2.run-0.00000007.parquet"):
+        (directory / name).write_bytes(b"PAR1 half a file")
+
+    assert files_at(tmp_path).tidy(NOW_S) == 1
+    assert all_files(tmp_path) == [".broker-2.run-0.00000007.parquet"]
+
+
+def test_files_past_their_age_are_deleted(tmp_path: Path) -> None:
+    """The own ones, whichever run wrote them; `broker-1.x` is another broker's name."""
+    for broker in ("broker-1", "broker-1.x"):
+        for run in ("old", "new"):
+            files_at(tmp_path, run=run, broker=broker).write(
+                Table.MEMBERSHIP, "2026-11-21", content()
+            )
+    for path in tmp_path.rglob("*.parquet"):
+        age_s = DAY_S * 2 if ".old." in path.name else 0
+        os.utime(path, (NOW_S - age_s, NOW_S - age_s))
+
+    assert files_at(tmp_path, retention_s=DAY_S).tidy(NOW_S) == 1
+    assert all_files(tmp_path) == [
+        "broker-1.new.00000000.parquet",
+        "broker-1.x.new.00000000.parquet",
+        "broker-1.x.old.00000000.parquet",
+    ]
+
+
+def test_the_oldest_files_make_room(tmp_path: Path) -> None:
+    """Until all of them together take no more than they may."""
+    files = files_at(tmp_path)
+    size = sum(files.write(Table.MEMBERSHIP, "2026-11-21", content()) for _ in range(4)) // 4
+    for path in tmp_path.rglob("*.parquet"):
+        number = int(path.name.rsplit(".", 2)[1])
+        os.utime(path, (NOW_S + number, NOW_S + number))
+    bounded = files_at(tmp_path, run="run-2", bytes_max=size * 2 + size // 2)
+
+    assert bounded.tidy(NOW_S) == 2
+    assert all_files(tmp_path) == [f"broker-1.run-1.0000000{n}.parquet" for n in (2, 3)]
+    assert not bounded.exceeds_bytes()
+    bounded.write(Table.MEMBERSHIP, "2026-11-21", content())
+    assert bounded.exceeds_bytes()
+
+
+def test_a_url_is_a_place(tmp_path: Path) -> None:
+    """What pyarrow's file systems know."""
+    files_at(f"file://{tmp_path}").write(Table.MEMBERSHIP, "2026-11-21", content())
+
+    assert all_files(tmp_path) == ["broker-1.run-1.00000000.parquet"]
+
+
+def test_an_unknown_url_is_refused(tmp_path: Path) -> None:
+    """The reason names it."""
+    with pytest.raises(UnusablePlace, match="gopher://x/y: no file system for this URL"):
+        files_at("gopher://x/y")
+
+
+def test_a_day_is_utc() -> None:
+    """Whatever the machine's time zone."""
+    assert date_of(1_800_000_000_000_000) == "2027-01-15"
+    assert date_of(1_800_057_599_999_999) == "2027-01-15"
+    assert date_of(1_800_057_600_000_000) == "2027-01-16"

@@ -1,0 +1,166 @@
+"""What brokers say of counters, configuration and records; and bytes of anybody on the topic."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from random import Random
+
+import httpx
+import pytest
+
+from coordinator.adapters.broker.counters import MetricsCounters, add_lines
+from coordinator.adapters.broker.native_admin import HttpNativeAdmin, facts_in
+from coordinator.adapters.pulsar.native_messages import decode, encode
+from coordinator.native.engine.entries import Amounts, Record
+from coordinator.native.engine.outside import BrokerFacts
+from coordinator.ports import Refused, StoreUnreachable
+from coordinator.wire import resource_usage_pb2 as pb
+from coordinator.wire.fields import BadReport
+
+SEED = 22
+METRICS = b"""# TYPE pulsar_in_messages_total counter
+pulsar_in_messages_total{cluster="c",namespace="t/n",topic="persistent://t/n/a"} 8344
+pulsar_in_messages_total{cluster="c",namespace="t/n",topic="persistent://t/n/b"} 1.0E7
+pulsar_in_bytes_total{cluster="c",namespace="t/n",topic="persistent://t/n/a"} 870760
+pulsar_producers_count{cluster="c",namespace="t/n",topic="persistent://t/n/a"} 2
+pulsar_publish_rate_limit_times{cluster="c",namespace="t/n",topic="persistent://t/n/a"} 98
+pulsar_out_messages_total{cluster="c",namespace="t/n",topic="persistent://t/n/a",subscription="s"} 5
+pulsar_out_messages_total{cluster="c",namespace="t/n",topic="persistent://t/n/a",subscription="r"} 6
+pulsar_out_messages_total{namespace="t/n",topic="persistent://t/n/a",subscription="r",consumer_name="x"} 6
+pulsar_rate_in{cluster="c",namespace="t/n",topic="persistent://t/n/a"} 2.2
+pulsar_in_messages_total{cluster="c",namespace="t/whole"} 12
+"""
+
+
+def answering(answers: dict[str, httpx.Response]) -> httpx.MockTransport:
+    """A broker that answers by method and path."""
+    return httpx.MockTransport(lambda request: answers[f"{request.method} {request.url.path}"])
+
+
+async def test_counters_are_read_in_whatever_pieces_they_arrive() -> None:
+    """Topics where they are told apart, else namespaces; what is sent, by subscription."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for start in range(0, len(METRICS), 7):
+            yield METRICS[start : start + 7]
+
+    answer = httpx.Response(200, content=pieces())
+    async with MetricsCounters(
+        "http://b", transport=answering({"GET /metrics/": answer})
+    ) as counters:
+        found = {count.topic: count for count in await counters.read()}
+
+    assert found["persistent://t/n/a"][2:] == (8344, 870760, 11, 0, 2, 0, 98)
+    assert found["persistent://t/n/b"].messages == 10**7
+    assert found[""] == ("t/whole", "", 12, 0, 0, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [(401, Refused), (403, Refused), (500, StoreUnreachable)]
+)
+async def test_a_broker_that_does_not_tell_is_an_error(status: int, error: type[Exception]) -> None:
+    """Refused and unreachable are never one."""
+    transport = answering({"GET /metrics/": httpx.Response(status)})
+    async with MetricsCounters("http://b", transport=transport) as counters:
+        with pytest.raises(error):
+            await counters.read()
+
+
+def test_lines_of_nonsense_are_no_counters() -> None:
+    """Whatever they hold."""
+    sums: dict[tuple[str, str], dict[str, int]] = {}
+    random = Random(SEED)
+    for _ in range(2_000):
+        line = bytearray(random.choice(METRICS.splitlines()))
+        for _ in range(3):
+            line[random.randrange(len(line))] = random.randrange(256)
+        add_lines(bytes(line), sums)
+    add_lines(b"pulsar_in_messages_total{} 1\npulsar_in_messages_total 5\n", sums)
+    assert ("", "") not in sums
+
+
+@pytest.mark.parametrize(
+    ("listeners", "internal", "url"),
+    [
+        ("internal:pulsar://h:1,external:pulsar://h:2", "internal", "pulsar://h:1"),
+        ("a:pulsar://h:1,b:pulsar://h:2", "null", "pulsar://h:1"),
+        ("a:pulsar+ssl://h:1, a:pulsar://h:2", "a", "pulsar://h:2"),
+        ("null", "null", "pulsar://me:6650"),
+        ("", "", "pulsar://me:6650"),
+    ],
+)
+def test_the_name_that_a_broker_reports_in(listeners: str, internal: str, url: str) -> None:
+    """That of its internal listener."""
+    body = {
+        "advertisedListeners": listeners,
+        "internalListenerName": internal,
+        "advertisedAddress": "me",
+        "brokerServicePort": "Optional[6650]",
+        "resourceUsageTransportClassName": "null",
+        "resourceUsageTransportPublishIntervalInSecs": "60",
+    }
+    assert facts_in(body) == BrokerFacts(url, 60, "")
+
+
+def test_a_broker_without_a_plain_port_reports_in_no_name() -> None:
+    """That is said, not guessed."""
+    with pytest.raises(ValueError, match="no plain port"):
+        facts_in({"advertisedListeners": "", "brokerServicePort": "Optional.empty"})
+
+
+async def test_records_are_read_and_nonsense_is_an_error() -> None:
+    """A group that is not there is None; a field that is not there is not limited."""
+    answers = {
+        "GET /admin/v2/resourcegroups/g": httpx.Response(200, json={"publishRateInMsgs": 7}),
+        "GET /admin/v2/resourcegroups/none": httpx.Response(404),
+        "GET /admin/v2/resourcegroups/odd": httpx.Response(200, json=[]),
+        "GET /admin/v2/resourcegroups/text": httpx.Response(200, text="<html>"),
+        "GET /admin/v2/resourcegroups/mine": httpx.Response(403),
+        "GET /admin/v2/brokers/configuration/runtime": httpx.Response(200, json={}),
+    }
+    async with HttpNativeAdmin("http://b", transport=answering(answers)) as admin:
+        assert await admin.record("g") == Record(7, -1)
+        assert await admin.record("none") is None
+        for name in ("odd", "text"):
+            with pytest.raises(StoreUnreachable):
+                await admin.record(name)
+        with pytest.raises(Refused):
+            await admin.record("mine")
+        with pytest.raises(StoreUnreachable):
+            await admin.facts()
+        with pytest.raises(ValueError, match="not a name"):
+            await admin.record("a/b")
+
+
+def test_entries_are_what_brokers_read() -> None:
+    """The fields that Pulsar's own proto has."""
+    payload = encode("pulsar://a:1", {"g": Amounts(1_500, 2**40)})
+    message = pb.ResourceUsageInfo.FromString(payload)
+
+    assert (message.broker, message.usageMap[0].owner) == ("pulsar://a:1", "g")
+    assert message.usageMap[0].publish.messagesPerPeriod == 1_500
+    assert message.usageMap[0].publish.bytesPerPeriod == 2**40
+    assert decode(payload) == ("pulsar://a:1", {"g": Amounts(1_500, 2**40)})
+
+
+def test_a_group_without_a_word_on_publishing_is_left_out() -> None:
+    """A broker says so of what did not change."""
+    message = pb.ResourceUsageInfo(broker="b")
+    message.usageMap.add(owner="g")
+    assert decode(message.SerializeToString()) == ("b", {})
+
+
+def test_anybodys_bytes_are_a_message_or_refused() -> None:
+    """Nothing else happens."""
+    random = Random(SEED)
+    payload = encode("pulsar://a:1", {"g": Amounts(1, 2), "h": Amounts(3, 4)})
+    for _ in range(5_000):
+        spoilt = bytearray(payload)
+        for _ in range(random.randint(1, 4)):
+            spoilt[random.randrange(len(spoilt))] = random.randrange(256)
+        try:
+            broker, amounts = decode(bytes(spoilt[: random.randrange(len(spoilt))]))
+        except BadReport:
+            continue
+        assert broker, f"seed {SEED}"
+        assert all(min(found) >= 0 for found in amounts.values()), f"seed {SEED}"

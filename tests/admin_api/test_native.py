@@ -1,0 +1,71 @@
+"""What a sidecar says, and refuses, whose broker's own limiter holds the limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coordinator.native.engine.conditions import Condition
+from coordinator.native.engine.views import NativeState
+from tests.admin_api.world import World
+from tests.native.engine.test_views import state
+
+GROUPS = "/admin/v2/resourcegroups"
+
+
+@dataclass
+class Steering:
+    """Native enforcement that says what it is told to."""
+
+    said: NativeState
+
+    def state(self) -> NativeState:
+        """It."""
+        return self.said
+
+
+async def test_strict_is_refused_with_the_reason() -> None:
+    """In a new group, and when an old change is taken back; a gate may keep it."""
+    world = World()
+    async with world.client() as gated, world.client(enforcement_path="native") as native:
+        asked = {"publishRateInMsgs": 5, "overshootPolicy": "strict"}
+        refused = await native.put(f"{GROUPS}/orders", json=asked)
+        assert refused.status_code == 400
+        assert "once an interval" in refused.json()["reason"]
+        assert (await gated.put(f"{GROUPS}/orders", json=asked)).is_success
+        eased = {"overshootPolicy": "balanced"}
+        assert (await native.put(f"{GROUPS}/orders", json=eased)).is_success
+        entry = (await native.get("/quota/v1/audit")).json()[0]["id"]
+        back = await native.post(f"/quota/v1/audit/{entry}/rollback")
+        assert back.status_code == 400
+        assert world.views.shown.groups["orders"].group.overshoot_policy == "balanced"
+
+
+async def test_who_holds_a_limit_is_said_everywhere() -> None:
+    """By explain and certificate for a group, by health for the broker."""
+    world = World()
+    async with world.client(enforcement_path="native", native=Steering(state())) as client:
+        await client.put(f"{GROUPS}/orders", json={"publishRateInMsgs": 3_000})
+        world.throttle_orders()
+        explained = (await client.get("/quota/v1/explain/orders")).json()
+        other = (await client.get("/quota/v1/explain/orders?broker=broker-2")).json()
+        certified = (await client.get("/quota/v1/certificate/orders")).json()["certificates"]
+        health = (await client.get("/quota/v1/health")).json()
+    assert "attached" in explained["slack"]
+    assert other["slack"] == ""
+    assert [each["slack"] for each in certified] == [explained["slack"]]
+    assert health["enforcementPath"] == "native"
+
+
+async def test_conditions_are_metrics() -> None:
+    """Each code has a series, so that an alert can name it."""
+    said = state()
+    codes = ("strict", "unsteered", "edited")
+    conditions = tuple(Condition(code, "text", "fix") for code in codes)
+    shown = NativeState(
+        said.service_url, said.interval_s, "", 0, False, said.topic, 0, 0.5, (), conditions
+    )
+    async with World().client(native=Steering(shown)) as client:
+        text = (await client.get("/metrics")).text
+    for code in codes:
+        assert f'pulsar_quota_native_condition{{condition="{code}"}} 1.0' in text
+    assert 'pulsar_quota_native_condition{condition="interval"} 0.0' in text

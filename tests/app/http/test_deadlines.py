@@ -1,0 +1,110 @@
+"""How long a caller may take, by a clock that the test holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.app.http.deadlines import (
+    ANSWER_BYTES,
+    BODY_BYTES_PER_S,
+    LINGER_S,
+    Deadlines,
+    Overdue,
+)
+
+REQUEST_S = 10.0
+
+
+@pytest.fixture
+def deadlines() -> Deadlines:
+    """Those of a connection that is made at 100 s."""
+    return Deadlines(REQUEST_S, 100.0)
+
+
+def overdue(
+    deadlines: Deadlines,
+    now_s: float,
+    *,
+    reads: bool = True,
+    answers: bool = False,
+    unsent: int = 0,
+) -> Overdue | None:
+    """What is overdue where nothing else is said."""
+    return deadlines.overdue(now_s, reads=reads, answers=answers, unsent=unsent)
+
+
+def test_a_silent_connection_ends(deadlines: Deadlines) -> None:
+    """Counted from the connection, whatever arrives of a head meanwhile."""
+    for now_s in range(101, 110):
+        deadlines.received(now_s)
+        assert overdue(deadlines, now_s) is None
+    assert overdue(deadlines, 110.0) is None
+    assert overdue(deadlines, 110.1) is Overdue.HEAD
+
+
+def test_between_requests_a_head_counts_from_its_first_byte(deadlines: Deadlines) -> None:
+    """How long nothing comes is another bound."""
+    deadlines.head_taken(101.0)
+    deadlines.body_ended()
+    deadlines.answered(102.0)
+    assert overdue(deadlines, 1000.0) is None
+    deadlines.received(1000.0)
+    deadlines.received(1009.0)
+    assert overdue(deadlines, 1010.1) is Overdue.HEAD
+
+
+def test_what_was_sent_ahead_waits_for_the_answer_before_it(deadlines: Deadlines) -> None:
+    """And has its time from then on."""
+    deadlines.head_taken(101.0)
+    deadlines.body_ended()
+    deadlines.received(102.0)
+    assert overdue(deadlines, 200.0, answers=True) is None
+    deadlines.answered(200.0)
+    assert overdue(deadlines, 210.0) is None
+    assert overdue(deadlines, 210.1) is Overdue.HEAD
+
+
+def test_a_body_has_more_time_the_more_of_it_arrives(deadlines: Deadlines) -> None:
+    """A byte now and then gives none."""
+    deadlines.head_taken(101.0)
+    deadlines.body_taken(10)
+    assert overdue(deadlines, 111.1, answers=True) is Overdue.BODY
+    deadlines.body_taken(5 * BODY_BYTES_PER_S)
+    assert overdue(deadlines, 115.9, answers=True) is None
+    assert overdue(deadlines, 116.1, answers=True) is Overdue.BODY
+    deadlines.body_ended()
+    assert overdue(deadlines, 1000.0, answers=True) is None
+
+
+def test_a_body_is_not_late_while_the_server_does_not_read(deadlines: Deadlines) -> None:
+    """The broker takes it slowly; the caller is not to blame."""
+    deadlines.head_taken(101.0)
+    assert overdue(deadlines, 500.0, reads=False, answers=True) is None
+    assert overdue(deadlines, 509.0, answers=True) is None
+    assert overdue(deadlines, 511.0, answers=True) is Overdue.BODY
+
+
+def test_what_is_sent_of_a_body_after_its_answer_is_read_for_a_moment(
+    deadlines: Deadlines,
+) -> None:
+    """However fast it comes."""
+    deadlines.head_taken(101.0)
+    deadlines.answered(102.0)
+    deadlines.body_taken(10**9)
+    assert overdue(deadlines, 102.0 + LINGER_S) is None
+    assert overdue(deadlines, 102.1 + LINGER_S) is Overdue.LINGER
+
+
+def test_an_answer_must_be_taken(deadlines: Deadlines) -> None:
+    """So much of it in a while, or all of what there is."""
+    deadlines.head_taken(101.0)
+    deadlines.body_ended()
+    size = 10 * ANSWER_BYTES
+    assert overdue(deadlines, 102.0, answers=True, unsent=size) is None
+    assert overdue(deadlines, 112.0, answers=True, unsent=size - ANSWER_BYTES) is None
+    assert overdue(deadlines, 122.0, answers=True, unsent=size - ANSWER_BYTES - 1) is None
+    late = size - 2 * ANSWER_BYTES + 1
+    assert overdue(deadlines, 122.1, answers=True, unsent=late) is Overdue.ANSWER
+    assert overdue(deadlines, 123.0, answers=True, unsent=0) is None
+    assert overdue(deadlines, 300.0, answers=True, unsent=1) is None
+    assert overdue(deadlines, 310.1, answers=True, unsent=1) is Overdue.ANSWER

@@ -1,0 +1,126 @@
+"""Secrets that a sidecar reads from files: used as they are meant, and refused with the key's name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from coordinator.adapters.zookeeper.access import ZooKeeperAccess
+from coordinator.app import parts
+from coordinator.config import ConfigError
+from coordinator.config.rules import check
+from coordinator.wire.fields import BadReport
+from tests.config.nowhere import NOWHERE
+from tests.gate.server.test_tls import make_certificate
+
+
+def test_the_first_key_seals_and_all_open(tmp_path: Path) -> None:
+    """A line's end is no part of a key: files are often written with one."""
+    for name, text in (("old", "old secret of the bus\n"), ("new", "new secret of the bus")):
+        (tmp_path / name).write_text(text)
+    old, new = str(tmp_path / "old"), str(tmp_path / "new")
+
+    only_old = parts.seal(replace(NOWHERE, bus_key_files=(old,)))
+    both = parts.seal(replace(NOWHERE, bus_key_files=(new, old)))
+
+    both.check(only_old.close(b"report"))
+    with pytest.raises(BadReport, match="unknown key"):
+        only_old.check(both.close(b"report"))
+    parts.seal(replace(NOWHERE, bus_key_files=(old,), bus_accept_unsealed=True)).check(b"report")
+
+
+def test_a_key_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    """The key of the configuration, the file and the reason."""
+    short = tmp_path / "short"
+    short.write_text("secret")
+
+    with pytest.raises(ConfigError, match=r"bus_key_files: .*short: a key needs at least 16 bytes"):
+        parts.seal(replace(NOWHERE, bus_key_files=(str(short),)))
+    with pytest.raises(ConfigError, match=r"bus_key_files: .*missing cannot be read"):
+        parts.seal(replace(NOWHERE, bus_key_files=(str(tmp_path / "missing"),)))
+
+
+def test_a_webhooks_token_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """Before anything is sent."""
+    config = replace(NOWHERE, alarm_webhook_url="http://pager/hook")
+
+    with pytest.raises(ConfigError, match=r"alarm_webhook_token_file: .*missing cannot be read"):
+        parts.webhook(replace(config, alarm_webhook_token_file=str(tmp_path / "missing")))
+
+
+@pytest.mark.parametrize("text", ["quota", "quota:", ":secret"])
+def test_credentials_are_a_user_and_a_password(tmp_path: Path, text: str) -> None:
+    """Anything else would be another user's, and lock this sidecar out of its own nodes."""
+    path = tmp_path / "credentials"
+    path.write_text("quota:a:secret\n")
+    config = replace(NOWHERE, zookeeper_credentials_file=str(path))
+    assert parts.credentials(config) == "quota:a:secret"
+    assert parts.credentials(NOWHERE) == ""
+
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=r"zookeeper_credentials_file: .* user:password"):
+        parts.credentials(config)
+
+
+def test_files_for_tls_to_zookeeper_are_tried_out(tmp_path: Path) -> None:
+    """What is no certificate, or fits no key, is refused at the start; what can be used is used."""
+    own, other = (make_certificate(tmp_path / name, name) for name in ("own", "other"))
+    missing, text = tmp_path / "missing.pem", tmp_path / "text.pem"
+    text.write_text("no certificate")
+
+    def access(ca: Path, certificate: Path, key: Path) -> ZooKeeperAccess:
+        return parts.zookeeper_access(
+            replace(
+                NOWHERE,
+                zookeeper_tls=True,
+                zookeeper_tls_ca_file=str(ca),
+                zookeeper_tls_certificate_file=str(certificate),
+                zookeeper_tls_key_file=str(key),
+            )
+        )
+
+    for named in (
+        (missing, own.certificate, own.key),
+        (text, own.certificate, own.key),
+        (other.certificate, own.certificate, other.key),
+    ):
+        with pytest.raises(ConfigError, match=r"^zookeeper_tls_\*_file: .* cannot be used"):
+            access(*named)
+    usable = access(other.certificate, own.certificate, own.key).tls
+    assert usable is not None
+    assert len(usable.context().get_ca_certs()) == 1
+    assert usable.context().check_hostname
+    assert parts.zookeeper_access(NOWHERE).tls is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"bus_accept_unsealed": True}, "bus_accept_unsealed"),
+        ({"alarm_webhook_url": "pager"}, "alarm_webhook_url"),
+        ({"alarm_webhook_token_file": "token"}, "alarm_webhook_token_file"),
+        ({"alarm_near_limit_ratio": 1.5}, "alarm_near_limit_ratio"),
+        ({"alarm_certificate_ratio": 0.9}, "alarm_certificate_ratio"),
+        ({"alarm_after_seconds": -1.0}, "alarm_after_seconds"),
+        (
+            {"alarm_backlog_age_seconds": 60.0, "backlog_check_seconds": 0.0},
+            "alarm_backlog_age_seconds",
+        ),
+        ({"bus_tls_ca_file": "ca.pem"}, "bus_tls_ca_file"),
+        ({"zookeeper_sasl": True}, "zookeeper_sasl"),
+        ({"zookeeper_tls_ca_file": "ca.pem"}, "zookeeper_tls_ca_file"),
+        (
+            {"zookeeper_tls": True, "zookeeper_tls_key_file": "key.pem"},
+            "zookeeper_tls_certificate_file, zookeeper_tls_key_file",
+        ),
+        ({"otlp_metrics_url": "collector:4318"}, "otlp_metrics_url"),
+        ({"otlp_token_file": "token"}, "otlp_token_file"),
+        ({"otlp_interval_seconds": 1.0}, "otlp_interval_seconds"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(changes: dict[str, object], key: str) -> None:
+    """With the key's name first."""
+    with pytest.raises(ConfigError, match=f"^{key}"):
+        check(replace(NOWHERE, **changes))  # type: ignore[arg-type]

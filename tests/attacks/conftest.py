@@ -1,0 +1,173 @@
+"""What every attack is tried on: a limited namespace, and a neighbour on the same gate."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+import httpx
+import pulsar
+import pytest
+
+from deploy.local.cluster import Cluster
+from deploy.local.sidecars import Sidecars
+from tests.integration.world import TENANT, World, eventually, make_world
+
+LIMIT = 50
+"""Messages per second that the attacked group may publish."""
+
+SLACK_S = 1.0
+"""What a bucket's burst, a counter's delay and a broker that stands still may add, as time."""
+
+BROKER = "broker-1"
+_NAMESPACES = 12
+
+
+@dataclass
+class Target:
+    """A namespace whose group may publish `LIMIT` messages per second, at one broker.
+
+    Args:
+        world: the cluster, the sidecars, and the namespace with a topic on every broker.
+    """
+
+    world: World
+    began_s: float = field(default=0.0)
+    counted: int = field(default=0)
+
+    @property
+    def topic(self) -> str:
+        """A limited topic of `BROKER`."""
+        return self.world.topic_of[BROKER]
+
+    @property
+    def namespace(self) -> str:
+        """The limited namespace."""
+        return self.world.namespace
+
+    @property
+    def port(self) -> int:
+        """The gate of `BROKER`."""
+        return next(b.gate_port for b in self.world.cluster.brokers if b.name == BROKER)
+
+    def published(self) -> int:
+        """What the broker has counted of the topic."""
+        return self.world.topics.counters(self.topic).messages_in
+
+    def dispatched(self) -> int:
+        """The same of what it has delivered."""
+        return self.world.topics.counters(self.topic).messages_out
+
+    def measure(self) -> None:
+        """Begin a measurement."""
+        self.counted, self.began_s = self.published(), time.monotonic()
+
+    def passed(self) -> tuple[int, float]:
+        """Messages that were published since, and the rate of it."""
+        messages = self.published() - self.counted
+        return messages, messages / (time.monotonic() - self.began_s)
+
+    def assert_held(self, what: str) -> None:
+        """No more was published since `measure` than the limit allows."""
+        messages, rate = self.passed()
+        allowed = LIMIT * (time.monotonic() - self.began_s + SLACK_S)
+        assert messages <= allowed, f"{what}: {rate:.0f}/s of {LIMIT}"
+
+
+@pytest.fixture(scope="session")
+def limited_worlds(cluster: Cluster, sidecars: Sidecars) -> Iterator[Iterator[World]]:
+    """Limited namespaces, again and again; what a test leaves behind is over when its turn comes."""
+    with httpx.Client(trust_env=False, timeout=30.0) as http:
+        worlds = [
+            make_world(cluster, sidecars, http, f"{TENANT}/attacked{number}")
+            for number in range(_NAMESPACES)
+        ]
+        for world in worlds:
+            world.limit(publishRateInMsgs=LIMIT, dispatchRateInMsgs=LIMIT)
+        for world in worlds:
+            eventually(partial(_is_limited, world), f"{BROKER} limits the group")
+        yield itertools.cycle(worlds)
+
+
+@pytest.fixture
+def target(limited_worlds: Iterator[World]) -> Target:
+    """A limited namespace."""
+    return Target(next(limited_worlds))
+
+
+def _is_limited(world: World) -> bool:
+    return world.group in world.get("/admin/v2/resourcegroups", at=BROKER)
+
+
+@pytest.fixture(scope="session")
+def free_world(cluster: Cluster, sidecars: Sidecars) -> Iterator[World]:
+    """A namespace without any limit."""
+    with httpx.Client(trust_env=False, timeout=30.0) as http:
+        yield make_world(cluster, sidecars, http, f"{TENANT}/free")
+
+
+class Neighbour:
+    """A stock client on the same gate, with a producer and a consumer of a topic without a limit."""
+
+    def __init__(self, world: World, port: int) -> None:
+        self._world = world
+        self._topic = world.topic_of[BROKER]
+        quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+        self._client = pulsar.Client(f"pulsar://127.0.0.1:{port}", logger=quiet)
+        self._producer = self._client.create_producer(self._topic)
+        self._consumer = self._client.subscribe(self._topic, f"s{time.monotonic_ns()}")
+        self._since = world.topics.publishers(self._topic)
+
+    def assert_unharmed(self) -> None:
+        """It publishes and receives as fast as ever, on the connection that it began with."""
+        began_s = time.monotonic()
+        expected = [b"%d" % number for number in range(20)]
+        for content in expected:
+            self._producer.send(content)
+        assert [self._consumer.receive(10_000).data() for _ in expected] == expected
+        assert time.monotonic() - began_s < 5, "the neighbour was slowed down"
+        publishers = self._world.topics.publishers(self._topic)
+        assert publishers == self._since, "the neighbour had to reconnect"
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._client.close()
+
+
+@pytest.fixture(scope="session")
+def neighbours_world(cluster: Cluster, sidecars: Sidecars) -> Iterator[World]:
+    """Another namespace, where nothing is attacked."""
+    with httpx.Client(trust_env=False, timeout=30.0) as http:
+        yield make_world(cluster, sidecars, http, f"{TENANT}/neighbours")
+
+
+@pytest.fixture(scope="module")
+def neighbours() -> Iterator[list[Neighbour]]:
+    """The neighbour of a module's tests, if there is one: a test that harms it leaves none to the next.
+
+    Other modules stop sidecars, and end its connection by that.
+    """
+    there: list[Neighbour] = []
+    yield there
+    for each in there:
+        each.close()
+
+
+@pytest.fixture
+def neighbour(
+    neighbours: list[Neighbour], neighbours_world: World, target: Target
+) -> Iterator[None]:
+    """A client on the same gate, which must not be harmed by what the test does."""
+    if not neighbours:
+        neighbours.append(Neighbour(neighbours_world, target.port))
+    yield
+    [there] = neighbours
+    try:
+        there.assert_unharmed()
+    except BaseException:
+        neighbours.remove(there)
+        there.close()
+        raise

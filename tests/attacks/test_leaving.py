@@ -1,0 +1,589 @@
+"""No client leaves its limit: each way that was found, on the real cluster.
+
+The group may publish 50 messages a second; the broker's own counter is the judge. An attack may end in a
+closed connection, in an error, or in a rate that is within the limit.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pulsar
+import pytest
+
+from tests.attacks.conftest import BROKER, LIMIT, SLACK_S, Target
+from tests.attacks.raw import ERROR, PRODUCER_SUCCESS, SUCCESS, RawClient
+from tests.gate import peer
+from tests.integration.world import World
+
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("neighbour")]
+
+SECONDS = 2.0
+_BIT_32 = 1 << 32
+_BIT_64 = 1 << 64
+
+
+def tag(number: int, *, high: bool = False) -> bytes:
+    """The tag of a number's field, with a 33rd bit if wanted."""
+    return peer.varint(number << 3 | (_BIT_32 if high else 0))
+
+
+def number(field: int, value: int, *, high: bool = False) -> bytes:
+    """A field with a number."""
+    return tag(field, high=high) + peer.varint(value)
+
+
+def sub_message(kind: int, body: bytes) -> bytes:
+    """A BaseCommand's sub-message."""
+    return peer.message((kind, body))
+
+
+def stock_rate(target: Target, connect: Callable[[], pulsar.Client], **options: object) -> None:
+    """Publish as fast as a stock client can; raises if that is too fast."""
+    client = connect()
+    producer = client.create_producer(target.topic, max_pending_messages=500, **options)
+    target.measure()
+    until_s = time.monotonic() + SECONDS
+    while time.monotonic() < until_s:
+        producer.send_async(b"x" * 100, lambda *_: None)
+        time.sleep(0.0005)
+    target.assert_held("stock client")
+
+
+def test_a_producers_name_exempts_nobody(
+    target: Target, connect: Callable[[str], pulsar.Client]
+) -> None:
+    """A stock client that calls its producer as the broker's replicators are called is limited."""
+    stock_rate(
+        target, lambda: connect(target.world.sidecars.service_url), producer_name="pulsar.repl.x"
+    )
+
+
+def test_a_listeners_name_leads_round_no_gate(target: Target) -> None:
+    """A stock client that asks lookups for the internal listener ends at a gate, or is refused."""
+    quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    client = pulsar.Client(
+        target.world.sidecars.service_url,
+        listener_name="internal",
+        logger=quiet,
+        operation_timeout_seconds=10,
+    )
+    try:
+        stock_rate(target, lambda: client)
+    except pulsar.PulsarException:
+        pass
+    finally:
+        client.close()
+
+
+def hidden_producers(topic: str) -> dict[str, bytes]:
+    """PRODUCERs that a lenient decoder reads otherwise than Pulsar's own."""
+    plain = peer.message((1, topic), (2, 1), (3, 1))
+    typed = number(1, 5)
+    high_tag = peer.message((1, topic)) + number(2, 1, high=True) + number(3, 1)
+    both = number(2, 9) + number(2, 1, high=True)
+    long_id = peer.message((1, topic)) + tag(2) + peer.varint(1 + _BIT_64) + number(3, 1)
+    padded = tag(2) + b"\x81\x80\x80\x00"
+    return {
+        "type twice, PONG first": number(1, 19) + typed + sub_message(5, plain),
+        "type twice, PRODUCER first": typed + number(1, 19) + sub_message(5, plain),
+        "type twice, both sub-messages": number(1, 19)
+        + typed
+        + sub_message(19, b"")
+        + sub_message(5, plain),
+        "overlong type": b"\x08\x85\x00" + sub_message(5, plain),
+        "type behind a 33-bit tag": number(1, 5, high=True) + sub_message(5, plain),
+        "type after its sub-message": sub_message(5, plain) + typed,
+        "sub-message behind a 33-bit tag": typed
+        + peer.varint(5 << 3 | 2 | _BIT_32)
+        + peer.varint(len(plain))
+        + plain,
+        "sub-message twice": typed
+        + sub_message(5, peer.message((1, topic), (2, 9), (3, 1)))
+        + sub_message(5, plain),
+        "id behind a 33-bit tag": typed + sub_message(5, high_tag),
+        "id twice, the second behind a 33-bit tag": typed
+        + sub_message(5, peer.message((1, topic)) + both + number(3, 1)),
+        "id twice": typed + sub_message(5, peer.message((1, topic), (2, 9), (2, 1), (3, 1))),
+        "id plus 2^64": typed + sub_message(5, long_id),
+        "overlong id": typed + sub_message(5, peer.message((1, topic)) + padded + number(3, 1)),
+        "topic twice": typed
+        + sub_message(
+            5, peer.message((1, "persistent://public/default/x"), (1, topic), (2, 1), (3, 1))
+        ),
+        "unknown field of a group's wire type": typed + sub_message(5, plain + b"\xfb\x07\xfc\x07"),
+        "bytes after the sub-message": typed + sub_message(5, plain) + b"\x00",
+        "name with invalid UTF-8": typed
+        + sub_message(5, peer.message((1, topic), (2, 1), (3, 1), (4, b"\xed\xa0\x80"))),
+    }
+
+
+@pytest.mark.parametrize("way", list(hidden_producers("")))
+def test_no_producer_is_hidden_in_an_encoding(target: Target, way: str) -> None:
+    """A PRODUCER that the gate might not see as one publishes no more than the limit."""
+    with RawClient(target.port) as client:
+        client.ask(peer.frame(hidden_producers(target.topic)[way]), {PRODUCER_SUCCESS, ERROR})
+        target.measure()
+        client.publish(SECONDS)
+        target.assert_held(way)
+
+
+def late(at: int, spelled: bytes, *said: peer.Field) -> bytes:
+    """A SEND whose metadata end with these bytes, behind what they say else."""
+    metadata = peer.message(*(said or ((1, "p"), (2, at), (3, 1)))) + spelled
+    payload = len(metadata).to_bytes(4, "big") + metadata + b"x" * 20
+    return peer.frame(peer.message((1, 6), (6, peer.message((1, 1), (2, at)))), payload)
+
+
+def hidden_sends() -> dict[str, Callable[[int], bytes]]:
+    """SENDs of producer 1 that a lenient decoder reads as another command, or of another producer."""
+
+    def payload() -> bytes:
+        return peer.payload_of(b"x" * 20, checksum=False)
+
+    def framed(command: Callable[[int], bytes]) -> Callable[[int], bytes]:
+        return lambda at: peer.frame(command(at), payload())
+
+    def body(at: int) -> bytes:
+        return peer.message((1, 1), (2, at))
+
+    return {
+        "type twice": framed(lambda at: number(1, 19) + number(1, 6) + sub_message(6, body(at))),
+        "overlong type": framed(lambda at: b"\x08\x86\x00" + sub_message(6, body(at))),
+        "id behind a 33-bit tag": framed(
+            lambda at: number(1, 6) + sub_message(6, number(1, 1, high=True) + number(2, at))
+        ),
+        "another id first": framed(
+            lambda at: number(1, 6) + sub_message(6, peer.message((1, 7), (1, 1), (2, at)))
+        ),
+        "id plus 2^64": framed(
+            lambda at: (
+                number(1, 6) + sub_message(6, tag(1) + peer.varint(1 + _BIT_64) + number(2, at))
+            )
+        ),
+        "no messages": framed(
+            lambda at: number(1, 6) + sub_message(6, peer.message((1, 1), (2, at), (3, 0)))
+        ),
+        "fewer than none": framed(
+            lambda at: (
+                number(1, 6) + sub_message(6, peer.message((1, 1), (2, at), (3, (1 << 64) - 1)))
+            )
+        ),
+        "messages plus 2^32": framed(
+            lambda at: number(1, 6) + sub_message(6, peer.message((1, 1), (2, at), (3, _BIT_32)))
+        ),
+        "of a transaction": framed(
+            lambda at: number(1, 6) + sub_message(6, peer.message((1, 1), (2, at), (4, 1), (5, 1)))
+        ),
+        "a marker": framed(
+            lambda at: number(1, 6) + sub_message(6, peer.message((1, 1), (2, at), (8, 1)))
+        ),
+        "a chunk": framed(
+            lambda at: number(1, 6) + sub_message(6, peer.message((1, 1), (2, at), (7, 1)))
+        ),
+        "replicated": lambda at: peer.frame(
+            peer.message((1, 6), (6, peer.message((1, 1), (2, at)))),
+            b"\x00\x00\x00\x1c"
+            + (metadata := peer.message((1, "p"), (2, at % 100), (3, 1), (5, "elsewhere-cluster")))
+            + b"x" * (28 - len(metadata))
+            + b"content",
+        ),
+        "behind a broker's entry": lambda at: peer.frame(
+            peer.message((1, 6), (6, peer.message((1, 1), (2, at)))),
+            b"\x0e\x02\x00\x00\x00\x02\x08\x01" + payload(),
+        ),
+        "delivered later": lambda at: peer.send(1, at, deliver_at_ms=1, checksum=False),
+        "delivered later, behind a 33-bit tag": lambda at: late(at, number(19, 1, high=True)),
+        "delivered later, behind an overlong tag": lambda at: late(at, b"\x98\x81\x00\x01"),
+        "delivered later, said twice": lambda at: late(at, number(19, 1) * 2),
+        "without the name of its producer": lambda at: late(at, b"", *((2, at), (3, 1))),
+        "without a time": lambda at: late(at, b"", *((1, "p"), (2, at))),
+        "highest sequence id": framed(
+            lambda at: number(1, 6) + sub_message(6, peer.message((1, 1), (2, at), (6, at + 10**6)))
+        ),
+    }
+
+
+@pytest.mark.parametrize("way", list(hidden_sends()))
+def test_no_message_is_hidden_in_an_encoding(target: Target, way: str) -> None:
+    """A SEND that the gate might not see as one of the limited producer counts as one, or is refused."""
+    with RawClient(target.port) as client:
+        assert client.open_producer(target.topic)
+        target.measure()
+        client.publish(SECONDS, hidden_sends()[way])
+        target.assert_held(way)
+
+
+def failing_requests(request_id: int) -> dict[str, bytes]:
+    """Requests that the broker answers by an error with this id."""
+    nowhere = "persistent://nowhere/nowhere/t"
+    return {
+        "UNSUBSCRIBE": peer.unsubscribe(99, request_id),
+        "CLOSE_CONSUMER": peer.close_consumer(99, request_id),
+        "CLOSE_PRODUCER": peer.close_producer(99, request_id),
+        "SEEK": peer.command(28, (1, 99), (2, request_id), (4, 1)),
+        "GET_LAST_MESSAGE_ID": peer.command(29, (1, 99), (2, request_id)),
+        "CONSUMER_STATS": peer.command(25, (1, request_id), (4, 99)),
+        "GET_TOPICS_OF_NAMESPACE": peer.command(32, (1, request_id), (2, "nowhere/nowhere")),
+        "GET_SCHEMA": peer.command(34, (1, request_id), (2, nowhere)),
+        "PARTITIONED_METADATA": peer.command(21, (1, nowhere), (2, request_id)),
+        "LOOKUP": peer.command(23, (1, nowhere), (2, request_id)),
+        "SUBSCRIBE": peer.subscribe(nowhere, 5, request_id),
+        "PRODUCER": peer.producer(nowhere, 5, request_id),
+        "NEW_TXN": peer.command(50, (1, request_id), (2, 1000)),
+        "WATCH_TOPIC_LIST": peer.command(
+            64, (1, request_id), (2, 0), (3, "nowhere/nowhere"), (4, ".*")
+        ),
+        "ACK": peer.command(
+            10, (1, 99), (2, 0), (3, peer.message((1, 1), (2, 1))), (8, request_id)
+        ),
+    }
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+@pytest.mark.parametrize("way", list(failing_requests(0)))
+def test_an_error_to_another_request_removes_no_producer(
+    target: Target, way: str, order: str
+) -> None:
+    """A request with the id of the PRODUCER's own, which fails, leaves the producer limited."""
+    other, producer = failing_requests(6)[way], peer.producer(target.topic, 1, 6)
+    with RawClient(target.port) as client:
+        client.send(other + producer if order == "before" else producer + other)
+        client.wait_for({PRODUCER_SUCCESS}, timeout_s=2)
+        target.measure()
+        client.publish(SECONDS)
+        target.assert_held(f"{way} {order}")
+
+
+@pytest.mark.parametrize("pipelined", [True, False])
+@pytest.mark.parametrize("limited_first", [True, False])
+def test_one_id_names_one_producer(
+    target: Target, free_world: World, limited_first: bool, pipelined: bool
+) -> None:
+    """Two PRODUCERs with one id, of a limited topic and of another: the broker's choice is limited."""
+    topics = [target.topic, free_world.topic_of[BROKER]]
+    if not limited_first:
+        topics.reverse()
+    with RawClient(target.port) as client:
+        for request_id, topic in enumerate(topics):
+            if pipelined:
+                client.send(peer.producer(topic, 1, request_id))
+            else:
+                client.ask(peer.producer(topic, 1, request_id), {PRODUCER_SUCCESS, ERROR})
+        client.wait_for({PRODUCER_SUCCESS}, timeout_s=2)
+        target.measure()
+        client.publish(SECONDS)
+        target.assert_held("two producers of one id")
+
+
+def test_a_producer_that_is_being_closed_stays_limited(target: Target) -> None:
+    """SENDs around CLOSE_PRODUCERs, whether they are answered or not, count."""
+    with RawClient(target.port) as client:
+        assert client.open_producer(target.topic)
+        target.measure()
+        until_s = time.monotonic() + SECONDS
+        turn = 0
+        while time.monotonic() < until_s and not client.closed:
+            turn += 1
+            sends = b"".join(peer.send(1, at, checksum=False) for at in range(50))
+            again = peer.producer(target.topic, 1, turn * 2 + 1)
+            if not client.send(sends + peer.close_producer(1, turn * 2) + again + sends):
+                break
+            time.sleep(0.05)
+        target.assert_held("around closes")
+
+
+def test_a_producer_that_was_closed_too_early_stays_limited(
+    target: Target, free_world: World
+) -> None:
+    """CLOSE_PRODUCER right behind PRODUCER is answered before it: the producer comes to be all the same.
+
+    Brokers of 4.2 register a producer a moment after they have read its PRODUCER, and say of a close in
+    between that there is no such producer. A second PRODUCER of the id is then told that it has one.
+    """
+    with RawClient(target.port) as client:
+        client.send(peer.producer(target.topic, 1, 1) + peer.close_producer(1, 2))
+        client.wait_for({PRODUCER_SUCCESS}, timeout_s=2)
+        seen = len(client.came)
+        client.send(peer.producer(free_world.topic_of[BROKER], 1, 3))
+        client.wait_for({PRODUCER_SUCCESS, ERROR}, seen, timeout_s=2)
+        target.measure()
+        client.publish(SECONDS)
+        target.assert_held("closed too early")
+
+
+def test_a_batch_counts_as_what_it_holds(target: Target) -> None:
+    """A batch of 1,000 whose command says that it is a single message takes 1,000 tokens."""
+    batch = b"".join(
+        len(one).to_bytes(4, "big") + one + b"x" for one in [peer.message((3, 1))] * 1000
+    )
+
+    def frame(at: int) -> bytes:
+        command = peer.message((1, 6), (6, peer.message((1, 1), (2, at))))
+        return peer.frame(command, peer.payload_of(batch, 1000, checksum=False))
+
+    with RawClient(target.port) as client:
+        assert client.open_producer(target.topic)
+        target.measure()
+        client.publish(SECONDS, frame, rate=40)
+        batches, _ = target.passed()
+        assert batches <= 1 + LIMIT * (SECONDS + SLACK_S) / 1000, f"{batches} batches of 1,000"
+
+
+def test_many_connections_share_one_limit(target: Target) -> None:
+    """Twenty connections with five producers each publish no more than one."""
+    clients = [RawClient(target.port) for _ in range(20)]
+    for client in clients:
+        for producer_id in range(1, 6):
+            assert client.open_producer(target.topic, producer_id, producer_id)
+    target.measure()
+
+    def publish(client: RawClient) -> None:
+        client.publish(SECONDS, lambda at: peer.send(1 + at % 5, at, checksum=False), rate=200)
+
+    threads = [threading.Thread(target=publish, args=(client,)) for client in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    target.assert_held("twenty connections")
+    for client in clients:
+        client.close()
+
+
+def names_of(topic: str) -> dict[str, str]:
+    """Other spellings of a topic's name, and names beside it, some of which no broker accepts."""
+    path = topic.partition("://")[2]
+    tenant, namespace, local = path.split("/")
+    return {
+        "short": path,
+        "capital domain": f"Persistent://{path}",
+        "upper-case domain": f"PERSISTENT://{path}",
+        "three slashes": f"persistent:///{path}",
+        "empty tenant": f"persistent:////{namespace}/{local}",
+        "double slash": f"persistent://{tenant}//{namespace}/{local}",
+        "trailing slash": f"{topic}/",
+        "trailing space": f"{topic} ",
+        "leading space": f" {topic}",
+        "trailing tab": f"{topic}\t",
+        "trailing zero": f"{topic}\0",
+        "escaped": f"persistent://{tenant}/{namespace}/{local.replace('-', '%2D')}",
+        "escaped slash": f"persistent://{tenant}%2F{namespace}/{local}",
+        "escaped name in the namespace": f"persistent://{tenant}/{namespace}/a%2Fb",
+        "slash in the local name": f"persistent://{tenant}/{namespace}/a/b",
+        "with a cluster": f"persistent://{tenant}/local/{namespace}/{local}",
+        "with the global cluster": f"persistent://{tenant}/global/{namespace}/{local}",
+        "dots": f"persistent://{tenant}/./{namespace}/{local}",
+        "partition": f"{topic}-partition-0",
+        "partition of a partition": f"{topic}-partition-0-partition-1",
+        "negative partition": f"{topic}-partition--1",
+        "non-persistent": f"non-persistent://{path}",
+        "capital tenant": f"persistent://{tenant.upper()}/{namespace}/{local}",
+        "scalable": f"topic://{path}",
+        "segment": f"segment://{path}/0000-ffff-0",
+        "full-width letters": f"persistent://{tenant}/{namespace}/\uff54\uff50",
+        "combining accent": f"persistent://{tenant}/{namespace}/e\u0301",
+        "no namespace": f"persistent://{tenant}/{local}",
+        "no domain, two parts": f"{namespace}/{local}",
+        "backslashes": topic.replace("/", "\\"),
+        "query": f"{topic}?x=y",
+        "system topic of the namespace": f"persistent://{tenant}/{namespace}/__change_events",
+        "leading slash": f"/{path}",
+        "long": f"{topic}{'x' * 2000}",
+        "nothing": "",
+    }
+
+
+@pytest.mark.parametrize("way", list(names_of("persistent://t/n/x-0")))
+def test_every_spelling_of_a_name_is_limited(target: Target, way: str) -> None:
+    """A name is refused, or what is published by it counts for the broker's namespace."""
+    name = names_of(target.topic)[way]
+    with RawClient(target.port) as client:
+        answer = client.ask(peer.producer(name, 1, 1), {PRODUCER_SUCCESS, ERROR})
+        if answer is None or answer.kind == ERROR:
+            return
+        began_s = time.monotonic()
+        client.publish(SECONDS)
+        took_s = time.monotonic() - began_s
+        receipts = client.counted(7)
+        assert receipts <= LIMIT * (took_s + SLACK_S), f"{way}: {receipts / took_s:.0f}/s"
+
+
+def test_what_is_sent_for_unknown_producers_goes_nowhere(target: Target) -> None:
+    """SENDs of ids that were never opened end the connection, or are dropped."""
+    with RawClient(target.port) as client:
+        client.send(peer.send(77, 0, checksum=False))
+        assert client.ends() or not client.counted(7)
+
+
+def test_what_is_sent_too_early_is_limited(target: Target) -> None:
+    """SENDs right behind PRODUCER, before it is answered, are dropped, refused or limited."""
+    with RawClient(target.port) as client:
+        target.measure()
+        sends = b"".join(peer.send(1, at, checksum=False) for at in range(2000))
+        client.send(peer.producer(target.topic) + sends)
+        time.sleep(SECONDS)
+        target.assert_held("right behind PRODUCER")
+
+
+# Dispatch
+
+
+def deliveries(client: RawClient) -> int:
+    """Messages that have come, all of them unbatched."""
+    return client.counted(9)
+
+
+@pytest.fixture
+def filled(target: Target, cluster_port: int) -> Target:
+    """The target's topic with 2,000 messages, published past the gate."""
+    with RawClient(cluster_port) as client:
+        assert client.open_producer(target.topic)
+        client.publish(2.0, rate=1000)
+        assert client.wait_for({7}) is not None
+    return target
+
+
+@pytest.fixture
+def cluster_port(target: Target) -> int:
+    """The broker's own port."""
+    return next(b.broker_port for b in target.world.cluster.brokers if b.name == BROKER)
+
+
+def assert_dispatch_held(client: RawClient, since: int, began_s: float, what: str) -> None:
+    """No more was delivered than the limit allows."""
+    took_s = time.monotonic() - began_s
+    came = deliveries(client) - since
+    assert came <= LIMIT * (took_s + SLACK_S), f"{what}: {came / took_s:.0f}/s of {LIMIT}"
+
+
+def hidden_flows() -> dict[str, bytes]:
+    """Permits for consumer 1 that a lenient decoder reads otherwise."""
+    body = peer.message((1, 1), (2, 1000))
+    return {
+        "plain": peer.flow(1, 1000),
+        "type twice": peer.frame(number(1, 19) + number(1, 11) + sub_message(11, body)),
+        "overlong type": peer.frame(b"\x08\x8b\x00" + sub_message(11, body)),
+        "id behind a 33-bit tag": peer.frame(
+            number(1, 11) + sub_message(11, number(1, 1, high=True) + number(2, 1000))
+        ),
+        "two ids": peer.frame(
+            number(1, 11) + sub_message(11, peer.message((1, 9), (1, 1), (2, 1000)))
+        ),
+        "id plus 2^64": peer.frame(
+            number(1, 11) + sub_message(11, tag(1) + peer.varint(1 + _BIT_64) + number(2, 1000))
+        ),
+        "2^31 - 1 permits": peer.flow(1, (1 << 31) - 1),
+        "2^32 + 1000 permits": peer.flow(1, _BIT_32 + 1000),
+        "negative, then many": peer.flow(1, (1 << 64) - 5) + peer.flow(1, 1000),
+        "none, then many": peer.flow(1, 0) + peer.flow(1, 1000),
+        "of another consumer": peer.flow(7, 1000),
+    }
+
+
+@pytest.mark.parametrize("way", list(hidden_flows()))
+def test_no_permit_is_hidden_in_an_encoding(filled: Target, way: str) -> None:
+    """Permits that the gate might not see deliver no more than the limit."""
+    with RawClient(filled.port) as client:
+        assert client.open_consumer(filled.topic)
+        since, began_s = deliveries(client), time.monotonic()
+        client.send(hidden_flows()[way])
+        time.sleep(SECONDS)
+        assert_dispatch_held(client, since, began_s, way)
+
+
+@pytest.mark.parametrize("limited_first", [True, False])
+def test_one_id_names_one_consumer(filled: Target, free_world: World, limited_first: bool) -> None:
+    """Two SUBSCRIBEs with one id, of a limited topic and of another: the broker's choice is limited."""
+    topics = [filled.topic, free_world.topic_of[BROKER]]
+    if not limited_first:
+        topics.reverse()
+    with RawClient(filled.port) as client:
+        for request_id, topic in enumerate(topics, start=1):
+            client.send(
+                peer.command(4, (1, topic), (2, "same"), (3, 1), (4, 1), (5, request_id), (13, 1))
+            )
+        client.wait_for({SUCCESS}, timeout_s=3)
+        since, began_s = deliveries(client), time.monotonic()
+        client.send(peer.flow(1, 1000))
+        time.sleep(SECONDS)
+        if limited_first:
+            assert_dispatch_held(client, since, began_s, "two consumers of one id")
+
+
+def test_a_consumer_that_was_closed_too_early_stays_limited(
+    filled: Target, free_world: World
+) -> None:
+    """The same as of a producer: CLOSE_CONSUMER right behind SUBSCRIBE."""
+
+    def subscribe(topic: str, request_id: int) -> bytes:
+        return peer.command(4, (1, topic), (2, "early"), (3, 1), (4, 1), (5, request_id), (13, 1))
+
+    with RawClient(filled.port) as client:
+        client.send(subscribe(filled.topic, 1) + peer.close_consumer(1, 2))
+        time.sleep(1)
+        seen = len(client.came)
+        client.send(subscribe(free_world.topic_of[BROKER], 3))
+        client.wait_for({SUCCESS, ERROR}, seen, timeout_s=2)
+        began_s = time.monotonic()
+        since = deliveries(client)
+        client.send(peer.flow(1, 1000))
+        time.sleep(SECONDS)
+        if filled.dispatched() > 0 or deliveries(client) > since:
+            assert_dispatch_held(client, since, began_s, "closed too early")
+
+
+def test_a_subscriptions_name_exempts_nobody(filled: Target) -> None:
+    """A subscription that is called as a replicator's is limited."""
+    request = peer.command(
+        4, (1, filled.topic), (2, "pulsar.repl.elsewhere"), (3, 1), (4, 1), (5, 1), (13, 1)
+    )
+    with RawClient(filled.port) as client:
+        client.ask(request, {SUCCESS, ERROR})
+        since, began_s = deliveries(client), time.monotonic()
+        client.send(peer.flow(1, 1000))
+        time.sleep(SECONDS)
+        assert_dispatch_held(client, since, began_s, "as a replicator")
+
+
+def unsubscribing(turn: int) -> bytes:
+    """Fails at once: of a consumer that there is not."""
+    return peer.unsubscribe(99, 1000 + turn)
+
+
+def loops() -> dict[str, Callable[[int], bytes]]:
+    """What a consumer may say again and again to be given more."""
+    return {
+        "redeliver all": lambda _: peer.command(20, (1, 1)) + peer.flow(1, 10),
+        "seek": lambda turn: peer.command(28, (1, 1), (2, 100 + turn), (4, 1)),
+        "close and subscribe": lambda turn: peer.close_consumer(1, 100 + 3 * turn),
+        "unsubscribe another": lambda turn: unsubscribing(turn) + peer.flow(1, 10),
+    }
+
+
+@pytest.mark.parametrize("way", list(loops()))
+def test_no_loop_defeats_the_dispatch_limit(filled: Target, way: str) -> None:
+    """Redeliveries, seeks and new subscriptions deliver no more than the limit."""
+    with RawClient(filled.port) as client:
+        request_id = 10_000
+        assert client.open_consumer(filled.topic)
+        since, began_s, turn = deliveries(client), time.monotonic(), 0
+        client.send(peer.flow(1, 1000))
+        while time.monotonic() - began_s < SECONDS and not client.closed:
+            turn += 1
+            client.send(loops()[way](turn))
+            if "seek" in way or "subscribe" in way:
+                time.sleep(0.1)
+                request_id += 1
+                client.ask(
+                    peer.command(
+                        4, (1, filled.topic), (2, f"loop{turn}"), (3, 1), (4, 1), (5, request_id),
+                        (13, 1),
+                    ),
+                    {SUCCESS, ERROR},
+                )  # fmt: skip
+                client.send(peer.flow(1, 1000))
+            time.sleep(0.05)
+        assert_dispatch_held(client, since, began_s, way)

@@ -1,0 +1,21 @@
+"""A sample of the random sequences of `make fuzz`."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from deploy.local.cluster import Cluster
+from tests.attacks.sequences import run
+
+pytestmark = pytest.mark.cluster
+
+_CASES = 20
+
+
+async def test_gate_and_broker_come_to_one_view(cluster: Cluster) -> None:
+    """Whatever clients do with colliding ids, both know the same participants and counts."""
+    ends, disagreements = await run(cluster, _CASES, random.randrange(2**32))
+    assert not disagreements, disagreements[0]
+    assert ends.total() == _CASES

@@ -1,0 +1,184 @@
+"""What is done about exceeded quotas, at a gate and a broker in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.backlog.rules.guard import Deed, Enforcement
+from coordinator.backlog.rules.model import BacklogQuota, QuotaPolicy, QuotaType
+from coordinator.backlog.shell import enforcer
+from coordinator.ports import NotFound, StoreUnreachable
+from tests.admin_api.backlog_world import TOPIC, BacklogWorld
+
+ENFORCED = {"shop/orders": Enforcement.ENFORCE}
+DRY = {"shop/orders": Enforcement.DRY_RUN}
+
+
+async def exceeding(policy: QuotaPolicy, namespaces: dict[str, Enforcement]) -> BacklogWorld:
+    """20 KiB of backlog where 10 are allowed, seen by a check."""
+    world = BacklogWorld(namespaces)
+    world.topic().quota = BacklogQuota(size_bytes=10 * 1024, size_policy=policy)
+    world.publish(20)
+    await world.watch.check()
+    return world
+
+
+@pytest.mark.parametrize(
+    ("policy", "refused"), [(QuotaPolicy.HOLD, False), (QuotaPolicy.REFUSE, True)]
+)
+async def test_the_gate_holds_or_refuses_until_the_quota_is_kept(
+    policy: QuotaPolicy, refused: bool
+) -> None:
+    """The next look after the backlog has shrunk lets publishes pass again."""
+    world = await exceeding(policy, ENFORCED)
+    await world.enforcement.look()
+    assert world.gate.blocks[TOPIC].refused is refused
+    world.topic().acknowledged["a"] = 15
+    await world.enforcement.look()
+    assert world.gate.blocks == {}
+    assert [action.deed for action in world.enforcement.actions()][-1] is Deed.RELEASE
+
+
+async def test_a_backlog_is_evicted_down_to_nine_tenths_and_counted() -> None:
+    """Once; the next look finds nothing to do."""
+    world = await exceeding(QuotaPolicy.EVICT, ENFORCED)
+    await world.enforcement.look()
+    await world.enforcement.look()
+    view = world.watch.view(TOPIC)
+    assert view is not None
+    assert view.size_bytes == 9 * 1024
+    assert world.enforcement.evictions == {(TOPIC, QuotaType.SIZE): 1}
+    assert world.enforcement.broker_evictions == {QuotaType.SIZE: 1}
+    (action,) = world.enforcement.actions()
+    assert action.outcome == "a to 3:0"
+
+
+@pytest.mark.parametrize("old", [1, 3, 5, 100])
+async def test_an_age_is_evicted_to_nine_tenths_of_it(old: int) -> None:
+    """What is older than that goes, in every subscription, and a few entries are read for it."""
+    world = BacklogWorld(ENFORCED)
+    world.topic().quota = BacklogQuota(age_s=60, age_policy=QuotaPolicy.EVICT)
+    world.topic().acknowledged["b"] = old + 2
+    world.publish(old)
+    world.pass_s(7)
+    world.publish(2)
+    world.pass_s(54)
+    world.publish(7)
+    await world.watch.check()
+    world.source.asked.clear()
+    await world.enforcement.look()
+    assert world.topic().acknowledged == {"a": old, "b": old + 2}
+    assert world.enforcement.broker_evictions == {QuotaType.TIME: 1}
+    assert sum(call == "published_ms" for call, _ in world.source.asked) <= 9
+
+
+async def test_an_age_that_nobody_exceeds_any_more_is_not_evicted() -> None:
+    """What was too old has been acknowledged between the look and the deed."""
+    world = BacklogWorld(ENFORCED)
+    world.topic().quota = BacklogQuota(age_s=60, age_policy=QuotaPolicy.EVICT)
+    world.publish(3)
+    world.pass_s(61)
+    await world.watch.check()
+    world.topic().acknowledged["a"] = 3
+    world.publish(1)
+    await world.enforcement.look()
+    assert world.topic().acknowledged == {"a": 3}
+    assert not world.enforcement.evictions
+
+
+@pytest.mark.parametrize("policy", list(QuotaPolicy))
+async def test_a_dry_run_changes_nothing_and_writes_down_what_it_would_have(
+    policy: QuotaPolicy,
+) -> None:
+    """Neither at the gate nor at the broker, and it counts no eviction."""
+    world = await exceeding(policy, DRY)
+    await world.enforcement.look()
+    assert world.gate.blocks == {}
+    assert world.topic().acknowledged == {"a": 0}
+    assert not world.enforcement.evictions
+    (action,) = world.enforcement.actions()
+    assert action.dry_run
+    assert action.outcome.startswith("dry run")
+
+
+async def test_a_namespace_that_is_not_named_is_left_alone() -> None:
+    """Not even looked at."""
+    world = await exceeding(QuotaPolicy.EVICT, {})
+    world.source.asked.clear()
+    await world.enforcement.look()
+    assert world.source.asked == []
+
+
+async def test_a_topic_that_is_published_to_is_looked_at_before_the_broker_tells_of_it() -> None:
+    """Its statistics are up to a minute old."""
+    world = BacklogWorld(ENFORCED)
+    world.topic().quota = BacklogQuota(size_bytes=1024, size_policy=QuotaPolicy.HOLD)
+    world.publish(5)
+    world.gate.publishing.add(TOPIC)
+    await world.enforcement.look()
+    assert TOPIC in world.gate.blocks
+
+
+async def test_a_topic_that_moved_away_is_released() -> None:
+    """Its new owner's sidecar decides; this one's broker answers 307."""
+    world = await exceeding(QuotaPolicy.HOLD, ENFORCED)
+    await world.enforcement.look()
+    del world.source.topics[TOPIC]
+    await world.enforcement.look()
+    assert world.gate.blocks == {}
+
+
+async def test_two_sidecars_never_evict_the_same_topic() -> None:
+    """Each asks its own broker, and only the owner has the topic; twice would evict no more, anyway."""
+    owner = await exceeding(QuotaPolicy.EVICT, ENFORCED)
+    other = BacklogWorld(ENFORCED)
+    other.gate.publishing.add(TOPIC)
+    for _ in range(3):
+        await other.enforcement.look()
+        await owner.enforcement.look()
+    assert [world.enforcement.broker_evictions.total() for world in (owner, other)] == [1, 0]  # type: ignore[attr-defined]
+    assert owner.topic().acknowledged == {"a": 11}
+
+
+@pytest.mark.parametrize("error", [NotFound("gone"), StoreUnreachable("timed out")])
+async def test_an_eviction_that_fails_is_told_and_tried_again(error: Exception) -> None:
+    """The next look finds the quota still exceeded."""
+    world = await exceeding(QuotaPolicy.EVICT, ENFORCED)
+    world.source.trouble["expire_to"] = error  # type: ignore[assignment]
+    await world.enforcement.look()
+    assert world.enforcement.actions()[-1].outcome == f"failed: {error}"
+    assert not world.enforcement.evictions
+    world.source.trouble.clear()
+    await world.enforcement.look()
+    assert world.enforcement.broker_evictions == {QuotaType.SIZE: 1}
+
+
+async def test_a_backlog_of_pulsars_own_cursor_is_not_evicted() -> None:
+    """Nobody consumes for deduplication; it is said, and not counted."""
+    world = await exceeding(QuotaPolicy.EVICT, ENFORCED)
+    world.topic().acknowledged = {"pulsar.dedup": 0, "a": 20}
+    await world.enforcement.look()
+    assert not world.enforcement.evictions
+    assert world.enforcement.actions()[-1].outcome.startswith("nothing that a consumer")
+
+
+async def test_namespaces_can_be_changed_while_it_runs() -> None:
+    """What is not wanted any more is taken back."""
+    world = await exceeding(QuotaPolicy.HOLD, ENFORCED)
+    await world.enforcement.look()
+    world.enforcement.set_namespaces({})
+    await world.enforcement.look()
+    assert world.gate.blocks == {}
+
+
+async def test_what_is_held_is_looked_at_first_when_there_are_too_many_topics(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would be released as one that moved away otherwise."""
+    monkeypatch.setattr(enforcer, "TOPICS_MAX", 1)
+    world = await exceeding(QuotaPolicy.HOLD, ENFORCED)
+    await world.enforcement.look()
+    world.publish(1, "persistent://shop/orders/a-first-name")
+    await world.watch.check()
+    await world.enforcement.look()
+    assert TOPIC in world.gate.blocks

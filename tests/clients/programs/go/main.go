@@ -1,0 +1,639 @@
+// What a Pulsar application does, with the Go client.
+//
+// Arguments: service URL, namespace, and the scenes to run (all but `idle` if none is named). Topic
+// `parts` of the namespace has three partitions. One line of JSON per scene goes to standard output; a
+// line `unload TOPIC` asks the caller to unload a topic and to answer with a line.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"sort"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/apache/pulsar-client-go/pulsar"
+	plog "github.com/apache/pulsar-client-go/pulsar/log"
+	"github.com/sirupsen/logrus"
+)
+
+type application struct {
+	url, namespace string
+	client         pulsar.Client
+	answers        *bufio.Reader
+}
+
+type scene struct {
+	name string
+	run  func(*application)
+}
+
+var scenes = []scene{
+	{"plain", plain}, {"partitioned", partitioned}, {"batched", batched}, {"compressed", compressed},
+	{"chunked", chunked}, {"delayed", delayed}, {"keyed", keyed}, {"failover", failover}, {"busy", busy},
+	{"reader", reader}, {"seek", seek}, {"redelivery", redelivery}, {"cumulative", cumulative},
+	{"queues", queues}, {"unloaded", unloaded}, {"closing", closing}, {"many", many},
+	{"schemas", schemas}, {"several_topics", severalTopics}, {"table_view", tableView},
+	{"dead_letter", deadLetter}, {"non_persistent", nonPersistent}, {"short_names", shortNames},
+	{"access_modes", accessModes}, {"idle", idle},
+}
+
+func main() {
+	app := &application{url: os.Args[1], namespace: os.Args[2], answers: bufio.NewReader(os.Stdin)}
+	app.client = app.connect()
+	wanted := map[string]bool{}
+	for _, name := range os.Args[3:] {
+		wanted[name] = true
+	}
+	for _, each := range scenes {
+		if len(wanted) == 0 && each.name == "idle" || len(wanted) > 0 && !wanted[each.name] {
+			continue
+		}
+		app.report(each)
+	}
+	app.client.Close()
+}
+
+func (app *application) report(each scene) {
+	began := time.Now()
+	outcome, why := "done", ""
+	func() {
+		defer func() {
+			if wrong := recover(); wrong != nil {
+				outcome, why = "failed", fmt.Sprint(wrong)
+			}
+		}()
+		each.run(app)
+	}()
+	line, _ := json.Marshal(map[string]any{
+		"scene": each.name, "outcome": outcome, "why": why,
+		"seconds": float64(time.Since(began).Milliseconds()) / 1000,
+	})
+	fmt.Println(string(line))
+}
+
+func (app *application) connect() pulsar.Client {
+	quiet := logrus.New()
+	quiet.SetOutput(io.Discard)
+	client, err := pulsar.NewClient(pulsar.ClientOptions{
+		URL: app.url, OperationTimeout: 20 * time.Second, Logger: plog.NewLoggerWithLogrus(quiet),
+	})
+	must(err)
+	return client
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func expect(condition bool, what string) {
+	if !condition {
+		panic(what)
+	}
+}
+
+func within() context.Context {
+	limited, _ := context.WithTimeout(context.Background(), 15*time.Second) //nolint:govet
+	return limited
+}
+
+func (app *application) topic(name string) string {
+	return "persistent://" + app.namespace + "/" + name
+}
+
+func (app *application) subscribe(topic, name string, kind pulsar.SubscriptionType) pulsar.Consumer {
+	return app.subscribed(pulsar.ConsumerOptions{Topic: topic, SubscriptionName: name, Type: kind})
+}
+
+func (app *application) subscribed(options pulsar.ConsumerOptions) pulsar.Consumer {
+	options.SubscriptionInitialPosition = pulsar.SubscriptionPositionEarliest
+	consumer, err := app.client.Subscribe(options)
+	must(err)
+	return consumer
+}
+
+func (app *application) producer(options pulsar.ProducerOptions) pulsar.Producer {
+	producer, err := app.client.CreateProducer(options)
+	must(err)
+	return producer
+}
+
+func (app *application) unbatched(topic string) pulsar.Producer {
+	return app.producer(pulsar.ProducerOptions{Topic: topic, DisableBatching: true})
+}
+
+func send(producer pulsar.Producer, first, count int) {
+	var group sync.WaitGroup
+	var lock sync.Mutex
+	var failed error
+	for number := first; number < first+count; number++ {
+		group.Add(1)
+		message := &pulsar.ProducerMessage{Payload: []byte(strconv.Itoa(number))}
+		producer.SendAsync(context.Background(), message,
+			func(_ pulsar.MessageID, _ *pulsar.ProducerMessage, err error) {
+				lock.Lock()
+				if err != nil {
+					failed = err
+				}
+				lock.Unlock()
+				group.Done()
+			})
+	}
+	must(producer.Flush())
+	group.Wait()
+	must(failed)
+}
+
+func (app *application) publish(topic string, count int) {
+	producer := app.unbatched(topic)
+	send(producer, 0, count)
+	producer.Close()
+}
+
+func receive(consumer pulsar.Consumer, count int) []string {
+	received := []string{}
+	for range count {
+		message, err := consumer.Receive(within())
+		must(err)
+		must(consumer.Ack(message))
+		received = append(received, string(message.Payload()))
+	}
+	return received
+}
+
+func same(received []string, first, count int) {
+	numbers := []string{}
+	for number := first; number < first+count; number++ {
+		numbers = append(numbers, strconv.Itoa(number))
+	}
+	expect(fmt.Sprint(received) == fmt.Sprint(numbers), fmt.Sprintf("%v instead of %v", received, numbers))
+}
+
+func sameSet(received []string, count int) {
+	sort.Slice(received, func(i, j int) bool {
+		a, _ := strconv.Atoi(received[i])
+		b, _ := strconv.Atoi(received[j])
+		return a < b
+	})
+	same(received, 0, count)
+}
+
+func (app *application) unload(topic string) {
+	fmt.Println("unload " + topic)
+	_, err := app.answers.ReadString('\n')
+	must(err)
+}
+
+func plain(app *application) {
+	consumer := app.subscribe(app.topic("plain"), "s", pulsar.Exclusive)
+	app.publish(app.topic("plain"), 50)
+	same(receive(consumer, 50), 0, 50)
+	consumer.Close()
+}
+
+func partitioned(app *application) {
+	consumer := app.subscribe(app.topic("parts"), "s", pulsar.Shared)
+	app.publish(app.topic("parts"), 60)
+	sameSet(receive(consumer, 60), 60)
+	must(consumer.Unsubscribe())
+}
+
+func batched(app *application) {
+	consumer := app.subscribe(app.topic("batched"), "s", pulsar.Exclusive)
+	producer := app.producer(pulsar.ProducerOptions{Topic: app.topic("batched")})
+	send(producer, 0, 500)
+	producer.Close()
+	same(receive(consumer, 500), 0, 500)
+	consumer.Close()
+}
+
+func compressed(app *application) {
+	consumer := app.subscribe(app.topic("compressed"), "s", pulsar.Exclusive)
+	for index, kind := range []pulsar.CompressionType{pulsar.LZ4, pulsar.ZLib, pulsar.ZSTD} {
+		producer := app.producer(pulsar.ProducerOptions{
+			Topic: app.topic("compressed"), CompressionType: kind, DisableBatching: index == 1,
+		})
+		send(producer, index*20, 20)
+		producer.Close()
+	}
+	same(receive(consumer, 60), 0, 60)
+	consumer.Close()
+}
+
+func chunked(app *application) {
+	consumer := app.subscribe(app.topic("chunked"), "s", pulsar.Exclusive)
+	producer := app.producer(pulsar.ProducerOptions{
+		Topic: app.topic("chunked"), DisableBatching: true, EnableChunking: true,
+	})
+	_, err := producer.Send(within(), &pulsar.ProducerMessage{Payload: make([]byte, 12<<20)})
+	must(err)
+	message, err := consumer.Receive(within())
+	must(err)
+	expect(len(message.Payload()) == 12<<20, "size")
+	must(consumer.Ack(message))
+	producer.Close()
+	consumer.Close()
+}
+
+func delayed(app *application) {
+	consumer := app.subscribe(app.topic("delayed"), "s", pulsar.Shared)
+	producer := app.unbatched(app.topic("delayed"))
+	began := time.Now()
+	late := &pulsar.ProducerMessage{Payload: []byte("late"), DeliverAfter: 3 * time.Second}
+	_, err := producer.Send(within(), late)
+	must(err)
+	receive(consumer, 1)
+	expect(time.Since(began) > time.Second, "too early")
+	producer.Close()
+	consumer.Close()
+}
+
+func keyed(app *application) {
+	channel := make(chan pulsar.ConsumerMessage, 100)
+	options := pulsar.ConsumerOptions{
+		Topic: app.topic("keyed"), SubscriptionName: "s", Type: pulsar.KeyShared, MessageChannel: channel,
+	}
+	one, two := app.subscribed(options), app.subscribed(options)
+	producer := app.producer(pulsar.ProducerOptions{
+		Topic: app.topic("keyed"), BatcherBuilderType: pulsar.KeyBasedBatchBuilder,
+	})
+	for number := range 40 {
+		message := &pulsar.ProducerMessage{Payload: make([]byte, 8), Key: fmt.Sprint("k", number%7)}
+		producer.SendAsync(context.Background(), message,
+			func(pulsar.MessageID, *pulsar.ProducerMessage, error) {})
+	}
+	must(producer.Flush())
+	for range 40 {
+		select {
+		case message := <-channel:
+			must(message.Ack(message))
+		case <-time.After(15 * time.Second):
+			panic("nothing came")
+		}
+	}
+	producer.Close()
+	one.Close()
+	two.Close()
+}
+
+func failover(app *application) {
+	topic := app.topic("failover")
+	first := app.subscribed(pulsar.ConsumerOptions{
+		Topic: topic, SubscriptionName: "s", Type: pulsar.Failover, Name: "a",
+	})
+	second := app.subscribed(pulsar.ConsumerOptions{
+		Topic: topic, SubscriptionName: "s", Type: pulsar.Failover, Name: "b",
+	})
+	app.publish(topic, 30)
+	same(receive(first, 30), 0, 30)
+	first.Close()
+	app.publish(topic, 10)
+	same(receive(second, 10), 0, 10)
+	must(second.Unsubscribe())
+}
+
+func busy(app *application) {
+	topic := app.topic("busy")
+	first := app.subscribe(topic, "s", pulsar.Exclusive)
+	options := pulsar.ConsumerOptions{Topic: topic, SubscriptionName: "s"}
+	for range 3 {
+		_, err := app.client.Subscribe(options)
+		expect(err != nil, "two exclusive consumers")
+	}
+	named := app.producer(pulsar.ProducerOptions{Topic: topic, Name: "named"})
+	_, err := app.client.CreateProducer(pulsar.ProducerOptions{Topic: topic, Name: "named"})
+	expect(err != nil, "two producers of one name")
+	send(named, 0, 10)
+	same(receive(first, 10), 0, 10)
+	named.Close()
+	first.Close()
+}
+
+func reader(app *application) {
+	topic := app.topic("reader")
+	app.publish(topic, 30)
+	one, err := app.client.CreateReader(pulsar.ReaderOptions{
+		Topic: topic, StartMessageID: pulsar.EarliestMessageID(),
+	})
+	must(err)
+	received := []string{}
+	var first pulsar.MessageID
+	for one.HasNext() {
+		message, err := one.Next(within())
+		must(err)
+		if first == nil {
+			first = message.ID()
+		}
+		received = append(received, string(message.Payload()))
+	}
+	same(received, 0, 30)
+	must(one.Seek(first))
+	_, err = one.Next(within())
+	must(err)
+	one.Close()
+}
+
+func seek(app *application) {
+	topic := app.topic("seek")
+	consumer := app.subscribe(topic, "s", pulsar.Exclusive)
+	app.publish(topic, 30)
+	message, err := consumer.Receive(within())
+	must(err)
+	same(receive(consumer, 29), 1, 29)
+	must(consumer.Seek(message.ID()))
+	receive(consumer, 29)
+	must(consumer.SeekByTime(time.Now().Add(-time.Minute)))
+	receive(consumer, 1)
+	must(consumer.Unsubscribe())
+}
+
+func redelivery(app *application) {
+	topic := app.topic("redelivery")
+	consumer := app.subscribed(pulsar.ConsumerOptions{
+		Topic: topic, SubscriptionName: "s", Type: pulsar.Shared,
+		NackRedeliveryDelay: 300 * time.Millisecond,
+	})
+	app.publish(topic, 20)
+	for range 20 {
+		message, err := consumer.Receive(within())
+		must(err)
+		consumer.Nack(message)
+	}
+	sameSet(receive(consumer, 20), 20)
+	consumer.Close()
+}
+
+func cumulative(app *application) {
+	topic := app.topic("cumulative")
+	options := pulsar.ConsumerOptions{
+		Topic: topic, SubscriptionName: "s", AckWithResponse: true,
+	}
+	consumer := app.subscribed(options)
+	producer := app.producer(pulsar.ProducerOptions{Topic: topic})
+	send(producer, 0, 40)
+	var last pulsar.Message
+	for range 40 {
+		message, err := consumer.Receive(within())
+		must(err)
+		last = message
+	}
+	must(consumer.AckCumulative(last))
+	consumer.Close()
+	again := app.subscribed(options)
+	send(producer, 40, 1)
+	same(receive(again, 1), 40, 1)
+	producer.Close()
+	again.Close()
+}
+
+func queues(app *application) {
+	topic := app.topic("queues")
+	app.publish(topic, 30)
+	for _, size := range []int{1, 1000} {
+		consumer := app.subscribed(pulsar.ConsumerOptions{
+			Topic: topic, SubscriptionName: fmt.Sprint("s", size), ReceiverQueueSize: size,
+		})
+		same(receive(consumer, 30), 0, 30)
+		consumer.Close()
+	}
+}
+
+func unloaded(app *application) {
+	topic := app.topic("unloaded")
+	consumers := []pulsar.Consumer{}
+	for index, kind := range []pulsar.SubscriptionType{
+		pulsar.Exclusive, pulsar.Shared, pulsar.Failover, pulsar.KeyShared,
+	} {
+		consumers = append(consumers, app.subscribe(topic, fmt.Sprint("s", index), kind))
+	}
+	producers := []pulsar.Producer{app.unbatched(topic), app.unbatched(topic), app.unbatched(topic)}
+	other := app.unbatched(app.topic("unloaded-other"))
+	var group sync.WaitGroup
+	var lock sync.Mutex
+	var failed error
+	sent := 0
+	for turn := range 3 {
+		for range 200 {
+			for _, producer := range producers {
+				group.Add(1)
+				message := &pulsar.ProducerMessage{Payload: []byte(strconv.Itoa(sent))}
+				producer.SendAsync(context.Background(), message,
+					func(_ pulsar.MessageID, _ *pulsar.ProducerMessage, err error) {
+						lock.Lock()
+						if err != nil {
+							failed = err
+						}
+						lock.Unlock()
+						group.Done()
+					})
+				sent++
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if turn < 2 {
+			app.unload(topic)
+		}
+	}
+	group.Wait()
+	must(failed)
+	for _, consumer := range consumers {
+		missing := map[string]bool{}
+		for number := range sent {
+			missing[strconv.Itoa(number)] = true
+		}
+		for len(missing) > 0 {
+			delete(missing, receive(consumer, 1)[0])
+		}
+		consumer.Close()
+	}
+	for _, producer := range append(producers, other) {
+		producer.Close()
+	}
+}
+
+func closing(app *application) {
+	topic := app.topic("closing")
+	own := &application{url: app.url, namespace: app.namespace}
+	own.client = own.connect()
+	consumer := own.subscribe(topic, "s", pulsar.Exclusive)
+	first, second := own.unbatched(topic), own.unbatched(topic)
+	ignore := func(pulsar.MessageID, *pulsar.ProducerMessage, error) {}
+	for range 50 {
+		first.SendAsync(context.Background(), &pulsar.ProducerMessage{Payload: []byte("x")}, ignore)
+	}
+	first.Close()
+	send(second, 0, 1)
+	receive(consumer, 1)
+	consumer.Close()
+	third := own.unbatched(topic)
+	for range 50 {
+		third.SendAsync(context.Background(), &pulsar.ProducerMessage{Payload: []byte("x")}, ignore)
+	}
+	must(own.subscribe(topic, "t", pulsar.Exclusive).Unsubscribe())
+	own.client.Close()
+}
+
+func many(app *application) {
+	var group sync.WaitGroup
+	failed := make(chan any, 30)
+	for number := range 30 {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			defer func() {
+				if wrong := recover(); wrong != nil {
+					failed <- wrong
+				}
+			}()
+			topic := app.topic(fmt.Sprint("many-", number%5))
+			producer := app.unbatched(topic)
+			consumer := app.subscribe(topic, fmt.Sprint("s", number), pulsar.Exclusive)
+			send(producer, 0, 1)
+			producer.Close()
+			consumer.Close()
+		}()
+	}
+	group.Wait()
+	if len(failed) > 0 {
+		panic(<-failed)
+	}
+}
+
+func schemas(app *application) {
+	definition := `{"type":"record","name":"Example","namespace":"test",` +
+		`"fields":[{"name":"name","type":"string"},{"name":"number","type":"int"}]}`
+	for name, schema := range map[string]pulsar.Schema{
+		"json": pulsar.NewJSONSchema(definition, nil), "avro": pulsar.NewAvroSchema(definition, nil),
+	} {
+		topic := app.topic("schema-" + name)
+		consumer := app.subscribed(pulsar.ConsumerOptions{
+			Topic: topic, SubscriptionName: "s", Schema: schema,
+		})
+		producer := app.producer(pulsar.ProducerOptions{Topic: topic, Schema: schema})
+		value := map[string]any{"name": "a", "number": 3}
+		_, err := producer.Send(within(), &pulsar.ProducerMessage{Value: value})
+		must(err)
+		receive(consumer, 1)
+		producer.Close()
+		consumer.Close()
+	}
+}
+
+func severalTopics(app *application) {
+	topics := []string{}
+	for number := range 3 {
+		topics = append(topics, app.topic(fmt.Sprint("several-", number)))
+		app.publish(topics[number], 5)
+	}
+	consumer := app.subscribed(pulsar.ConsumerOptions{
+		Topics: topics, SubscriptionName: "list", Type: pulsar.Shared,
+	})
+	receive(consumer, 15)
+	consumer.Close()
+	consumer = app.subscribed(pulsar.ConsumerOptions{
+		TopicsPattern: app.topic("several-.*"), SubscriptionName: "regex", Type: pulsar.Shared,
+		AutoDiscoveryPeriod: time.Second,
+	})
+	receive(consumer, 15)
+	app.publish(app.topic("several-9"), 5)
+	receive(consumer, 5)
+	must(consumer.Unsubscribe())
+}
+
+func tableView(app *application) {
+	topic := app.topic("table")
+	schema := pulsar.NewStringSchema(nil)
+	producer := app.producer(pulsar.ProducerOptions{Topic: topic, Schema: schema})
+	_, err := producer.Send(within(), &pulsar.ProducerMessage{Value: "1", Key: "a"})
+	must(err)
+	value := ""
+	view, err := app.client.CreateTableView(pulsar.TableViewOptions{
+		Topic: topic, Schema: schema, SchemaValueType: reflect.TypeOf(&value),
+	})
+	must(err)
+	deadline := time.Now().Add(15 * time.Second)
+	for !view.ContainsKey("a") {
+		expect(time.Now().Before(deadline), "the key never came")
+		time.Sleep(50 * time.Millisecond)
+	}
+	view.Close()
+	producer.Close()
+}
+
+func deadLetter(app *application) {
+	topic, letters := app.topic("dead"), app.topic("letters")
+	consumer := app.subscribed(pulsar.ConsumerOptions{
+		Topic: topic, SubscriptionName: "s", Type: pulsar.Shared,
+		NackRedeliveryDelay: 100 * time.Millisecond,
+		DLQ:                 &pulsar.DLQPolicy{MaxDeliveries: 2, DeadLetterTopic: letters},
+	})
+	reading := app.subscribe(letters, "l", pulsar.Exclusive)
+	app.publish(topic, 1)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, err := reading.Receive(within())
+		_ = err
+	}()
+	for {
+		select {
+		case <-done:
+			consumer.Close()
+			reading.Close()
+			return
+		default:
+		}
+		short, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		if message, err := consumer.Receive(short); err == nil {
+			consumer.Nack(message)
+		}
+		cancel()
+	}
+}
+
+func nonPersistent(app *application) {
+	topic := "non-persistent://" + app.namespace + "/np"
+	consumer := app.subscribe(topic, "s", pulsar.Exclusive)
+	app.publish(topic, 20)
+	receive(consumer, 1)
+	consumer.Close()
+}
+
+func shortNames(app *application) {
+	name := fmt.Sprint("short-", time.Now().UnixNano())
+	for _, each := range []string{name, app.namespace + "/" + name} {
+		consumer := app.subscribe(each, "s", pulsar.Exclusive)
+		app.publish(each, 5)
+		same(receive(consumer, 5), 0, 5)
+		must(consumer.Unsubscribe())
+	}
+}
+
+func accessModes(app *application) {
+	topic := app.topic("access")
+	exclusive := pulsar.ProducerOptions{
+		Topic: topic, ProducerAccessMode: pulsar.ProducerAccessModeExclusive,
+	}
+	first := app.producer(exclusive)
+	_, err := app.client.CreateProducer(exclusive)
+	expect(err != nil, "two exclusive producers")
+	first.Close()
+}
+
+func idle(app *application) {
+	consumer := app.subscribe(app.topic("idle"), "s", pulsar.Exclusive)
+	producer := app.unbatched(app.topic("idle"))
+	time.Sleep(70 * time.Second)
+	send(producer, 0, 5)
+	same(receive(consumer, 5), 0, 5)
+	producer.Close()
+	consumer.Close()
+}

@@ -1,0 +1,177 @@
+"""The clients to try: every one pinned, fetched once, each in a directory of its own in the cache.
+
+Python's are wheels of PyPI, unpacked beside the environment of the tests and not into it. Java's come
+from Maven Central; their programme is compiled against each release by a compiler that needs no JDK.
+Go's is built by the `go` of this machine, where there is one. What cannot be had is said, not passed
+over.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from deploy.local import jars
+from deploy.local.requirements import find_java
+
+PROGRAMS = Path(__file__).with_name("programs")
+
+PYTHON = ("3.1.0", "3.4.0", "3.7.0", "3.10.0", "3.13.0")
+"""Of pulsar-client: the oldest and the newest for Python 3.11, and some between (C++ 3.1 to 4.2)."""
+
+JAVA = (
+    "2.8.4", "2.9.3", "2.10.6", "2.11.4", "3.0.7", "3.3.9", "4.0.13", "4.2.4"
+)  # fmt: skip
+"""Of pulsar-client, shaded: the last of each minor release whose parent pom Maven Central has, too."""
+
+_FASTAVRO = "fastavro==1.9.7"
+"""For Avro schemas; what old releases ask for themselves has no wheel any more."""
+
+GO = ("v0.19.0",)
+
+SAMPLE = ("python 3.13.0", "java 2.8.4", "java 4.2.4")
+"""Those that `make test` tries; `make clients` tries all."""
+
+_OPENED = (
+    "java.base/java.lang",
+    "java.base/java.nio",
+    "java.base/sun.net",
+    "java.base/jdk.internal.misc",
+)
+
+
+class Unavailable(Exception):
+    """A client cannot be had on this machine; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How to start a client's programme; service URL, namespace and scenes come behind."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One client of one release."""
+
+    family: str
+    version: str
+    prepare: Callable[[str], Launch]
+
+    @property
+    def name(self) -> str:
+        """What it is called in tables, such as `java 2.8.4`."""
+        return f"{self.family} {self.version}"
+
+    def launch(self) -> Launch:
+        """Fetch and build what is missing.
+
+        Raises:
+            Unavailable: it cannot be had.
+        """
+        return self.prepare(self.version)
+
+
+def all_releases() -> list[Release]:
+    """Every client, oldest first within its family."""
+    return [
+        *(Release("python", version, _python) for version in PYTHON),
+        *(Release("java", version, _java) for version in JAVA),
+        *(Release("go", version, _go) for version in GO),
+    ]
+
+
+def _cache() -> Path:
+    return jars.cache_root(os.environ) / "clients"
+
+
+def _python(version: str) -> Launch:
+    directory = _cache() / f"python-{version}"
+    if not directory.is_dir():
+        partial = directory.with_name(f"{directory.name}.{os.getpid()}.part")
+        command = [
+            *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
+            *(
+                "--only-binary",
+                ":all:",
+                "--target",
+                str(partial),
+                f"pulsar-client=={version}",
+                _FASTAVRO,
+            ),
+        ]
+        _run(command, Path.cwd())
+        _keep(partial, directory)
+    program = (sys.executable, str(PROGRAMS / "client.py"))
+    return Launch(program, {"PYTHONPATH": str(directory)})
+
+
+def _java(version: str) -> Launch:
+    library = jars.client_jars("pulsar-client", version, _cache())
+    return _compiled(library, PROGRAMS / "java" / "ClientProgram.java")
+
+
+def _compiled(library: Path, source: Path) -> Launch:
+    """The programme as it is now, compiled against these jars."""
+    java = str(find_java(os.environ))
+    classes = library.with_name(f"{library.name}-classes")
+    compiled = classes / f"{source.stem}.class"
+    if not compiled.is_file() or compiled.stat().st_mtime < source.stat().st_mtime:
+        compiler = jars.compiler_jars(jars.cache_root(os.environ))
+        classes.mkdir(exist_ok=True)
+        _run(
+            [
+                *(java, "-cp", f"{compiler}/*", "org.eclipse.jdt.internal.compiler.batch.Main"),
+                *("--release", "17", "-nowarn", "-proc:none", "-d", str(classes)),
+                *("-cp", ":".join(str(jar) for jar in library.glob("*.jar")), str(source)),
+            ],
+            classes,
+        )
+    return Launch(
+        (
+            *(java, "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+            *(f"--add-opens={module}=ALL-UNNAMED" for module in _OPENED),
+            *("-Dio.netty.tryReflectionSetAccessible=true", "-cp", f"{classes}:{library}/*"),
+            source.stem,
+        )
+    )
+
+
+def _go(version: str) -> Launch:
+    go = shutil.which("go")
+    if go is None:
+        raise Unavailable("no `go` program was found: install Go 1.24 or newer")
+    source = PROGRAMS / "go" / "main.go"
+    directory = _cache() / f"go-{version}"
+    program = directory / "client"
+    if not program.is_file() or program.stat().st_mtime < source.stat().st_mtime:
+        directory.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, directory)
+        module = "github.com/apache/pulsar-client-go"
+        (directory / "go.mod").write_text(
+            f"module client\n\ngo 1.24.0\n\nrequire {module} {version}\n"
+        )
+        _run([go, "mod", "tidy"], directory)
+        _run([go, "build", "-o", "client", "."], directory)
+    return Launch((str(program),))
+
+
+def _run(command: list[str], directory: Path) -> None:
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Unavailable(f"{' '.join(command[:4])} failed: {(done.stderr or done.stdout)[-1000:]}")
+
+
+def _keep(partial: Path, directory: Path) -> None:
+    """Name what was fetched, unless another process has been faster."""
+    try:
+        partial.rename(directory)
+    except OSError:
+        shutil.rmtree(partial)

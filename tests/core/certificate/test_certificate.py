@@ -1,0 +1,255 @@
+"""The live certificate: what all local limits can add up to, as one sidecar knows it.
+
+That it is never broken is for the simulator to show (tests/simulation/test_certificates.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import pytest
+
+from coordinator.core.certificate.certifier import MAX_DEPARTED
+from coordinator.core.certificate.statement import Basis, Certificate
+from coordinator.core.events import (
+    ConnectionChanged,
+    ConnectionState,
+    DrainRequested,
+    UsageReportReceived,
+)
+from coordinator.core.model import GroupUsage, MonitoringClass, Usage
+from coordinator.core.usage.columns import entries_in_columns
+from coordinator.insight.model import explain
+from tests.core.cluster import GROUP, SECOND_NS, Cluster
+
+LIMIT = 3_000
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """Three saturated sidecars at rest, their invariants checked at the end."""
+    cluster = Cluster(limit=LIMIT)
+    for broker in ("b1", "b2", "b3"):
+        cluster.start(broker, demand=LIMIT)
+    cluster.run(5.0)
+    yield cluster
+    cluster.validate()
+
+
+def certificate(cluster: Cluster, broker: str = "b1") -> Certificate:
+    """What a sidecar certifies now."""
+    (found,) = explain.certificates(cluster.states[broker], GROUP, cluster.now_ns)
+    return found
+
+
+def basis_of(found: Certificate, broker: str) -> Basis:
+    """Why a broker counts as it does."""
+    return next(holder.basis for holder in found.holders if holder.broker == broker)
+
+
+def test_at_rest_it_is_the_limit_exactly(cluster: Cluster) -> None:
+    """Equal views: not one message more; what may come on top is said apart."""
+    for broker in cluster.states:
+        found = certificate(cluster, broker)
+        assert (found.most, found.newcomer, found.burst) == (LIMIT, 15, 153)
+    assert certificate(cluster).sentence() == "All together hold at most 3,000/s of 3,000/s now."
+
+
+def test_a_raise_counts_before_it_is_in_force(cluster: Cluster) -> None:
+    """The newcomer's ceiling is known before its limit, so the sum is never less than the truth."""
+    cluster.start("b4", demand=LIMIT)
+    announced_first = False
+    for _ in range(40):
+        cluster.run(0.05)
+        found = certificate(cluster)
+        assert found.most is not None
+        assert sum(map(cluster.limit_of, cluster.states)) <= found.most
+        b4 = next(holder for holder in found.holders if holder.broker == "b4")
+        announced_first |= b4.most > cluster.limit_of("b4") > 0
+    assert announced_first
+    assert certificate(cluster).most == LIMIT
+
+
+def test_a_lost_report_does_not_matter(cluster: Cluster) -> None:
+    """Whoever is not heard cannot have raised itself without this one's answer."""
+    cluster.deaf.add("b3")
+    cluster.run(10.0)
+    assert certificate(cluster).most == LIMIT
+
+
+def test_who_is_not_heard_for_long_counts_with_all_of_it(cluster: Cluster) -> None:
+    """After ``hold`` without an answer it waits for none."""
+    cluster.deaf.add("b3")
+    cluster.run(16.0)
+
+    found = certificate(cluster)
+    assert basis_of(found, "b3") is Basis.LATE
+    assert found.most == 1_000 + 1_000 + LIMIT
+    assert found.sentence().endswith(": b3 was not heard for long.")
+
+
+def test_who_does_not_hear_everybody_may_move_to_its_equal_part() -> None:
+    """It says so, long before; one that holds more than C/N counts with what it holds."""
+    cluster = Cluster(limit=LIMIT)
+    cluster.start("b1", demand=LIMIT)
+    cluster.start("b2", demand=200)
+    cluster.start("b3", demand=200)
+    cluster.run(5.0)
+    assert certificate(cluster).most == LIMIT
+    cluster.deaf.add("b3")
+    cluster.run(10.0)
+
+    found = certificate(cluster)
+    assert basis_of(found, "b2") is Basis.TROUBLED
+    assert next(holder.most for holder in found.holders if holder.broker == "b2") == 1_000
+
+
+def test_who_takes_no_part_is_not_asked(cluster: Cluster) -> None:
+    """So it can say no more than that nobody holds more than C; those that take part know better."""
+    cluster.start("b4", demand=0)
+    cluster.run(3.0)
+
+    assert basis_of(certificate(cluster, "b4"), "b1") is Basis.UNTOLD
+    found = certificate(cluster)
+    assert basis_of(found, "b4") is Basis.RESERVE
+    assert found.most == LIMIT
+
+
+@pytest.mark.parametrize("keep", [tuple, entries_in_columns], ids=["rows", "columns"])
+def test_who_ended_its_part_counts_with_what_it_held_until_its_next_word(
+    cluster: Cluster, keep: Callable[[Sequence[GroupUsage]], Sequence[GroupUsage]]
+) -> None:
+    """It lowers itself right after it has said so, and not before."""
+    last = next(report for report in reversed(cluster.reports) if report.broker == "b3")
+    end = GroupUsage(GROUP, 0, {MonitoringClass.PUBLISH: Usage(messages_limit=1_000)})
+    for said, most in ((end,), 1_000), ((), 5):
+        last = replace(last, sequence=last.sequence + 1, groups=keep(said), complete=True)
+        cluster.send("b1", UsageReportReceived(last))
+        found = certificate(cluster)
+        assert next(holder for holder in found.holders if holder.broker == "b3").most == most
+
+
+def test_who_stood_still_says_nothing_for_a_round(cluster: Cluster) -> None:
+    """Its session may be over, and others may have come."""
+    cluster.now_ns += 2 * SECOND_NS
+    assert "stood still" in certificate(cluster).sentence()
+    cluster.run(0.5)
+    assert "stood still" in certificate(cluster).sentence()
+    cluster.run(1.0)
+    assert certificate(cluster).most == LIMIT
+
+
+def test_who_left_without_a_word_may_still_hold_what_it_had(cluster: Cluster) -> None:
+    """Dead and cut off look alike; it counts until it is back, and by then it has started anew."""
+    cluster.kill("b3")
+    cluster.end_session("b3")
+    cluster.run(5.0)
+
+    found = certificate(cluster)
+    assert basis_of(found, "b3") is Basis.DEPARTED
+    assert found.most == LIMIT + 1_000
+    cluster.start("b3", demand=LIMIT)
+    cluster.run(5.0)
+    assert certificate(cluster).most == LIMIT
+
+
+def test_who_said_farewell_holds_nothing(cluster: Cluster) -> None:
+    """It only finishes what is under way."""
+    cluster.send("b3", DrainRequested())
+    del cluster.states["b3"]
+    cluster.run(5.0)
+
+    assert certificate(cluster).most == LIMIT
+
+
+def test_a_departed_broker_that_stops_when_cut_off_counts_for_its_session_only() -> None:
+    """Under the partition policy ``stop`` it lets nothing through in the end."""
+    cluster = Cluster(limit=LIMIT, partition_policy="stop")
+    for broker in ("b1", "b2"):
+        cluster.start(broker, demand=LIMIT)
+    cluster.run(5.0)
+    cluster.kill("b2")
+    cluster.end_session("b2")
+    cluster.run(2.0)
+    assert basis_of(certificate(cluster), "b2") is Basis.DEPARTED
+    cluster.run(3.0)
+    assert [holder.broker for holder in certificate(cluster).holders] == ["b1"]
+
+
+def test_a_lower_limit_counts_when_all_have_shown_that_they_know_it(cluster: Cluster) -> None:
+    """Until then somebody may go by the old one."""
+    cluster.version += 1
+    cluster.limit = 1_500
+    cluster.tell_group("b1")
+    found = certificate(cluster)
+    assert (found.limit, found.most) == (1_500, cluster.limit_of("b1") + 2_000)
+
+    cluster.tell_group("b2")
+    cluster.tell_group("b3")
+    cluster.run(3.0)
+    found = certificate(cluster)
+    assert (found.limit, found.most) == (1_500, 1_500)
+
+
+def test_who_is_cut_off_from_zookeeper_certifies_nothing(cluster: Cluster) -> None:
+    """Others may have come, and the limit may have been changed."""
+    cluster.send("b1", ConnectionChanged(ConnectionState.SUSPENDED))
+
+    found = certificate(cluster)
+    assert found.most is None
+    assert "cut off from ZooKeeper" in found.sentence()
+
+
+def test_too_many_that_left_without_a_word_certify_nothing(cluster: Cluster) -> None:
+    """Their memory is bounded, and what is forgotten cannot be added."""
+    for number in range(MAX_DEPARTED + 1):
+        cluster.start(f"x{number}", demand=0)
+        cluster.kill(f"x{number}")
+        cluster.end_session(f"x{number}")
+
+    assert "too many brokers left" in certificate(cluster).sentence()
+
+
+def test_eager_has_no_promise(cluster: Cluster) -> None:
+    """Nobody waits, so nobody's word holds: C for every other broker."""
+    cluster.version += 1
+    cluster.policy = "eager"
+    for broker in cluster.states:
+        cluster.tell_group(broker)
+    cluster.run(3.0)
+
+    found = certificate(cluster)
+    assert found.most == cluster.limit_of("b1") + 2 * LIMIT
+    assert found.newcomer == LIMIT
+    assert basis_of(found, "b2") is Basis.UNBOUND
+
+
+def test_strict_is_the_limit_whatever_is_lost() -> None:
+    """By the books: also while nobody is heard, and whoever has left."""
+    cluster = Cluster(limit=LIMIT, policy="strict")
+    for broker in ("b1", "b2", "b3"):
+        cluster.start(broker, demand=LIMIT)
+    cluster.run(5.0)
+    assert certificate(cluster).most == LIMIT
+
+    cluster.deaf |= {"b1", "b2", "b3"}
+    cluster.run(5.0)
+    cluster.kill("b3")
+    cluster.end_session("b3")
+    assert certificate(cluster).most == LIMIT
+
+
+def test_a_group_that_becomes_strict_is_certified_when_all_follow_the_books(
+    cluster: Cluster,
+) -> None:
+    """Before that it is what everybody announced, or more."""
+    cluster.version += 1
+    cluster.policy = "strict"
+    cluster.tell_group("b1")
+    assert certificate(cluster).most == cluster.limit_of("b1") + 2 * LIMIT
+    cluster.tell_group("b2")
+    cluster.tell_group("b3")
+    cluster.run(5.0)
+
+    assert certificate(cluster).most == LIMIT

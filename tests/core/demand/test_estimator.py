@@ -1,0 +1,335 @@
+"""The demand estimate: what a broker would admit without its limit, at the most."""
+
+import random
+from collections.abc import Iterable
+from itertools import accumulate, pairwise
+
+import pytest
+
+from coordinator.core.demand.estimator import PROBE, STRONG, DemandEstimate
+from coordinator.core.model import Dimension
+from coordinator.core.settings import CoreSettings
+from coordinator.insight.model.explain import explain
+from tests.core.cluster import GROUP, Cluster
+
+
+def estimate() -> DemandEstimate:
+    """An estimate with 2 % headroom that has seen nothing yet."""
+    return DemandEstimate(CoreSettings(broker="b1", headroom_permille=20))
+
+
+def observe(demand: DemandEstimate, rate: int, held: int = 0, limit: int | None = 9_000) -> None:
+    """A round of one second."""
+    demand.observe(rate, held, held, limit, messages=rate, little=100)
+
+
+def followed(
+    demand: DemandEstimate, rates: Iterable[int], limit: int | None = 9_000
+) -> list[int | None]:
+    """The estimate after each of these rounds, in which nobody waited."""
+    estimates = []
+    for rate in rates:
+        observe(demand, rate, limit=limit)
+        estimates.append(demand.demand)
+    return estimates
+
+
+def moves(estimates: list[int | None]) -> int:
+    """How often it has moved."""
+    return sum(before != after for before, after in pairwise(estimates))
+
+
+def test_a_saturated_broker_wants_more_than_anybody_can_tell() -> None:
+    """Held for nearly all of the time with its limit used up, by many messages: unbounded."""
+    demand = estimate()
+    observe(demand, 990, held=950, limit=1_000)
+
+    assert demand.demand is None
+
+
+def test_a_few_messages_are_a_bounded_probe() -> None:
+    """Four a second are known, and once five waited: not half of the cluster's limit, but eight times."""
+    demand = estimate()
+    observe(demand, 4)
+    observe(demand, 5, held=1_000, limit=5)
+    assert demand.demand == PROBE * 5
+    observe(demand, 5, held=1_000, limit=5)
+    assert demand.demand == PROBE * 5
+    observe(demand, 40, held=1_000, limit=40)
+
+    assert demand.demand == PROBE * 40
+
+
+def test_of_a_newcomer_nothing_is_known() -> None:
+    """However few messages its reserve lets pass: it has to have its fair share within a round."""
+    demand = estimate()
+
+    assert demand.believes(0)
+    assert demand.saturate(1, messages=0)
+    assert demand.demand is None
+
+
+def test_a_newcomer_that_began_late_in_a_round_is_one_in_the_next() -> None:
+    """The round in which it began shows one message and little waiting: that is no demand of 1."""
+    demand = estimate()
+    observe(demand, 1, held=49, limit=1)
+
+    assert demand.believes(0)
+    assert demand.saturate(1, messages=1)
+    assert demand.demand is None
+
+
+def test_who_was_idle_is_a_newcomer() -> None:
+    """However well its demand was known before."""
+    demand = estimate()
+    observe(demand, 100)
+    observe(demand, 0)
+    observe(demand, 1, held=49, limit=1)
+
+    assert demand.saturate(1, messages=1)
+    assert demand.demand is None
+
+
+def test_what_whole_rounds_say_is_not_overturned_by_a_few_messages() -> None:
+    """A few counts with waiting are news of a newcomer, or if many messages passed meanwhile."""
+    demand = estimate()
+    observe(demand, 100)
+
+    assert not demand.believes(STRONG - 1)
+    assert demand.believes(STRONG)
+
+
+def test_waiting_below_the_limit_is_no_demand() -> None:
+    """Bursts wait for most of the time although 800 of 1,000 are enough for them."""
+    demand = estimate()
+    observe(demand, 800, held=800, limit=1_000)
+
+    assert demand.demand == 816
+
+
+def test_a_gate_that_stands_still_does_not_want_less() -> None:
+    """Producers waited all the time, and half of the tokens were lost: unbounded before and after."""
+    demand = estimate()
+    observe(demand, 200, held=1_000, limit=200)
+    assert demand.demand is None
+    observe(demand, 94, held=1_000, limit=200)
+    assert demand.demand is None
+    observe(demand, 0, held=1_000, limit=200)
+
+    assert demand.demand is None
+
+
+def test_a_known_demand_stays_known_while_the_gate_stands_still() -> None:
+    """It is what it was, or what passed if that is more."""
+    demand = estimate()
+    observe(demand, 100, limit=200)
+    observe(demand, 40, held=1_000, limit=200)
+    assert demand.demand == 102
+    observe(demand, 150, held=1_000, limit=200)
+
+    assert demand.demand == 153
+
+
+def test_a_newcomer_whose_gate_stands_still_is_unbounded() -> None:
+    """Of it nothing is known, and producers wait all the time."""
+    demand = estimate()
+    observe(demand, 20, held=1_000, limit=40)
+
+    assert demand.demand is None
+
+
+def test_a_broker_that_was_held_now_and_then_wants_what_the_time_allows() -> None:
+    """Held for 30 % of the time, it sent at least 70 % of what it wants, and headroom."""
+    demand = estimate()
+    observe(demand, 1_000, held=300, limit=1_000)
+
+    assert demand.demand == 1_458
+
+
+def test_the_probe_of_a_broker_that_was_held_is_at_most_twice_its_rate() -> None:
+    """However long it was held, short of always."""
+    demand = estimate()
+    observe(demand, 1_000, held=890, limit=1_000)
+
+    assert demand.demand == 2 * 1_020
+
+
+def test_an_unheld_broker_wants_what_it_admits_and_headroom() -> None:
+    """2 % above the admitted rate, rounded up, with a limit or without."""
+    demand = estimate()
+    observe(demand, 1_000, limit=None)
+    assert demand.demand == 1_020
+    few = estimate()
+    observe(few, 3, limit=1_000)
+    assert few.demand == 4
+
+
+def test_a_rise_is_followed_at_once() -> None:
+    """More was admitted than was expected: the estimate is the new rate."""
+    demand = estimate()
+    observe(demand, 1_000)
+    observe(demand, 2_000)
+
+    assert demand.demand == 2_040
+
+
+def test_a_collapse_is_followed_at_once() -> None:
+    """A quarter less is no noise: what is not used is free for others in the same round."""
+    demand = estimate()
+    observe(demand, 1_000)
+    observe(demand, 500)
+
+    assert demand.demand == 510
+
+
+def test_what_chance_explains_is_no_collapse() -> None:
+    """Of 64 messages 40 may come in another round, at random; 31 are fewer wanted."""
+    demand = estimate()
+    observe(demand, 64)
+    observe(demand, 40)
+    assert demand.demand == 66
+    observe(demand, 31)
+
+    assert demand.demand == 32
+
+
+def test_what_was_too_high_by_a_probe_is_no_chance() -> None:
+    """Held half of the time it was taken for twice as much; a calm round shows what it is."""
+    demand = estimate()
+    observe(demand, 1_000, held=500, limit=1_000)
+    assert demand.demand == 2_040
+    observe(demand, 1_000, limit=2_040)
+
+    assert demand.demand == 1_020
+
+
+def test_a_message_now_and_then_is_never_idle() -> None:
+    """One a second at random moments: in every third round there is none, and it stays known; seed 3."""
+    dice = random.Random(3)
+    rates = []
+    for _ in range(1_000):
+        moments = accumulate(dice.expovariate(1) for _ in range(20))
+        rates.append(sum(moment < 1 for moment in moments))
+    estimates = followed(estimate(), rates, limit=10)
+
+    assert None not in estimates, "seed 3"
+    assert set(estimates[10:]) <= set(range(1, 10)), "seed 3"
+    assert moves(estimates[30:]) < 60, "seed 3"
+
+
+def test_who_sent_little_is_idle_after_half_a_minute_without() -> None:
+    """Then nobody need keep anything for it, and it is a newcomer."""
+    demand = estimate()
+    observe(demand, 2)
+    for _ in range(29):
+        observe(demand, 0)
+    assert demand.demand == 3
+    assert not demand.believes(STRONG - 1)
+    observe(demand, 0)
+
+    assert demand.demand == 0
+    assert demand.saturate(1, messages=0)
+    assert demand.demand is None
+
+
+@pytest.mark.parametrize(("passed", "expected"), [(15, 21), (30, 31)])
+def test_after_a_probe_that_was_enough_the_demand_is_what_it_was(
+    passed: int, expected: int
+) -> None:
+    """Not what happened to pass while there was room; more, if that did."""
+    demand = estimate()
+    observe(demand, 20)
+    observe(demand, 21, held=1_000, limit=21)
+    assert demand.demand == PROBE * 21
+    observe(demand, passed, limit=168)
+
+    assert demand.demand is not None
+    assert expected <= demand.demand <= expected * 1.25
+
+
+def test_less_is_followed_once_a_window_and_to_its_highest() -> None:
+    """Five rounds later the estimate is the peak of those five."""
+    demand = estimate()
+    observe(demand, 1_000)
+
+    seen = followed(demand, (940, 950, 930, 920, 910))
+    assert seen == [1_020, 1_020, 1_020, 1_020, 969]
+
+
+def test_a_little_less_is_noise_for_ever() -> None:
+    """Within 2 % nothing moves, so that nobody else's limit does."""
+    demand = estimate()
+    observe(demand, 1_000)
+    for _ in range(100):
+        observe(demand, 990)
+
+    assert demand.demand == 1_020
+
+
+def test_a_constant_demand_is_a_fixed_point() -> None:
+    """The same rate round after round gives the same estimate: limits do not move."""
+    demand = estimate()
+    observe(demand, 700)
+    first = demand.demand
+    for _ in range(100):
+        observe(demand, 700, limit=first)
+
+    assert demand.demand == first
+
+
+def test_noise_moves_the_estimate_less_than_once_in_four_rounds() -> None:
+    """A thousand a second at random moments, +-3 %, and room for all; seed 7."""
+    rng = random.Random(7)
+    estimates = followed(estimate(), [round(rng.gauss(1_000, 32)) for _ in range(1_000)])
+
+    assert moves([0, *estimates]) < 250, "seed 7"
+
+
+def test_headroom_learns_from_a_demand_that_was_taken_too_low() -> None:
+    """Each mistake doubles the room that bursts get, up to a quarter; long calm shrinks it again."""
+    demand = estimate()
+    seen = []
+    for _ in range(8):
+        observe(demand, 1_000)
+        seen.append(demand.demand)
+        demand.saturate(1_020, messages=1_020)
+    for _ in range(900):
+        observe(demand, 1_000)
+    soon = demand.demand
+    for _ in range(5_000):
+        observe(demand, 1_000)
+
+    assert seen[:4] == [1_020, 1_040, 1_080, 1_160]
+    assert (max(filter(None, seen)), soon) == (1_250, 1_250)
+    assert demand.demand is not None
+    assert demand.demand <= 1_040
+
+
+def test_explain_tells_what_a_throttled_broker_wants_at_the_least() -> None:
+    """What it admits; nobody knows the most."""
+    cluster = Cluster(limit=3000)
+    cluster.start("b1", demand=5000)
+    cluster.start("b2", demand=300)
+    cluster.run(5)
+    state = cluster.states["b1"]
+    throttled, calm = explain(state, GROUP, Dimension.PUBLISH_MESSAGES, None, cluster.now_ns).wants
+
+    assert (throttled.wants, throttled.wants_at_least) == (None, throttled.admitted)
+    assert calm.wants == calm.wants_at_least
+
+
+def test_a_slow_broker_that_waits_by_chance_takes_little_from_the_others() -> None:
+    """A few messages wait for a token; the broker that can use the limit keeps 90 % of it."""
+    cluster = Cluster(limit=1000)
+    cluster.start("big", demand=5000)
+    cluster.start("small", demand=4)
+    cluster.run(10)
+    lowest = 1000
+    for _ in range(10):
+        cluster.want("small", 40)
+        cluster.run(0.2)
+        cluster.want("small", 4)
+        cluster.run(2.8)
+        lowest = min(lowest, cluster.limit_of("big"))
+
+    assert lowest >= 900

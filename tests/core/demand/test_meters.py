@@ -1,0 +1,119 @@
+"""What a broker's own rounds say of its demand, beyond what one estimate is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.core.demand.meters import Meter
+from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass, Traffic
+from coordinator.core.settings import CoreSettings
+
+COUNTS = 20
+COUNT_NS = NANOS_PER_SECOND // COUNTS
+LIMIT = 1_000
+
+
+@pytest.fixture
+def meter() -> Meter:
+    """One that has been saturated for a round."""
+    found = Meter(CoreSettings("b1", headroom_permille=0))
+    play(found, [(LIMIT, True)] * COUNTS)
+    assert found.messages.demand is None
+    return found
+
+
+def play(meter: Meter, counts: list[tuple[int, bool]]) -> None:
+    """A round of counts: at which rate per second messages passed, and whether somebody waited."""
+    for rate, waited in counts:
+        count(meter, rate // COUNTS, messages_held_ns=COUNT_NS if waited else 0)
+    meter.close_round(NANOS_PER_SECOND, (LIMIT, None), (0, 0))
+
+
+def count(
+    meter: Meter,
+    messages: int,
+    *,
+    messages_held_ns: int = 0,
+    bytes_held_ns: int = 0,
+    bytes_limit: int | None = None,
+) -> None:
+    """One count of the gate."""
+    traffic = Traffic(
+        "orders",
+        MonitoringClass.PUBLISH,
+        messages,
+        messages_held_ns=messages_held_ns,
+        bytes_held_ns=bytes_held_ns,
+    )
+    meter.count(
+        traffic, COUNT_NS, LIMIT, bytes_limit, jointly=bytes_limit is not None, enforced=True
+    )
+
+
+def test_what_had_waited_is_no_demand(meter: Meter) -> None:
+    """Clients who want 600 a second now first work off what waited; the sample tells what passed."""
+    play(meter, [(LIMIT, True)] * 6 + [(600, False)] * 14)
+
+    assert meter.messages.sample == 720
+    assert meter.messages.sample_held_permille == 300
+    assert meter.messages.demand == 600
+
+
+def test_what_had_waited_counts_where_it_passes_for_most_of_a_round(meter: Meter) -> None:
+    """Too little is left to tell what is wanted."""
+    play(meter, [(900, True)] * 11 + [(600, False)] * 9)
+
+    assert meter.messages.demand == 765
+
+
+def test_a_burst_that_waits_is_demand(meter: Meter) -> None:
+    """It did not wait since before the round: the whole round is what is wanted."""
+    play(meter, [(600, False)] * COUNTS)
+    play(meter, [(600, False)] * 2 + [(LIMIT, True)] * 6 + [(600, False)] * 12)
+
+    assert meter.messages.demand == 720
+
+
+def test_waiting_for_the_other_unit_is_waiting(meter: Meter) -> None:
+    """Who waits for bytes now sends no more messages: what passes is what the bytes let through."""
+    for messages, held_ns in [(50, COUNT_NS)] * 6 + [(30, 0)] * 14:
+        count(meter, messages, messages_held_ns=held_ns, bytes_held_ns=COUNT_NS)
+    meter.close_round(NANOS_PER_SECOND, (LIMIT, None), (0, 0))
+
+    assert meter.messages.demand == 720
+
+
+def test_who_waits_again_has_not_worked_it_off(meter: Meter) -> None:
+    """Waiting that comes back is of new messages."""
+    play(meter, [(LIMIT, True)] * 4 + [(600, False)] * 12 + [(LIMIT, True)] + [(600, False)] * 3)
+
+    assert meter.messages.demand == 700
+
+
+def test_a_batch_that_is_paid_for_in_several_rounds_is_no_lack_of_demand(meter: Meter) -> None:
+    """A batch of three seconds' messages passed, and in the next two seconds nothing does."""
+    play(meter, [(COUNTS * 3 * LIMIT, True)] + [(0, True)] * (COUNTS - 1))
+    for _ in range(2):
+        play(meter, [(0, True)] * COUNTS)
+        assert meter.messages.sample == 0
+        assert meter.messages.demand is None
+
+
+def test_what_passes_while_the_other_unit_is_waited_for_is_no_demand() -> None:
+    """Half of the time somebody waits for messages, half of it for bytes, and half of either passes."""
+    found = Meter(CoreSettings("b1", headroom_permille=0))
+    for number in range(3 * COUNTS):
+        on_bytes = number % 2
+        count(
+            found,
+            LIMIT // COUNTS if number < COUNTS else LIMIT // COUNTS // 2,
+            messages_held_ns=0 if on_bytes else COUNT_NS,
+            bytes_held_ns=COUNT_NS if on_bytes else 0,
+            bytes_limit=LIMIT,
+        )
+        if number % COUNTS == COUNTS - 1:
+            found.close_round(NANOS_PER_SECOND, (LIMIT, LIMIT), (0, 0))
+
+    assert found.messages.sample == LIMIT // 2
+    assert found.messages.sample_held_permille == 500
+    assert found.messages.demand is None

@@ -1,0 +1,130 @@
+"""Limits by windows: the examples of a managed Pulsar, and what they differ by from the bucket."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from coordinator.core.limiting.token_bucket import TokenBucket
+from coordinator.core.limiting.windows import CHECK_NS, SoftWindow, Tokens, WindowBucket
+from coordinator.core.model import NANOS_PER_SECOND
+
+MS = 1_000_000
+
+
+def admitted(tokens: Tokens, now_ns: int, wanted: int) -> int:
+    """How many of so many single messages pass at a moment, asked one by one."""
+    passed = 0
+    while passed < wanted and tokens.wait_ns(1, now_ns) == 0:
+        tokens.consume(1, now_ns)
+        passed += 1
+    return passed
+
+
+def test_after_100_messages_in_400_ms_the_101st_waits_600_ms() -> None:
+    """The service's own example of its limit of 100 messages a second."""
+    window = WindowBucket(rate=100, now_ns=0)
+    for number in range(100):
+        assert admitted(window, number * 4 * MS, 1) == 1
+    assert window.wait_ns(1, 400 * MS) == 600 * MS
+    assert admitted(window, 999 * MS, 1) == 0
+    assert admitted(window, 1_000 * MS, 1_000) == 100
+
+
+def test_each_window_has_the_whole_rate_and_no_more() -> None:
+    """What was not used is gone."""
+    window = WindowBucket(rate=100, now_ns=7)
+    assert admitted(window, 7 + 10 * NANOS_PER_SECOND, 1_000) == 100
+
+
+def test_a_message_larger_than_a_window_passes_at_the_beginning_of_one_and_is_owed() -> None:
+    """So the rate is kept over the windows that follow."""
+    window = WindowBucket(rate=100, now_ns=0)
+    window.consume(1, 0)
+    assert window.wait_ns(250, 0) == 1_000 * MS
+    window.consume(250, 1_000 * MS)
+    assert window.wait_ns(1, 1_000 * MS) == 2_000 * MS
+    assert admitted(window, 3_000 * MS, 1_000) == 50
+
+
+def test_a_new_rate_holds_at_once_and_what_was_taken_stays_taken() -> None:
+    """Of the present window, too."""
+    window = WindowBucket(rate=100, now_ns=0)
+    assert admitted(window, 0, 80) == 80
+    window.set_rate(90, 1, 0)
+    assert admitted(window, 0, 80) == 10
+    window.set_rate(50, 1, 0)
+    assert window.wait_ns(1, 0) == 1_000 * MS
+
+
+def test_at_a_rate_of_0_nothing_ever_passes() -> None:
+    """As everywhere here."""
+    for tokens in (WindowBucket(rate=0, now_ns=0), SoftWindow(rate=0, now_ns=0)):
+        assert tokens.wait_ns(1, 5 * NANOS_PER_SECOND) is None
+
+
+def test_a_window_admits_exactly_its_rate_in_every_second_under_any_load() -> None:
+    """Counted by window; around the turn of one, up to twice as much in a second."""
+    for seed in range(50):
+        dice = random.Random(seed)
+        rate = dice.randint(1, 500)
+        window, by_window, now_ns = WindowBucket(rate=rate, now_ns=0), dict[int, int](), 0
+        while now_ns < 20 * NANOS_PER_SECOND:
+            number = now_ns // NANOS_PER_SECOND
+            by_window[number] = by_window.get(number, 0) + admitted(window, now_ns, 600)
+            now_ns += dice.randint(1, 400) * MS
+        assert max(by_window.values()) <= rate, f"seed {seed}"
+
+
+def test_a_soft_limit_lets_pass_what_comes_before_the_next_look_and_pauses_until_the_second_ends() -> (
+    None
+):
+    """A look every 50 ms; a pause of up to 1 s."""
+    soft = SoftWindow(rate=100, now_ns=0)
+    assert admitted(soft, 10 * MS, 5_000) == 5_000
+    assert admitted(soft, 49 * MS, 100) == 100
+    assert soft.wait_ns(1, 50 * MS) == 950 * MS
+    assert admitted(soft, 999 * MS, 1) == 0
+    assert admitted(soft, 1_000 * MS, 10) == 10
+
+
+def test_a_soft_limit_that_is_just_kept_never_pauses() -> None:
+    """What is not more than the quota passes."""
+    soft = SoftWindow(rate=100, now_ns=0)
+    for tick in range(100):
+        assert admitted(soft, tick * 10 * MS, 1) == 1
+    assert soft.wait_ns(1, 999 * MS) == 0
+
+
+def test_a_higher_rate_ends_a_pause() -> None:
+    """Nobody has to wait for what is allowed now."""
+    soft = SoftWindow(rate=100, now_ns=0)
+    soft.consume(150, 0)
+    assert soft.wait_ns(1, CHECK_NS) is not None
+    soft.set_rate(200, 1, CHECK_NS)
+    assert soft.wait_ns(1, CHECK_NS) == 0
+
+
+@pytest.mark.parametrize(("demand", "exact", "window", "soft"), [(20_000, 1.05, 1.0, 1.0)])
+def test_the_difference_between_the_three_under_the_same_load(
+    demand: int, exact: float, window: float, soft: float
+) -> None:
+    """20 times the limit of 1,000 for 10 s: bucket and window keep it, soft passes 50 ms' worth."""
+    limit, step_ns = 1_000, 1 * MS
+    kinds: dict[str, Tokens] = {
+        "bucket": TokenBucket(rate=limit, capacity=limit // 20, initial=0, now_ns=0),
+        "window": WindowBucket(rate=limit, now_ns=0),
+        "soft": SoftWindow(rate=limit, now_ns=0),
+    }
+    busiest = {}
+    for name, tokens in kinds.items():
+        seconds = [0] * 10
+        for now_ns in range(0, 10 * NANOS_PER_SECOND, step_ns):
+            seconds[now_ns // NANOS_PER_SECOND] += admitted(tokens, now_ns, demand // 1_000)
+        busiest[name] = max(seconds)
+    assert busiest["bucket"] <= exact * limit
+    assert busiest["window"] == window * limit
+    # A window's quota is used up in 50 ms; the look at their end comes when just that has passed, and the
+    # next one 50 ms later finds it exceeded.
+    assert busiest["soft"] == 2 * soft * limit

@@ -1,0 +1,289 @@
+"""Reporters that cannot be telling the truth: named, and unable to harm the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from coordinator.core.events import MembersChanged, UsageReportReceived
+from coordinator.core.model import Dimension, GroupUsage, Member, Suspicion, Usage, UsageReport
+from coordinator.core.reports.suspects import MAX_NAMES, NAMED_AT, Suspects
+from coordinator.core.settings import CoreSettings
+from coordinator.insight.model import explain
+from tests.core.cluster import GROUP, SECOND_NS, STEP_NS, Cluster
+
+LIMIT = 3_000
+MESSAGES = Dimension.PUBLISH_MESSAGES
+
+Distortion = Callable[[UsageReport], UsageReport]
+
+
+def saying(change: Callable[[Usage], Usage]) -> Distortion:
+    """Reports whose every row is changed so."""
+
+    def changed(entry: GroupUsage) -> GroupUsage:
+        return replace(entry, usages={of: change(usage) for of, usage in entry.usages.items()})
+
+    return lambda report: replace(report, groups=tuple(map(changed, report.groups)))
+
+
+def ten_times(usage: Usage) -> Usage:
+    """Usage and demand ten times the truth."""
+    demand = usage.messages_demand
+    return replace(usage, messages=10 * usage.messages, messages_demand=demand and 10 * demand)
+
+
+def holding_all(usage: Usage) -> Usage:
+    """All of the limit is in force here."""
+    return replace(usage, messages_limit=LIMIT)
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """b1 and b2 want everything, b3 a sixth of it; their invariants are checked at the end."""
+    cluster = Cluster(limit=LIMIT)
+    cluster.start("b1", demand=LIMIT)
+    cluster.start("b2", demand=LIMIT)
+    cluster.start("b3", demand=LIMIT // 6)
+    cluster.run(5.0)
+    yield cluster
+    cluster.validate()
+
+
+def names(cluster: Cluster, broker: str = "b1") -> set[tuple[str, Suspicion]]:
+    """Who is named for what by a sidecar."""
+    suspects = explain.health(cluster.states[broker], cluster.now_ns).suspects
+    return {(each.broker, each.suspicion) for each in suspects}
+
+
+def test_who_tells_the_truth_is_not_named(cluster: Cluster) -> None:
+    """However greedy: what a throttled broker wants may be true."""
+    cluster.run(2.0 * NAMED_AT)
+
+    assert not any(names(cluster, broker) for broker in cluster.states)
+
+
+def test_nobody_is_named_for_passing_more_than_a_limit_that_is_tried_out() -> None:
+    """An observed limit holds nothing back, so whoever is honest says to use more."""
+    cluster = Cluster(limit=LIMIT, enforcement="observe")
+    for broker in ("b1", "b2"):
+        cluster.start(broker, demand=5 * LIMIT)
+    cluster.run(2.0 * NAMED_AT)
+
+    assert cluster.admitted[-1] == {"b1": 5 * LIMIT, "b2": 5 * LIMIT}
+    assert not names(cluster, "b1")
+
+
+@pytest.mark.parametrize("policy", ["balanced", "eager", "strict"])
+def test_who_exaggerates_its_use_is_named_and_gets_no_more_than_its_part(policy: str) -> None:
+    """Ten times its usage and demand: the others keep a third each, and know who lies and where."""
+    cluster = Cluster(limit=LIMIT, policy=policy)
+    for broker, demand in {"b1": LIMIT, "b2": LIMIT, "b3": LIMIT // 6}.items():
+        cluster.start(broker, demand=demand)
+    cluster.run(10.0)
+    cluster.distort["b3"] = saying(ten_times)
+    for _ in range(2 * NAMED_AT):
+        cluster.run(1.0)
+        assert min(cluster.limit_of("b1"), cluster.limit_of("b2")) >= LIMIT // 3 - 1
+
+    for honest in ("b1", "b2"):
+        assert names(cluster, honest) == {("b3", Suspicion.USED)}
+    assert not names(cluster, "b3")
+    (suspect,) = explain.health(cluster.states["b1"], cluster.now_ns).suspects
+    assert (suspect.group, suspect.age_ns < 2 * SECOND_NS) == (GROUP, True)
+    why = explain.explain(cluster.states["b1"], GROUP, MESSAGES, None, cluster.now_ns)
+    assert why.sentence.endswith("Not plausible: b3 uses twice what it says it may.")
+
+
+@pytest.mark.parametrize("law", ["max-min", "static"])
+def test_no_claim_gets_more_than_an_equal_part_of_what_others_want(law: str) -> None:
+    """Not the largest number that can be written."""
+    cluster = Cluster(limit=LIMIT, law=law)
+    for broker in ("b1", "b2", "b3"):
+        cluster.start(broker, demand=LIMIT)
+    cluster.distort["b3"] = saying(
+        lambda usage: replace(usage, messages=2**63, messages_demand=2**63)
+    )
+    cluster.run(5.0)
+
+    assert min(cluster.limit_of("b1"), cluster.limit_of("b2")) >= LIMIT // 3
+
+
+def test_who_holds_too_much_counts_with_an_equal_part_once_it_is_named(cluster: Cluster) -> None:
+    """b2 lowers its demand and says that it holds everything; b1 takes the rest when b2 is named."""
+    cluster.distort["b2"] = saying(holding_all)
+    cluster.want("b2", LIMIT // 6)
+    cluster.run(NAMED_AT - 5.0)
+    assert cluster.limit_of("b1") < LIMIT // 2
+    cluster.run(10.0)
+
+    assert names(cluster) == {("b2", Suspicion.HOLDS)}
+    assert cluster.limit_of("b1") == pytest.approx(LIMIT - LIMIT // 3 - LIMIT // 6, rel=0.02)
+    (certificate,) = explain.certificates(cluster.states["b1"], GROUP, cluster.now_ns)
+    assert certificate.most is not None
+    assert certificate.most > LIMIT  # what it says may still be true
+
+
+def test_who_comes_back_to_the_truth_is_waited_for_again(cluster: Cluster) -> None:
+    """After as many plausible looks; the name stays, with its age."""
+    cluster.distort["b2"] = saying(holding_all)
+    cluster.want("b2", LIMIT // 6)
+    cluster.run(2.0 * NAMED_AT)
+    state = cluster.states["b1"]
+    assert state.suspects.doubted == {(GROUP, MESSAGES): {"b2"}}
+    del cluster.distort["b2"]
+    cluster.run(3.0 * NAMED_AT)
+
+    assert state.suspects.doubted == {}
+    assert state.suspects.accused((GROUP, MESSAGES)) == []
+    assert names(cluster) == {("b2", Suspicion.HOLDS)}
+
+
+def test_who_says_that_it_does_not_hear_everybody_may_hold_what_it_has(cluster: Cluster) -> None:
+    """It does not know of its target."""
+    cluster.distort["b2"] = lambda report: replace(saying(holding_all)(report), troubled=True)
+    cluster.want("b2", LIMIT // 6)
+    cluster.run(2.0 * NAMED_AT)
+
+    assert not names(cluster)
+
+
+def test_who_sees_another_membership_may_hold_what_it_has(cluster: Cluster) -> None:
+    """Its target is another one."""
+
+    def elsewhere(report: UsageReport) -> UsageReport:
+        assert report.view is not None
+        return replace(saying(holding_all)(report), view=replace(report.view, members=1))
+
+    cluster.distort["b2"] = elsewhere
+    cluster.want("b2", LIMIT // 6)
+    cluster.run(2.0 * NAMED_AT)
+
+    assert not names(cluster)
+
+
+def test_now_and_then_an_implausible_round_is_no_lie(cluster: Cluster) -> None:
+    """Every other round looks impossible: limits fall in the middle of a round."""
+    cluster.distort["b3"] = lambda report: (
+        saying(ten_times)(report) if cluster.now_ns // SECOND_NS % 2 else report
+    )
+    cluster.run(5.0 * NAMED_AT)
+
+    assert not names(cluster)
+
+
+def test_who_answers_without_having_heard_delays_a_raise_by_hold(cluster: Cluster) -> None:
+    """The same old report, again and again: after 30 s nobody waits for it."""
+    cluster.run(1.0)
+    answers: dict[int, int] = {}
+
+    def stale(report: UsageReport) -> UsageReport:
+        return replace(
+            report, answers={asker: answers.setdefault(asker, 1) for asker in report.answers}
+        )
+
+    cluster.distort["b3"] = stale
+    cluster.want("b2", LIMIT // 6)
+    cluster.run(20.0)
+    assert cluster.limit_of("b1") < LIMIT // 2
+    cluster.run(15.0)
+
+    assert cluster.limit_of("b1") >= LIMIT // 2
+
+
+MEMBERS = {"b1": Member("b1", 1), "b2": Member("b2", 2)}
+
+
+def report(sequence: int, *, incarnation: int = 2, leaving: bool = False) -> UsageReport:
+    """An empty report of b2."""
+    return UsageReport("b2", incarnation, sequence, SECOND_NS, (), leaving=leaving)
+
+
+@pytest.fixture
+def suspects() -> Suspects:
+    """Those of b1, with b2 as a member."""
+    found = Suspects(CoreSettings(broker="b1"))
+    found.set_members(MEMBERS)
+    return found
+
+
+def test_the_most_that_a_sidecar_sends_is_no_flood(suspects: Suspects) -> None:
+    """One report per urgent gap, on two bus topics each, for five minutes."""
+    for sequence in range(1, 6_000):
+        for _ in range(2):
+            assert suspects.admits(report(sequence), sequence * STEP_NS)
+
+    assert suspects.all() == ()
+
+
+def test_a_flood_is_cut_to_twice_what_a_sidecar_sends(suspects: Suspects) -> None:
+    """A thousand reports a second for a minute: 40 a second, and the 400 saved up before."""
+    taken = sum(
+        suspects.admits(report(sequence), sequence * SECOND_NS // 1_000)
+        for sequence in range(1, 60_001)
+    )
+
+    assert taken == pytest.approx(400 + 60 * 40, abs=1)
+    (named,) = suspects.all()
+    assert (named.broker, named.suspicion, named.place) == ("b2", Suspicion.FLOOD, None)
+    assert named.count == 60_000 - taken
+
+
+def test_what_waited_during_a_pause_is_no_flood(suspects: Suspects) -> None:
+    """Eight seconds of urgent reports arrive at once."""
+    assert all(suspects.admits(report(sequence), 0) for sequence in range(1, 160))
+
+
+def test_after_the_farewell_nothing_counts(suspects: Suspects) -> None:
+    """Its incarnation is over; whoever goes on under it is dropped and named. A new one counts."""
+    assert suspects.admits(report(1), 0)
+    assert suspects.admits(report(2, leaving=True), 0)
+    assert suspects.admits(report(2, leaving=True), 0)  # by the other bus topic
+    assert not suspects.admits(report(3), 0)
+    assert suspects.admits(report(1, incarnation=3), 0)
+
+    assert [(each.broker, each.suspicion) for each in suspects.all()] == [
+        ("b2", Suspicion.FAREWELL)
+    ]
+
+
+def test_names_are_bounded() -> None:
+    """Many liars: all are dropped, the first so many are named."""
+    suspects = Suspects(CoreSettings(broker="b1"))
+    liars = [f"liar-{number:03}" for number in range(MAX_NAMES + 10)]
+    suspects.set_members(liars)
+    for liar in liars:
+        suspects.admits(UsageReport(liar, 1, 1, 0, (), leaving=True), 0)
+        assert not suspects.admits(UsageReport(liar, 1, 2, 0, ()), 0)
+
+    assert len(suspects.all()) == MAX_NAMES
+
+
+def test_a_report_that_is_not_admitted_changes_nothing(cluster: Cluster) -> None:
+    """What comes after a farewell does not bring a row back."""
+    state = cluster.states["b1"]
+    last = next(told for told in reversed(cluster.reports) if told.broker == "b3")
+    over = replace(last, sequence=last.sequence + 1, groups=(), leaving=True)
+    state.handle(UsageReportReceived(over), cluster.now_ns)
+    rows = state.usage.rows(GROUP, MESSAGES.monitoring_class)
+    assert "b3" not in rows
+    again = replace(last, sequence=last.sequence + 2)
+    state.handle(UsageReportReceived(again), cluster.now_ns)
+
+    assert state.usage.rows(GROUP, MESSAGES.monitoring_class) == rows
+    assert names(cluster) == {("b3", Suspicion.FAREWELL)}
+
+
+def test_who_left_is_judged_no_longer_but_stays_named(cluster: Cluster) -> None:
+    """It begins anew when it is back."""
+    cluster.distort["b3"] = saying(ten_times)
+    cluster.run(1.5 * NAMED_AT)
+    state = cluster.states["b1"]
+    assert state.suspects.accused((GROUP, MESSAGES)) == [("b3", Suspicion.USED)]
+    rest = tuple(member for broker, member in state.members.items() if broker != "b3")
+    state.handle(MembersChanged(rest), cluster.now_ns)
+
+    assert state.suspects.accused((GROUP, MESSAGES)) == []
+    assert names(cluster) == {("b3", Suspicion.USED)}

@@ -1,0 +1,1 @@
+"""Pulsar's own decoder against the gate's: what passes the gate, both read alike."""

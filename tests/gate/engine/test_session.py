@@ -1,0 +1,328 @@
+"""One connection: who is held, what passes, what is answered."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.core.model import MonitoringClass
+from coordinator.gate.protocol.frames import FrameFault, MalformedFrame
+from coordinator.gate.protocol.refusals import RefusalReason
+from tests.gate import peer
+from tests.gate.conftest import TOPIC, Bench
+
+PUBLISH, DISPATCH = MonitoringClass.PUBLISH, MonitoringClass.DISPATCH
+OTHER = "persistent://tenant/other/topic"
+
+
+def test_everything_passes_untouched_without_groups(bench: Bench) -> None:
+    """A gate without groups is a wire."""
+    client = bench.producing()
+    client.opens(peer.subscribe(TOPIC, request_id=2))
+    frames = [peer.send(), peer.PING, peer.flow(), peer.send(1, 1)]
+
+    assert client.sends(*frames) == frames
+    assert client.is_sent(peer.delivery(), peer.PONG) == [peer.delivery(), peer.PONG]
+
+
+def test_unknown_commands_pass_both_ways(bench: Bench) -> None:
+    """Types that no version knows yet belong to the two that speak; they are counted."""
+    client = bench.client()
+    unknown = [peer.command(90, (1, b"new")), peer.command(99), peer.command(300, (2, 5))]
+
+    assert client.sends(*unknown) == unknown
+    assert client.is_sent(*unknown) == unknown
+    assert bench.tally.unknown_commands == {90: 1, 99: 1, 300: 1}
+
+
+def test_only_the_throttled_producer_is_held(bench: Bench) -> None:
+    """Another producer of the same connection goes on, and so does every other command."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 1000)
+    client = bench.producing()
+    client.opens(peer.producer(OTHER, 2, 2), peer.subscribe(OTHER, 1, 3))
+    free = [peer.send(2, 0), peer.PING, peer.flow(), peer.send(2, 1)]
+
+    assert client.sends(peer.send(1, 0), free[0], peer.send(1, 1), *free[1:]) == free
+    assert client.session.held_frames == 2
+
+
+def test_held_sends_follow_in_order_as_tokens_come(bench: Bench) -> None:
+    """Order within a producer is the order of arrival."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 1000)
+    client = bench.producing()
+    sends = [peer.send(1, number) for number in range(100)]
+
+    received = client.sends(*sends)
+    for _ in range(11):
+        bench.wait(10)
+        received += client.broker_got()
+
+    assert received == sends
+
+
+def test_a_send_never_overtakes_a_held_one(bench: Bench) -> None:
+    """A small message that could pass waits behind a large one that cannot."""
+    bench.attach(ns="limited")
+    bench.limit("limited", size=100_000)
+    client = bench.producing()
+    large, small = peer.send(1, 0, content=b"x" * 50_000), peer.send(1, 1, content=b"")
+    bench.wait(10)
+
+    assert client.sends(large, small) == []
+    bench.wait(1000)
+    assert client.broker_got() == [large, small]
+
+
+def test_close_producer_stays_behind_held_sends(bench: Bench) -> None:
+    """A SEND after its producer's CLOSE_PRODUCER would cost the client its connection."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 1000)
+    client = bench.producing()
+    frames = [peer.send(1, 0), peer.send(1, 1), peer.close_producer(1, 9)]
+
+    assert client.sends(*frames, peer.PING) == [peer.PING]
+    bench.wait(5)
+    assert client.broker_got() == frames
+    assert client.session.producers == 1
+    client.is_sent(peer.receipt(1, 0), peer.receipt(1, 1), peer.success(9))
+    assert client.session.producers == 0
+
+
+def test_what_is_held_of_a_producer_that_the_broker_ended_is_dropped(bench: Bench) -> None:
+    """The client has no receipt and sends it again; delivered late it would be an error."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 10)
+    client, answer = bench.producing(), peer.close_producer(1, 0)
+    client.sends(peer.send(), peer.send())
+
+    assert client.is_sent(answer) == [answer]
+
+    bench.wait(1000)
+    assert client.broker_got() == []
+    assert (client.session.held_bytes, client.session.producers) == (0, 0)
+    assert bench.tally.dropped_frames == 2
+
+
+def test_an_error_after_success_ends_nothing(bench: Bench) -> None:
+    """A request is answered once; its number may come again for something else."""
+    client = bench.producing()
+
+    client.is_sent(peer.error(1))
+
+    assert client.session.producers == 1
+
+
+def test_a_producer_that_is_not_ready_can_still_fail(bench: Bench) -> None:
+    """PRODUCER_SUCCESS with producer_ready=false is followed by a second answer."""
+    client = bench.client()
+    client.sends(peer.producer(TOPIC))
+
+    client.is_sent(peer.producer_success(1, ready=False))
+    assert client.session.producers == 0
+    client.is_sent(peer.error(1))
+    assert client.session.producers == 0
+    client.opens(peer.producer(OTHER))  # its id is free again
+
+
+def test_a_producer_that_begins_anew_drops_what_it_held(bench: Bench) -> None:
+    """Its CLOSE_PRODUCER, which waited, still reaches the broker first."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 10)
+    client = bench.producing()
+    close, anew = peer.close_producer(1, 5), peer.producer(TOPIC, 1, 6)
+
+    assert client.sends(peer.send(), close, anew) == [close, anew]
+    client.is_sent(peer.success(5), peer.producer_success(6))
+
+    assert (client.session.producers, client.session.held_frames) == (1, 0)
+
+
+def test_what_comes_behind_a_reopened_producer_stays_behind_it(bench: Bench) -> None:
+    """In one read: the close that was held, the producer that begins anew, and what follows."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 0)
+    client = bench.producing()
+    close, again = peer.close_producer(1, 8), peer.producer(TOPIC, 1, 9)
+    assert client.sends(peer.send(), close) == []
+
+    assert client.sends(peer.PING, again, peer.PING) == [peer.PING, close, again, peer.PING]
+    assert client.session.held_frames == 0
+
+
+def test_a_publish_of_an_unknown_producer_ends_the_connection(bench: Bench) -> None:
+    """As at the broker."""
+    client = bench.producing()
+
+    with pytest.raises(MalformedFrame) as raised:
+        client.sends(peer.send(7))
+
+    assert raised.value.fault is FrameFault.UNKNOWN_PRODUCER
+    assert client.broker_got() == []
+
+
+def test_a_publish_that_crosses_with_the_brokers_close_is_dropped(bench: Bench) -> None:
+    """As at the broker: the client learns of the close a little later, and sends it again then."""
+    client = bench.producing()
+    client.is_sent(peer.close_producer(1, 2**64 - 1))
+
+    assert client.sends(peer.send(), peer.PING) == [peer.PING]
+    assert bench.tally.refusals == {RefusalReason.CLOSED_PRODUCER: 1}
+    assert client.refusals == []  # nothing that its client is to blame for
+
+
+def test_a_publish_before_the_broker_accepted_its_producer_ends_the_connection(
+    bench: Bench,
+) -> None:
+    """No client sends one, and nothing is charged for it."""
+    bench.attach(ns="group")
+    client = bench.client()
+    client.sends(peer.producer(TOPIC))
+
+    with pytest.raises(MalformedFrame):
+        client.sends(peer.send())
+
+    assert bench.groups.collect(bench.now_ns) == ()
+
+
+def test_replication_is_exempt_and_counted_apart(bench: Bench) -> None:
+    """A limit must not make clusters drift apart."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 0)
+    client = bench.replicating()
+
+    assert client.sends(peer.send(messages=5)) == [peer.send(messages=5)]
+    assert client.exemptions == ["pulsar.repl.west-->east"]
+    assert bench.tally.replicated_messages == 5
+    assert bench.groups.collect(bench.now_ns) == ()
+
+
+def test_released_frames_wait_for_the_frame_under_way(bench: Bench) -> None:
+    """A large frame of another producer streams through while held ones become due."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 1000)
+    client = bench.producing()
+    client.opens(peer.producer(OTHER, 2, 2))
+    client.sends(peer.send(1, 5))
+    frame = peer.send(2, content=b"z" * 10_000)
+    client.session.receive_from_client(frame[:5000], bench.now_ns)
+    bench.wait(100)
+
+    assert client.sends(frame[5000:]) == [frame, peer.send(1, 5)]
+
+
+def test_forwarded_sends_are_counted_until_answered(bench: Bench) -> None:
+    """By a receipt, by an error, or by the end of their producer."""
+    client = bench.producing()
+    client.opens(peer.producer(OTHER, 2, 2))
+    client.sends(*(peer.send(1, number) for number in range(4)))
+    client.sends(peer.send(2))
+
+    client.is_sent(peer.receipt(1, 0), peer.send_error(1, 1))
+    assert client.session.unanswered == 3
+    client.is_sent(peer.close_producer(1, 0))
+    assert client.session.unanswered == 1
+
+
+def test_a_drain_lets_no_send_through_and_everything_else(bench: Bench) -> None:
+    """What was held and what still comes is the client's to send again; acks are not lost."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 1000)
+    client = bench.producing(held_bytes_max=300)
+    client.opens(peer.producer(OTHER, 2, 2), peer.subscribe(OTHER, 1, 3))
+    client.sends(*(peer.send(1, number) for number in range(5)), peer.flow())
+    assert client.session.paused
+
+    client.session.drain(bench.now_ns)
+
+    assert client.broker_got() == [peer.flow()]
+    assert client.sends(peer.send(2), peer.PING) == [peer.PING]
+    bench.wait(1000)
+    assert client.broker_got() == []
+
+
+def test_a_drain_lets_the_frame_under_way_end(bench: Bench) -> None:
+    """Its beginning is at the broker already."""
+    client = bench.producing()
+    frame = peer.send(content=b"z" * 1000)
+    client.session.receive_from_client(frame[:500], bench.now_ns)
+
+    client.session.drain(bench.now_ns)
+
+    assert client.sends(frame[500:], peer.send()) == [frame]
+    assert client.session.unanswered == 1
+
+
+def test_dispatch_is_counted_in_messages_and_bytes(bench: Bench) -> None:
+    """A batch counts as its messages, its size as Pulsar counts it."""
+    bench.attach(ns="group")
+    client = bench.client()
+    client.opens(peer.subscribe(TOPIC))
+    frame = peer.delivery(1, 7, b"y" * 500, broker_entry=b"\x08\x01")
+
+    assert client.is_sent(frame, frame) == [frame, frame]
+
+    (traffic,) = bench.groups.collect(bench.now_ns)
+    payload = len(frame) - 8 - int.from_bytes(frame[4:8], "big")
+    assert (traffic.monitoring_class, traffic.messages, traffic.bytes) == (
+        DISPATCH,
+        14,
+        2 * payload,
+    )
+    assert (traffic.participants, traffic.topics) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer", "left"),
+    [
+        (peer.close_consumer(1, 2), peer.success(2), 0),
+        (peer.close_consumer(1, 2), peer.error(2), 0),
+        (peer.unsubscribe(1, 2), peer.success(2), 0),
+        (peer.unsubscribe(1, 2), peer.error(2), 1),
+        (peer.PING, peer.close_consumer(1, 0), 0),
+    ],
+)
+def test_a_consumer_ends_as_the_broker_sees_it(
+    bench: Bench, request_: bytes, answer: bytes, left: int
+) -> None:
+    """A failed UNSUBSCRIBE leaves the consumer where it is."""
+    client = bench.client()
+    client.opens(peer.subscribe(TOPIC, 1, 1))
+    client.is_sent(peer.success(1))
+
+    client.sends(request_)
+    client.is_sent(answer)
+
+    assert client.session.consumers == left
+
+
+def test_participants_are_reported_when_they_begin_and_end(bench: Bench) -> None:
+    """Only the first one and the last one are news."""
+    bench.attach(ns="group")
+    first, second = bench.producing(), bench.producing()
+    first.session.close(bench.now_ns)
+    second.session.close(bench.now_ns)
+
+    assert bench.story.participants == [("group", PUBLISH, 1), ("group", PUBLISH, 0)]
+
+
+def test_a_change_of_attachments_moves_producers_at_once(bench: Bench) -> None:
+    """Who waits for the old group waits for the new one, and nobody appears to have left in between."""
+    bench.attach(ns="slow")
+    bench.limit("slow", 0)
+    bench.limit("quick", 1000)
+    client = bench.producing()
+    client.sends(peer.send())
+
+    bench.attach(ns="quick")
+    bench.wait(5)
+    assert client.broker_got() == [peer.send()]
+
+    bench.attach(ns="slow")
+    client.sends(peer.send())
+    bench.attach()
+    assert client.broker_got() == [peer.send()]
+    assert bench.story.participants == [
+        ("slow", PUBLISH, 1), ("quick", PUBLISH, 1), ("slow", PUBLISH, 0),
+        ("slow", PUBLISH, 1), ("quick", PUBLISH, 0), ("slow", PUBLISH, 0),
+    ]  # fmt: skip

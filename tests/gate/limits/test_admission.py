@@ -1,0 +1,362 @@
+"""The fair queue under a clock of our own: limits kept, turns kept, nobody forgotten."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from coordinator.core.model import NANOS_PER_SECOND, Attachments
+from coordinator.gate.limits.admission import Limiter, ServiceOrder
+from tests.gate import peer
+from tests.gate.conftest import MILLISECOND_NS, START_NS, TOPIC, Bench, Client
+
+SECOND = 1000
+
+
+def saturate(clients: list[Client], messages: int = 1, content: bytes = b"x" * 100) -> None:
+    """Keep every client's producer supplied with held SENDs."""
+    for client in clients:
+        for _ in range(20 - client.session.held_frames):
+            client.sends(peer.send(1, 0, messages, content))
+
+
+def delivered(client: Client) -> int:
+    """How many SENDs reached the broker since the last look."""
+    return len([frame for frame in client.broker_got() if peer.kind_of(frame) == 6])
+
+
+def run(
+    bench: Bench, clients: list[Client], milliseconds: int, messages: int = 1, step: int = 5
+) -> list[int]:
+    """Saturate for a while; messages that passed, per client."""
+    passed = [0] * len(clients)
+    for _ in range(milliseconds // step):
+        saturate(clients, messages)
+        bench.wait(step)
+        for number, client in enumerate(clients):
+            passed[number] += delivered(client) * messages
+    return passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("messages", [1, 7, 100, 400])
+def test_a_limit_is_kept_within_a_thousandth_for_a_minute(bench: Bench, messages: int) -> None:
+    """Saturated producers get neither more nor less, single messages and batches larger than a burst."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 1000)
+    clients = [bench.producing() for _ in range(3)]
+
+    total = sum(run(bench, clients, 60 * SECOND, messages))
+
+    assert abs(total - 60_000) <= 60 + 50 + messages
+
+
+@pytest.mark.slow
+def test_a_byte_limit_is_kept_within_a_thousandth(bench: Bench) -> None:
+    """The same for bytes."""
+    bench.attach(ns="limited")
+    bench.limit("limited", size=100_000)
+    frame = peer.send()
+    size = len(frame) - 8 - int.from_bytes(frame[4:8], "big")
+    clients = [bench.producing() for _ in range(2)]
+
+    total = sum(run(bench, clients, 20 * SECOND)) * size
+
+    assert abs(total - 2_000_000) <= 2000 + 5000 + size
+
+
+def test_a_burst_of_3000_frames_is_spread_out(bench: Bench) -> None:
+    """apache/pulsar#26006: 3,000 frames in one read at 500/s; upstream let 1,416 + 1,584 through."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 500)
+    client = bench.producing()
+    bench.wait(SECOND)
+
+    seconds = [delivered_now := len(client.sends(*[peer.send()] * 3000))]
+    for _ in range(6):
+        bench.wait(SECOND)
+        seconds.append(delivered(client))
+
+    assert delivered_now == 25
+    assert sum(seconds) == 3000
+    assert all(a + b <= 2 * 500 + 25 for a, b in pairwise(seconds))
+
+
+@pytest.mark.slow
+def test_producers_of_a_group_take_turns(bench: Bench) -> None:
+    """Whether they share a connection or a topic is no matter."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 1000)
+    clients = [bench.producing(TOPIC if n else f"{TOPIC}-other") for n in range(4)]
+
+    passed = run(bench, clients, 10 * SECOND)
+
+    assert max(passed) - min(passed) <= 1
+
+
+@pytest.mark.slow
+def test_large_messages_do_not_win(bench: Bench) -> None:
+    """Of a byte limit each producer gets the same bytes, whatever the size of its messages."""
+    bench.attach(ns="limited")
+    bench.limit("limited", size=1_000_000)
+    contents = [b"x" * 100, b"x" * 1000, b"x" * 20_000]
+    clients = [bench.producing() for _ in contents]
+    passed = [0, 0, 0]
+    for _ in range(2000):
+        for number, (client, content) in enumerate(zip(clients, contents, strict=True)):
+            passed[number] += sizes(client)
+            for _ in range(60 - client.session.held_frames):
+                client.sends(peer.send(1, 0, content=content))
+        bench.wait(5)
+
+    assert sum(passed) == pytest.approx(10_000_000, rel=0.01)
+    assert min(passed) >= 0.97 * max(passed)
+
+
+def sizes(client: Client) -> int:
+    """Bytes that reached the broker since the last look, as Pulsar counts them."""
+    return sum(len(f) - 8 - int.from_bytes(f[4:8], "big") for f in client.broker_got())
+
+
+@pytest.mark.slow
+def test_large_batches_do_not_win(bench: Bench) -> None:
+    """Of a message limit each producer gets the same messages, in batches or one by one."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 1000)
+    batching, single = bench.producing(), bench.producing()
+    passed = [0, 0]
+    for _ in range(4000):
+        saturate([batching], 100)
+        saturate([single])
+        bench.wait(5)
+        passed[0] += 100 * delivered(batching)
+        passed[1] += delivered(single)
+
+    assert sum(passed) == pytest.approx(20_000, rel=0.01)
+    assert passed[0] == pytest.approx(passed[1], abs=200)
+
+
+def test_what_was_had_alone_is_not_held_against_anybody(bench: Bench) -> None:
+    """Who used the limit alone for long shares it equally once another one comes."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 1000)
+    early, late = bench.producing(), bench.producing()
+    run(bench, [early], 10 * SECOND)
+
+    passed = run(bench, [early, late], 2 * SECOND)
+
+    assert passed[0] == pytest.approx(passed[1], abs=2)
+
+
+def test_a_newcomer_does_not_overtake(bench: Bench) -> None:
+    """While somebody waits, tokens are theirs."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 1000)
+    early, late = bench.producing(), bench.producing()
+    early.sends(peer.send())
+    bench.now_ns += 4_000_000  # the tokens are there, the queue has not been woken yet
+
+    assert late.sends(peer.send()) == []
+    bench.wait(1)
+    assert (delivered(early), delivered(late)) == (1, 1)
+
+
+def test_each_release_is_checked_again(bench: Bench) -> None:
+    """One token releases one message, however many wait."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 10)
+    clients = [bench.producing() for _ in range(5)]
+    saturate(clients)
+
+    bench.wait(100)
+
+    assert sum(map(delivered, clients)) == 1
+
+
+def test_a_raised_limit_releases_at_once(bench: Bench) -> None:
+    """apache/pulsar#25502: the old delay, here 10 s, must not be waited for."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 100)
+    client = bench.producing()
+    bench.wait(SECOND)
+    assert delivered_by(client, peer.send(messages=1000)) == 1
+    client.sends(peer.send(), peer.send())
+
+    bench.limit("limited", None)
+
+    assert delivered(client) == 2
+
+
+def delivered_by(client: Client, frame: bytes) -> int:
+    """How many frames reach the broker because of one."""
+    return len(client.sends(frame))
+
+
+def test_a_raised_rate_moves_the_wake_time(bench: Bench) -> None:
+    """The debt stays, and is paid at the new rate."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 10)
+    client = bench.producing()
+    bench.wait(SECOND)
+    client.sends(peer.send(messages=100), peer.send())
+    bench.limit("limited", 1000)
+
+    bench.wait(110)
+
+    assert delivered(client) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wide", [1000, 300])
+def test_all_groups_of_a_topic_must_admit(bench: Bench, wide: int) -> None:
+    """The tenant's group binds its namespaces together, a namespace's group only itself."""
+    bench.attach({"tenant": "wide"}, a="narrow")
+    bench.limit("narrow", 200)
+    bench.limit("wide", wide)
+    in_both = bench.producing("persistent://tenant/a/t")
+    in_wide = bench.producing("persistent://tenant/b/t")
+
+    passed = run(bench, [in_both, in_wide], 10 * SECOND)
+
+    both = min(2000, wide * 5)
+    assert passed[0] == pytest.approx(both, rel=0.01)
+    assert sum(passed) == pytest.approx(wide * 10, rel=0.01)
+
+
+def test_groups_that_cross_starve_nobody(bench: Bench) -> None:
+    """A producer that needs two contended groups gets its turns although others need only one."""
+    bench.groups.attachments = Attachments(
+        {"t1": "wide", "t2": "other"}, {"t1/n": "shared", "t2/n": "shared"}
+    )
+    for group in ("wide", "shared", "other"):
+        bench.limit(group, 50)
+    crossing = bench.producing("persistent://t1/n/x")
+    rivals = [bench.producing("persistent://t2/n/y"), bench.producing("persistent://t1/m/z")]
+
+    passed = run(bench, [crossing, *rivals], 20 * SECOND)
+
+    assert min(passed) >= 200
+
+
+def test_a_limit_of_zero_wakes_nobody_and_piles_up_nothing(bench: Bench) -> None:
+    """Clients that come and go leave nothing behind, although nobody is ever served."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 0)
+    for _ in range(100):
+        client = bench.producing()
+        client.sends(peer.send())
+        client.session.close(bench.now_ns)
+    bench.clients.clear()
+
+    assert bench.queue.waiting == 0
+    assert bench.queue.next_wake_ns() is None
+
+
+def test_the_queue_is_woken_every_5_ms_at_most(bench: Bench) -> None:
+    """However many groups are limited."""
+    for number in range(50):
+        bench.limit(f"g{number}", 100 + number)
+    bench.groups.attachments = Attachments({f"t{number}": f"g{number}" for number in range(50)})
+    clients = [bench.producing(f"persistent://t{number}/n/x") for number in range(50)]
+    saturate(clients)
+    wakes: Counter[int] = Counter()
+    while bench.now_ns < START_NS + 100_000_000 and (due := bench.queue.next_wake_ns()):
+        bench.now_ns = due
+        wakes[due] += 1
+        bench.queue.serve(due)
+
+    assert all(due % 5_000_000 == 0 for due in wakes)
+    assert set(wakes.values()) == {1}
+
+
+def test_a_saturated_limit_is_served_every_10_ms(bench: Bench) -> None:
+    """All that came since then in one go, whether from one producer or from several."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 1000)
+    clients = [bench.producing() for _ in range(3)]
+    saturate(clients)
+    passed = []
+    while (due := bench.queue.next_wake_ns()) and due <= START_NS + NANOS_PER_SECOND:
+        bench.wait((due - bench.now_ns) // MILLISECOND_NS)
+        passed.append(sum(map(delivered, clients)))
+        saturate(clients)
+
+    assert passed == [5] + [10] * 99
+
+
+def test_few_publishes_under_way_are_enough_for_a_part(bench: Bench) -> None:
+    """A producer that waits for receipts gets as much as one that sends as fast as it can."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 1000)
+    waiting, sending = bench.producing(), bench.producing()
+    passed = [0, 0]
+    for _ in range(2 * SECOND):
+        for number, (client, under_way) in enumerate(((waiting, 5), (sending, 100))):
+            for _ in range(under_way - client.session.held_frames):
+                client.sends_on(peer.send())
+            passed[number] += delivered(client)
+        bench.wait(1)
+
+    assert sum(passed) == pytest.approx(2000, abs=20)
+    assert passed[0] == pytest.approx(passed[1], abs=20)
+
+
+def test_waiting_is_measured_by_what_is_lacking(bench: Bench) -> None:
+    """Time in which a producer waited for messages, or for bytes; and nothing when nobody did."""
+    bench.attach(ns="limited")
+    bench.limit("limited", 10, 10**9)
+    client = bench.producing()
+    client.sends(peer.send())
+    bench.wait(100)
+    (first,) = bench.groups.collect(bench.now_ns)
+    bench.wait(100)
+    (second,) = bench.groups.collect(bench.now_ns)
+
+    assert (first.messages, first.messages_held_ns, first.bytes_held_ns) == (1, 100_000_000, 0)
+    assert (second.messages, second.messages_held_ns, second.bytes_held_ns) == (0, 0, 0)
+    assert delivered(client) == 1
+
+
+class Waits:
+    """A waiter of no further interest."""
+
+    def __init__(self, turn: int) -> None:
+        self.turn = (turn, 0)
+        self.served_until_ns: dict[Limiter, int] = {}
+        self.needed: tuple[Limiter, ...] = ()
+        self.waits_for: Limiter | None = None
+        self.held_since_ns = 0
+
+    def wait_for(self, limiter: Limiter | None, _now_ns: int) -> None:
+        self.waits_for = limiter
+
+    def next_cost(self) -> tuple[int, int]:
+        return 1, 1
+
+    def release(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_service_order_is_a_sorted_list(seed: int) -> None:
+    """Against the plain model, with removals anywhere and new turns."""
+    dice = random.Random(seed)
+    order, model = ServiceOrder(), list[Waits]()
+    for turn in range(500):
+        if model and dice.random() < 0.45:
+            waiter = dice.choice(model)
+            order.remove(waiter)
+            model.remove(waiter)
+            if dice.random() < 0.3:
+                waiter.turn = (turn, 0)
+                order.add(waiter)
+                model.append(waiter)
+        else:
+            model.append(Waits(turn))
+            order.add(model[-1])
+        first = order.first()
+        assert (first and first.turn) == min((waiter.turn for waiter in model), default=None)
+        assert len(order) == len(model)

@@ -1,0 +1,79 @@
+"""The groups that a gate knows: which of them it asks for news, and which it forgets."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.core.model import Traffic
+from coordinator.gate.limits.counters import TrafficCounter
+from tests.gate import peer
+from tests.gate.conftest import Bench
+
+
+def test_only_groups_that_may_have_news_are_asked(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many that have limits the one with a producer, as long as it has one."""
+    for number in range(50):
+        bench.limit(f"g{number}", 1_000)
+    bench.attach(ns="g7")
+    asked: list[str] = []
+    collect = TrafficCounter.collect
+
+    def noted(self: TrafficCounter, now_ns: int) -> Traffic | None:
+        asked.append(self.group)
+        return collect(self, now_ns)
+
+    monkeypatch.setattr(TrafficCounter, "collect", noted)
+    bench.groups.collect(bench.now_ns)
+    assert len(asked) == 100
+    asked.clear()
+    assert bench.groups.collect(bench.now_ns) == ()
+    assert asked == []
+
+    client = bench.producing()
+    for _ in range(3):
+        assert [each.group for each in bench.groups.collect(bench.now_ns)] == ["g7"]
+    client.session.close(bench.now_ns)
+    bench.groups.collect(bench.now_ns)
+    bench.groups.collect(bench.now_ns)
+    assert set(asked) == {"g7"}
+    asked.clear()
+    bench.groups.collect(bench.now_ns)
+    assert asked == []
+
+
+def test_what_passes_after_a_silence_is_counted(bench: Bench) -> None:
+    """Each message once, however often its group fell silent."""
+    bench.attach(ns="group")
+    bench.limit("group", 1_000_000)
+    bench.wait(1_000)
+    counted = 0
+    for _ in range(3):
+        client = bench.producing()
+        client.sends(peer.send(messages=5))
+        client.session.close(bench.now_ns)
+        for _ in range(3):
+            counted += sum(each.messages for each in bench.groups.collect(bench.now_ns))
+            bench.wait(1_000)
+    assert counted == 15
+
+
+def test_a_group_is_forgotten_when_nobody_mentions_it_any_more(bench: Bench) -> None:
+    """Not while it has limits or somebody is connected."""
+    bench.attach(ns="group")
+    bench.limit("group", 1_000)
+    client = bench.producing()
+    group = bench.groups.group("group")
+    bench.groups.remove_limits("group", bench.now_ns)
+    bench.groups.collect(bench.now_ns)
+    assert bench.groups.group("group") is group
+    bench.limit("group", 1_000)
+    client.session.close(bench.now_ns)
+    bench.groups.collect(bench.now_ns)
+    bench.groups.collect(bench.now_ns)
+    assert bench.groups.group("group") is group
+
+    bench.groups.remove_limits("group", bench.now_ns)
+    bench.groups.collect(bench.now_ns)
+    assert bench.groups.group("group") is not group

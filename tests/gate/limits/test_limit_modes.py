@@ -1,0 +1,122 @@
+"""Limits by windows at the gate, and the group that everything counts against."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.core.limiting.windows import LimitMode
+from coordinator.core.model import Rates
+from coordinator.gate.limits.group import Modes
+from coordinator.gate.limits.groups import GroupTable
+from tests.gate import peer
+from tests.gate.conftest import OWN_TOPICS, TOPIC, Bench
+
+OTHER = "persistent://another/ns/topic"
+
+
+def with_modes(bench: Bench, modes: Modes = Modes(), cluster_group: str = "") -> Bench:  # noqa: B008
+    """The bench with another table of groups."""
+    bench.groups = GroupTable(
+        bench.story, modes=modes, cluster_group=cluster_group, own_topics=OWN_TOPICS
+    )
+    return bench
+
+
+def test_the_101st_of_100_messages_a_second_in_400_ms_is_held_for_600_ms(bench: Bench) -> None:
+    """The example of the managed service, at the gate."""
+    with_modes(bench, Modes(groups=LimitMode.WINDOW))
+    bench.attach(ns="limited")
+    bench.limit("limited", 100)
+    client = bench.producing()
+    sends = [peer.send(1, number) for number in range(101)]
+    passed = []
+    for number in range(100):
+        passed += client.sends(sends[number])
+        bench.wait(4)
+    assert passed == sends[:100]
+    assert client.sends(sends[100]) == []
+    bench.wait(595)
+    assert client.broker_got() == []
+    bench.wait(10)
+    assert client.broker_got() == [sends[100]]
+
+
+def test_a_soft_limit_of_a_partition_holds_only_after_a_look_and_until_the_second_ends(
+    bench: Bench,
+) -> None:
+    """What came within 50 ms has passed, however much."""
+    with_modes(bench, Modes(topics=LimitMode.SOFT))
+    bench.limit_topic(TOPIC, Rates(publish_messages=10))
+    client = bench.producing()
+    sends = [peer.send(1, number) for number in range(41)]
+    assert client.sends(*sends[:40]) == sends[:40]
+    bench.wait(50)
+    assert client.sends(sends[40]) == []
+    bench.wait(945)
+    assert client.broker_got() == []
+    bench.wait(10)
+    assert client.broker_got() == [sends[40]]
+
+
+def test_dispatch_by_windows_passes_on_the_permits_of_a_second_at_once(bench: Bench) -> None:
+    """And none of the next one before it begins."""
+    with_modes(bench, Modes(groups=LimitMode.WINDOW))
+    bench.attach(ns="limited")
+    bench.limit_dispatch("limited", 20)
+    client = bench.client()
+    client.opens(peer.subscribe(TOPIC))
+    client.is_sent(peer.success(1))
+    client.sends_on(peer.flow(1, 1_000))
+    delivered = 0
+    for _ in range(100):
+        granted = sum(1 for frame in client.broker_got() if peer.kind_of(frame) == 11)
+        for _ in range(granted):
+            if delivered < 20:
+                client.is_sent(peer.delivery(1))
+                delivered += 1
+        bench.wait(5)
+    assert delivered <= 20
+
+
+def test_everything_counts_against_the_group_of_the_cluster(bench: Bench) -> None:
+    """Beside its own group, and without one."""
+    with_modes(bench, cluster_group="cluster")
+    bench.attach(ns="own")
+    bench.limit("cluster", 0)
+    first, second = bench.producing(), bench.producing(OTHER)
+    assert first.sends(peer.send()) == second.sends(peer.send()) == []
+    bench.limit("cluster", None)
+    assert first.broker_got() == second.broker_got() == [peer.send()]
+
+
+def test_a_namespace_in_the_group_of_the_cluster_counts_once(bench: Bench) -> None:
+    """Both ways lead to the same group."""
+    with_modes(bench, cluster_group="cluster")
+    bench.attach(ns="cluster")
+    client = bench.producing()
+    client.sends(peer.send())
+    (traffic,) = bench.groups.collect(bench.now_ns)
+    assert (traffic.group, traffic.messages) == ("cluster", 1)
+
+
+def test_pulsars_own_namespace_does_not_count_for_the_cluster(bench: Bench) -> None:
+    """A limit must not silence the coordinators that enforce it."""
+    with_modes(bench, cluster_group="cluster")
+    bench.limit("cluster", 0)
+    client = bench.producing("non-persistent://pulsar/system/quota-usage")
+    assert client.sends(peer.send()) == [peer.send()]
+
+
+@pytest.mark.parametrize("mode", list(LimitMode))
+def test_a_rate_of_0_lets_nothing_pass_in_any_mode(bench: Bench, mode: LimitMode) -> None:
+    """Until it is raised."""
+    with_modes(bench, Modes(groups=mode))
+    bench.attach(ns="limited")
+    bench.limit("limited", 0)
+    client = bench.producing()
+    assert client.sends(peer.send()) == []
+    bench.wait(5_000)
+    assert client.broker_got() == []
+    bench.limit("limited", 1_000)
+    bench.wait(1_000)
+    assert client.broker_got() == [peer.send()]

@@ -1,0 +1,130 @@
+"""What is counted of each namespace is what passed of it, however it passed."""
+
+from __future__ import annotations
+
+from coordinator.core.model import MonitoringClass, NamespaceKey, NamespaceTraffic
+from coordinator.gate.limits.namespaces import OTHERS, Namespaces
+from tests.gate import peer
+from tests.gate.conftest import MILLISECOND_NS, TOPIC, Bench
+
+PUBLISH, DISPATCH = MonitoringClass.PUBLISH, MonitoringClass.DISPATCH
+
+
+def key(
+    namespace: str = "ns", *groups: str, monitoring_class: MonitoringClass = PUBLISH
+) -> NamespaceKey:
+    """Of the tenant that tests use."""
+    return NamespaceKey("tenant", namespace, groups, monitoring_class)
+
+
+def collected(bench: Bench) -> dict[NamespaceKey, NamespaceTraffic]:
+    """What was counted since the last time."""
+    return {each.key: each for each in bench.groups.namespaces.collect(bench.now_ns)}
+
+
+def test_all_participants_of_a_namespace_count_together(bench: Bench) -> None:
+    """Two topics on two connections, without any group; who is in another namespace counts there."""
+    one, other = bench.producing(), bench.producing(f"{TOPIC}-2")
+    elsewhere = bench.producing("persistent://tenant/other/topic")
+    one.sends(*[peer.send(1, number) for number in range(5)])
+    other.sends(peer.send(messages=10))
+    elsewhere.sends(peer.send())
+    found = collected(bench)
+
+    assert (found[key()].messages, found[key("other")].messages) == (15, 1)
+    assert found[key()].bytes > found[key("other")].bytes > 0
+    assert collected(bench) == {}
+
+
+def test_a_namespace_and_its_group_count_the_same(bench: Bench) -> None:
+    """Messages that passed at once, that were held first, and that were delivered."""
+    bench.attach(ns="orders")
+    bench.limit("orders", messages=1_000)
+    client = bench.producing()
+    client.opens(peer.subscribe(TOPIC))
+    bench.wait(1_000)
+    client.sends(*[peer.send(1, number, messages=7) for number in range(30)])
+    bench.wait(5_000)
+    client.is_sent(*[peer.delivery() for _ in range(9)])
+    of_group = {each.monitoring_class: each for each in bench.groups.collect(bench.now_ns)}
+    found = collected(bench)
+
+    for monitoring_class in (PUBLISH, DISPATCH):
+        counted = found[key("ns", "orders", monitoring_class=monitoring_class)]
+        group = of_group[monitoring_class]
+        assert (counted.messages, counted.bytes) == (group.messages, group.bytes)
+    assert found[key("ns", "orders")].messages == 210
+
+
+def test_a_namespace_is_held_while_any_of_its_clients_waits(bench: Bench) -> None:
+    """From the first that waits to the last, also across two looks; a neighbour is not."""
+    bench.attach(ns="orders")
+    bench.limit("orders", messages=0)
+    neighbour = bench.producing("persistent://tenant/other/topic")
+    first, last = bench.producing(), bench.producing()
+    bench.wait(100)
+    first.sends(peer.send())
+    bench.wait(100)
+    last.sends(peer.send())
+    neighbour.sends(peer.send())
+    bench.wait(100)
+    before = collected(bench)
+    bench.wait(50)
+    first.session.close(bench.now_ns)
+    bench.wait(50)
+    bench.limit("orders")
+    bench.wait(100)
+    after = collected(bench)
+
+    assert before[key("ns", "orders")].held_ns == 200 * MILLISECOND_NS
+    assert after[key("ns", "orders")].held_ns == 100 * MILLISECOND_NS
+    assert before[key("other")].held_ns == 0
+    assert after[key("ns", "orders")].messages == 1
+    bench.clients.remove(first)
+
+
+def test_what_passes_after_a_move_counts_with_the_new_group(bench: Bench) -> None:
+    """A namespace attached to another group, or to a second one, is another item on the bill."""
+    client = bench.producing()
+    client.sends(peer.send())
+    bench.attach(ns="orders")
+    client.sends(peer.send(), peer.send())
+    bench.attach({"tenant": "all"}, ns="orders")
+    client.sends(peer.send(), peer.send(), peer.send())
+
+    assert {each.groups: traffic.messages for each, traffic in collected(bench).items()} == {
+        (): 1,
+        ("orders",): 2,
+        ("orders", "all"): 3,
+    }
+
+
+def test_replication_and_the_systems_own_traffic_are_on_nobodys_bill(bench: Bench) -> None:
+    """They count against no group either."""
+    system = bench.producing("non-persistent://pulsar/system/quota-usage")
+    system.sends(peer.send())
+    bench.replicating().sends(peer.send())
+
+    assert collected(bench) == {}
+
+
+def test_beyond_the_bound_all_further_ones_count_together() -> None:
+    """Those that nobody needs any more make room first; nothing that passed is lost by it."""
+    namespaces = Namespaces(namespaces_max=2)
+    one, two = namespaces.counter(key("1")), namespaces.counter(key("2"))
+    one.participants = 1
+    two.messages += 4
+    others = namespaces.counter(key("3"))
+    others.messages += 5
+    assert others is namespaces.counter(key("4"))
+    assert others.key == NamespaceKey(OTHERS, OTHERS, (), PUBLISH)
+    assert {each.key: each.messages for each in namespaces.collect(0)} == {
+        key("2"): 4,
+        others.key: 5,
+    }
+
+    three = namespaces.counter(key("3"))
+    three.participants = 1
+    assert three is not others
+    assert namespaces.counter(key("1")) is one
+    assert namespaces.counter(key("2")) is others

@@ -1,0 +1,202 @@
+"""The gate in its own process: mistakes are told, and both processes have one life."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from ipaddress import IPv4Address
+
+import pytest
+
+from coordinator.cli.port_holders import holder_of
+from coordinator.config import ConfigError
+from coordinator.core.model import Rates
+from coordinator.gate.process.handle import GateProcess
+from coordinator.gate.process.spawning import handed_over, spawned
+from coordinator.ports import GateGone
+from tests.gate import peer
+from tests.gate.conftest import TOPIC
+from tests.gate.process.processes import config, site
+from tests.gate.server.test_proxy import Client, FakeBroker
+
+
+async def test_a_mistake_in_the_configuration_is_told_by_its_key() -> None:
+    """As if the gate were here."""
+    settings = {
+        "gate_tls_listen": "127.0.0.1:0",
+        "gate_tls_certificate_file": "/nowhere/certificate.pem",
+        "gate_tls_key_file": "/nowhere/key.pem",
+    }
+    with spawned() as child, pytest.raises(ConfigError, match=r"gate_tls_.*/certificate\.pem"):
+        async with GateProcess.over(child.end, config(1, **settings)):
+            pass
+    assert child.process.returncode == 0
+
+
+async def test_a_port_that_is_taken_is_told() -> None:
+    """By whoever started the gate, which is still there to be asked."""
+    with spawned() as child:
+        async with site() as here:
+            settings = {"gate_listen": f"127.0.0.1:{here.port}"}
+            async with GateProcess.over(child.end, config(1, **settings)) as other:
+                with pytest.raises(OSError, match="in use"):
+                    await other.start()
+                assert (await other.figures()).connections == 0
+
+
+async def test_who_connects_to_a_socket_that_is_kept_waits_for_the_next_gate() -> None:
+    """A supervisor keeps it while one sidecar after the other has it."""
+    async with FakeBroker() as broker:
+        with socket.create_server(("127.0.0.1", 0)) as kept:
+            port = kept.getsockname()[1]
+            settings = {"gate_listen": f"127.0.0.1:{port}"}
+            for _ in range(2):
+                early = Client(*await asyncio.open_connection("127.0.0.1", port))
+                with spawned(listening=[os.dup(kept.fileno())]) as child:
+                    async with GateProcess.over(child.end, config(broker.port, **settings)) as gate:
+                        assert await gate.start() == port
+                        await early.opens(peer.producer(TOPIC))
+                early.writer.close()
+
+
+async def test_a_socket_for_which_there_is_no_key_is_a_mistake_in_the_configuration() -> None:
+    """Or in the supervisor's; it would never be answered."""
+    with (
+        socket.create_server(("127.0.0.1", 0)) as kept,
+        spawned(listening=[os.dup(kept.fileno())]) as child,
+        pytest.raises(ConfigError, match=r"gate_listen: .* ListenStream"),
+    ):
+        async with GateProcess.over(child.end, config(1)):
+            pass
+
+
+def test_sockets_are_those_that_were_handed_to_this_very_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As sd_listen_fds(3) has it; what this process starts hears nothing of them."""
+    monkeypatch.setenv("LISTEN_FDS", "2")
+    monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
+    assert handed_over() == (3, 4)
+    assert handed_over() == ()
+    monkeypatch.setenv("LISTEN_FDS", "2")
+    monkeypatch.setenv("LISTEN_PID", str(os.getppid()))
+    assert handed_over() == ()
+
+
+async def test_a_gate_whose_coordinator_is_gone_ends_at_once() -> None:
+    """With its connections; nobody has to tell it."""
+    with spawned() as child:
+        async with GateProcess.over(child.end, config(1)) as gate:
+            await gate.start()
+        child.end.close()
+        assert child.process.wait(30) == 0
+
+
+async def test_a_coordinator_hears_that_its_gate_is_gone() -> None:
+    """Whoever asks, and whoever waits for that."""
+    async with site() as here:
+        await here.client()
+        here.process.kill()
+        with pytest.raises(GateGone, match="has ended"):
+            await here.gate.ends()
+        with pytest.raises(GateGone, match="has ended"):
+            await here.gate.collect()
+        here.gate.set_limits("group", Rates(publish_messages=1))
+        here.gate.when_in_force(lambda: pytest.fail("it cannot be"))
+
+
+async def test_a_gate_that_does_not_answer_is_taken_for_gone() -> None:
+    """It may be stopped, or lost in its work; who waits for it would wait for ever."""
+    async with site() as here:
+        here.gate.answers_within_s = 0.2
+        here.process.send_signal(signal.SIGSTOP)
+        try:
+            with pytest.raises(GateGone, match=r"has not answered for 0\.2 s"):
+                await here.gate.collect()
+            with pytest.raises(GateGone):
+                await here.gate.ends()
+        finally:
+            here.process.send_signal(signal.SIGCONT)
+
+
+async def test_a_coordinator_that_was_stopped_itself_does_not_blame_its_gate() -> None:
+    """The answer came while it could not hear it."""
+    async with site() as here:
+        here.gate.answers_within_s = 1.0
+        question = asyncio.ensure_future(here.gate.figures())
+        await asyncio.sleep(0)
+        time.sleep(1.5)  # noqa: ASYNC251 - that is what being stopped is like
+        assert (await question).connections == 0
+
+
+async def test_signals_to_both_are_the_coordinators() -> None:
+    """A supervisor sends SIGTERM to all processes of a service, a terminal SIGINT and SIGHUP."""
+    async with site() as here:
+        client = await here.client()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            here.process.send_signal(number)
+        assert await client.asks(peer.send(1, 1)) == peer.receipt(1, 1)
+
+
+async def test_who_holds_the_port_of_a_gate_is_its_coordinator() -> None:
+    """To tell an operator to stop the gate would be no help: it goes by its coordinator."""
+    async with site() as here:
+        holder = await asyncio.to_thread(holder_of, IPv4Address("127.0.0.1"), here.port)
+        assert holder is not None
+        assert holder.pid == os.getpid()
+
+
+async def test_a_gate_stands_still_with_its_coordinator() -> None:
+    """What is under way waits where it is, without a limit, and goes on when it speaks again."""
+    async with site(speaks=False, zookeeper_session_timeout_seconds=1.0) as here:
+        client = await here.client()
+        turns = itertools.cycle(range(1, 100))
+        async with asyncio.timeout(60):
+            with contextlib.suppress(TimeoutError):
+                while True:  # nobody asks the gate anything meanwhile
+                    client.writer.write(peer.send(1, turn := next(turns)))
+                    async with asyncio.timeout(1):
+                        assert await asyncio.shield(waiting := asyncio.ensure_future(client.next()))
+
+        await here.gate.collect()
+        assert await waiting == peer.receipt(1, turn)
+
+
+async def test_the_level_of_the_log_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+    """A malformed frame is a warning, which nobody sees once only errors are logged."""
+    async with site() as here:
+        here.gate.set_log_level("error")
+        await here.gate.collect()
+        bad = await here.client()
+        assert await bad.asks(b"GET / HTTP/1.1\r\n\r\n") == b""
+        here.gate.set_log_level("warning")
+        await here.gate.collect()
+        worse = await here.client()
+        assert await worse.asks(b"GET / HTTP/1.1\r\n\r\n") == b""
+    assert capfd.readouterr().err.count("malformed frame") == 1
+
+
+SAYS_SO = """
+import sys
+import coordinator.gate.process.keeper
+print([name for name in (
+    "coordinator.core.state", "coordinator.runtime.release", "httpx", "importlib.metadata", "kazoo",
+    "pulsar",
+) if name in sys.modules])
+"""
+
+
+def test_the_gate_loads_neither_the_core_nor_what_only_the_coordinator_needs() -> None:
+    """An idle sidecar has both processes in memory, and its gate opens when both are loaded."""
+    done = subprocess.run(
+        [sys.executable, "-c", SAYS_SO], check=True, capture_output=True, text=True
+    )
+
+    assert done.stdout == "[]\n"

@@ -1,0 +1,108 @@
+"""CONNECT: who may say what of himself, and what the broker is told of clients with certificates."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.gate.engine.session import Session
+from coordinator.gate.protocol.frames import FrameFault, MalformedFrame
+from coordinator.gate.protocol.introduction import Client, Introduction
+from tests.gate import peer
+from tests.gate.conftest import Bench
+
+TOKEN = peer.command(2, (1, "client 4.2"), (3, b"a token"), (4, 19), (5, "token"))
+BASIC = peer.command(2, (1, "client 4.2"), (3, b"alice:secret"), (4, 19), (5, "basic"))
+CERTIFICATE = peer.command(2, (1, "client 4.2"), (3, b""), (4, 19), (5, "tls"), (10, b"\x08\x01"))
+PROXY = peer.command(2, (1, "proxy"), (4, 19), (5, "tls"), (7, "admin"), (8, b"x"), (9, "token"))
+
+
+def session(bench: Bench, *, vouches: bool, principal: str = "") -> Session:
+    """A connection of a client that has shown a certificate, or none."""
+    made = Session(
+        bench.groups,
+        bench.queue,
+        bench.tally,
+        released=lambda: None,
+        introduction=Introduction(frozenset({"broker:6650"}), vouches=vouches),
+    )
+    made.connected(Client("10.0.0.1", principal))
+    return made
+
+
+def told(made: Session, *frames: bytes) -> list[bytes]:
+    """What the broker receives of these."""
+    made.receive_from_client(b"".join(frames), 0)
+    return peer.split(b"".join(made.to_broker))
+
+
+@pytest.mark.parametrize(
+    "connect", [TOKEN, BASIC, CERTIFICATE, PROXY], ids=["token", "basic", "tls", "proxy"]
+)
+def test_a_gate_without_a_certificate_passes_every_connect(bench: Bench, connect: bytes) -> None:
+    """Untouched: the broker sees no certificate, so nobody gets anything by method tls."""
+    assert told(session(bench, vouches=False), connect) == [connect]
+
+
+@pytest.mark.parametrize("principal", ["", "alice"])
+@pytest.mark.parametrize("connect", [TOKEN, BASIC], ids=["token", "basic"])
+def test_credentials_say_who_a_client_is(bench: Bench, principal: str, connect: bytes) -> None:
+    """With a certificate or without they are the broker's to judge; OAuth2 shows its token as one."""
+    assert told(session(bench, vouches=True, principal=principal), connect) == [connect]
+
+
+def test_the_broker_is_told_whose_certificate_it_was(bench: Bench) -> None:
+    """As Pulsar's proxy does it, in front of everything that came with it; the rest stays as it is."""
+    expected = peer.command(
+        2, (1, "client 4.2"), (4, 19), (5, "tls"), (7, "alice"), (10, b"\x08\x01")
+    )
+
+    made = session(bench, vouches=True, principal="alice")
+
+    assert told(made, peer.PING, CERTIFICATE, peer.PING) == [peer.PING, expected, peer.PING]
+
+
+@pytest.mark.parametrize(
+    ("connect", "principal"), [(CERTIFICATE, ""), (PROXY, ""), (PROXY, "proxy")]
+)
+def test_nobody_borrows_the_gates_certificate(bench: Bench, connect: bytes, principal: str) -> None:
+    """Method tls needs a certificate, and who it is for is not the client's to say."""
+    made = session(bench, vouches=True, principal=principal)
+
+    with pytest.raises(MalformedFrame) as refusal:
+        told(made, connect)
+
+    assert refusal.value.fault is FrameFault.NOT_AUTHENTICATED
+    assert made.to_broker == []
+    (answer,) = peer.split(b"".join(made.to_client))
+    assert peer.kind_of(answer) == 14
+
+
+@pytest.mark.parametrize("hidden", [PROXY, CERTIFICATE], ids=["principal", "method"])
+def test_what_is_said_twice_ends_the_connection(bench: Bench, hidden: bytes) -> None:
+    """The broker takes the last of two CONNECTs in one command."""
+    first, second = hidden[10:], TOKEN[10:]
+    made = session(bench, vouches=True)
+
+    with pytest.raises(MalformedFrame) as refusal:
+        told(made, peer.frame(b"\x08\x02" + first + second))
+
+    assert refusal.value.fault is FrameFault.LAYOUT
+    assert made.to_broker == []
+
+
+def test_what_a_later_release_adds_is_left_out(bench: Bench) -> None:
+    """Feature flags, too: neither side may speak in a way that the gate does not understand."""
+    later = peer.command(2, (1, "c"), (4, 19), (10, b"\x08\x01\x50\x01"), (90, 1))
+    known = peer.command(2, (1, "c"), (4, 19), (10, b"\x08\x01"))
+
+    assert told(session(bench, vouches=False), later) == [known]
+
+
+def test_who_asks_for_another_broker_is_refused_however_it_says_who_it_is(bench: Bench) -> None:
+    """And whoever asks for ours is not."""
+    ours = peer.command(2, (1, "c"), (4, 19), (5, "none"), (6, "broker:6650"))
+    foreign = peer.command(2, (1, "c"), (4, 19), (5, "none"), (6, "elsewhere:6650"))
+
+    assert told(session(bench, vouches=True), ours) == [ours]
+    with pytest.raises(MalformedFrame, match="not ours"):
+        told(session(bench, vouches=True), foreign)

@@ -1,0 +1,80 @@
+"""LOOKUP and PARTITIONED_METADATA: what of them goes to the broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.gate.protocol.introduction import Introduction
+from tests.gate import peer
+from tests.gate.conftest import TOPIC, Bench
+from tests.gate.peer import varint
+
+VOUCHES = Introduction(vouches=True)
+PROPERTY = peer.message((1, "key"), (2, "value"))
+LATER = varint(99 << 3) + b"\x05"
+
+
+@pytest.mark.parametrize("introduction", [Introduction(), VOUCHES], ids=["plain", "vouches"])
+def test_no_listener_is_passed_on(bench: Bench, introduction: Introduction) -> None:
+    """A broker answers with the address of the listener that is named, and that may be its own port."""
+    client = bench.client(introduction=introduction)
+
+    passed = client.sends(peer.command(23, (1, TOPIC), (2, 7), (3, 1), (7, "internal")))
+
+    assert passed == [peer.command(23, (1, TOPIC), (2, 7), (3, 1))]
+
+
+def test_what_a_lookup_says_else_is_passed_on(bench: Bench) -> None:
+    """In its order, properties that come several times included."""
+    fields: list[peer.Field] = [
+        (1, TOPIC),
+        (2, 7),
+        (3, 0),
+        (4, "alice"),
+        (5, b"data"),
+        (6, "token"),
+        (8, PROPERTY),
+    ]
+    lookup = peer.command(23, *fields, (8, PROPERTY))
+
+    assert bench.client().sends(lookup) == [lookup]
+
+
+def test_a_principal_is_passed_on_where_the_broker_judges_it(bench: Bench) -> None:
+    """A proxy behind the gate has a role of its own, and speaks for its clients."""
+    metadata = peer.command(21, (1, TOPIC), (2, 7), (3, "alice"), (4, b"data"), (5, "token"))
+
+    assert bench.client().sends(metadata) == [metadata]
+
+
+def test_no_principal_is_passed_on_where_the_gate_vouches(bench: Bench) -> None:
+    """The broker would believe it, because the gate's own role may speak for others."""
+    client = bench.client(introduction=VOUCHES)
+
+    assert client.sends(
+        peer.command(23, (1, TOPIC), (2, 7), (4, "admin"), (5, b"data"), (6, "tls")),
+        peer.command(21, (1, TOPIC), (2, 8), (3, "admin"), (4, b"data"), (5, "tls"), (6, 1)),
+    ) == [peer.command(23, (1, TOPIC), (2, 7)), peer.command(21, (1, TOPIC), (2, 8), (6, 1))]
+
+
+@pytest.mark.parametrize("kind", [21, 23])
+def test_numbers_of_a_later_release_are_left_out(bench: Bench, kind: int) -> None:
+    """What the gate does not know might name an address or a role."""
+    fields = peer.message((1, TOPIC), (2, 7))
+    client = bench.client()
+
+    passed = client.sends(peer.frame(peer.message((1, kind), (kind, fields + LATER))))
+
+    assert passed == [peer.command(kind, (1, TOPIC), (2, 7))]
+
+
+@pytest.mark.parametrize("cut", [4, 11, 20])
+def test_a_lookup_that_comes_in_pieces_is_written_anew_all_the_same(bench: Bench, cut: int) -> None:
+    """Wherever the pieces meet, and what follows is untouched."""
+    lookup = peer.command(23, (1, TOPIC), (2, 7), (7, "internal"))
+    client = bench.client()
+
+    assert client.sends(lookup[:cut]) == []
+    assert client.sends(lookup[cut:] + peer.PING) == [
+        peer.command(23, (1, TOPIC), (2, 7)), peer.PING,
+    ]  # fmt: skip

@@ -1,0 +1,106 @@
+"""What is refused of a connection that goes on: counted each time, and told once."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from coordinator.gate.protocol.commands import NAME_SIZE_MAX
+from coordinator.gate.protocol.own_frames import INVALID_TOPIC_NAME, error_frame
+from coordinator.gate.protocol.refusals import EXPECTED, RefusalReason, Refusals
+from tests.gate import peer
+from tests.gate.conftest import TOPIC, Bench
+
+Told = list[tuple[RefusalReason, str]]
+
+
+def refusals(totals: Counter[RefusalReason]) -> tuple[Refusals, Told]:
+    """Those of a connection, and what is told of them."""
+    told: Told = []
+    return Refusals(totals, lambda reason, detail: told.append((reason, detail))), told
+
+
+def test_each_reason_is_told_once_and_counted_each_time() -> None:
+    """A client in a loop fills no log."""
+    totals: Counter[RefusalReason] = Counter()
+    of_client, told = refusals(totals)
+
+    for detail in ("first", "second"):
+        of_client.count(RefusalReason.TOPIC_NAME, detail)
+        of_client.count(RefusalReason.PARTICIPANTS, detail)
+
+    assert totals == {RefusalReason.TOPIC_NAME: 2, RefusalReason.PARTICIPANTS: 2}
+    assert told == [
+        (RefusalReason.TOPIC_NAME, "first"),
+        (RefusalReason.PARTICIPANTS, "first"),
+    ]
+
+
+def test_each_connection_is_told_for_itself() -> None:
+    """The counts are those of all."""
+    totals: Counter[RefusalReason] = Counter()
+    for _ in range(3):
+        of_client, told = refusals(totals)
+        of_client.count(RefusalReason.TOPIC_NAME, "x")
+        assert told == [(RefusalReason.TOPIC_NAME, "x")]
+
+    assert totals == {RefusalReason.TOPIC_NAME: 3}
+
+
+@pytest.mark.parametrize("reason", EXPECTED)
+def test_what_happens_to_honest_clients_is_counted_only(reason: RefusalReason) -> None:
+    """Limits, and frames that cross with a close of the broker."""
+    totals: Counter[RefusalReason] = Counter()
+    of_client, told = refusals(totals)
+
+    of_client.count(reason, "x")
+
+    assert (totals, told) == ({reason: 1}, [])
+
+
+@pytest.mark.parametrize(
+    "topic",
+    ["", "persistent://", "a/b", "persistent://t/n/", "persistent://t/ /x", "other://t/n/x"],
+)
+@pytest.mark.parametrize("kind", ["PRODUCER", "SUBSCRIBE"])
+def test_a_topic_that_pulsar_does_not_accept_is_refused(
+    bench: Bench, kind: str, topic: str
+) -> None:
+    """With the error of the broker; a name that no group is found for would count for none."""
+    opens = peer.producer if kind == "PRODUCER" else peer.subscribe
+    client = bench.client()
+
+    assert client.sends(opens(topic), peer.PING) == [peer.PING]
+
+    text = f"{kind}.topic {topic!r} is no topic name: use persistent://tenant/namespace/topic"
+    assert client.client_got() == [error_frame(1, INVALID_TOPIC_NAME, text)]
+    assert client.refusals == [(RefusalReason.TOPIC_NAME, text)]
+
+
+LONG = "x" * (NAME_SIZE_MAX + 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "request_"),
+    [
+        ("PRODUCER.topic", peer.producer(f"persistent://t/n/{LONG}")),
+        ("PRODUCER.producer_name", peer.producer(TOPIC, name=LONG)),
+        ("SUBSCRIBE.topic", peer.subscribe(f"persistent://t/n/{LONG}")),
+        ("SUBSCRIBE.subscription", peer.subscribe(TOPIC, subscription=LONG)),
+    ],
+)
+def test_a_name_that_is_too_long_is_refused(bench: Bench, name: str, request_: bytes) -> None:
+    """The gate keeps names, so they are bounded; the connection goes on."""
+    client = bench.client()
+
+    assert client.sends(request_, peer.PING) == [peer.PING]
+
+    text = f"{name} is longer than {NAME_SIZE_MAX} bytes: use a shorter one"
+    assert client.client_got() == [error_frame(1, INVALID_TOPIC_NAME, text)]
+    assert bench.tally.refusals == {RefusalReason.NAME_TOO_LONG: 1}
+
+
+def test_the_longest_name_passes(bench: Bench) -> None:
+    """A bound that is reached is not exceeded."""
+    bench.client().opens(peer.producer(TOPIC, name="x" * NAME_SIZE_MAX))

@@ -1,0 +1,237 @@
+"""One direction of a connection: cutting, passing, keeping, stopping."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.gate.protocol.frames import SEND, FrameFault, MalformedFrame
+from coordinator.gate.protocol.stream import FrameStream, Verdict
+from tests.gate import peer
+
+TAKEN, SWALLOWED, WATCHED = 101, 102, 103
+
+
+def let_pass(_kind: int) -> None:
+    """Object to no type."""
+
+
+class Decider:
+    """Decides by producer id, and remembers what it took."""
+
+    def __init__(self) -> None:
+        self.taken: list[bytes] = []
+        self.seen = 0
+        self.stream = FrameStream({SEND: self.decide}, SEND, let_pass)
+
+    def decide(
+        self, data: bytes, start: int, _body: int, _command_end: int, frame_end: int
+    ) -> Verdict | int:
+        producer_id = data[start + 13]
+        if producer_id == TAKEN:
+            if frame_end > len(data):
+                return frame_end
+            self.taken.append(data[start:frame_end])
+            return Verdict.TAKEN
+        self.seen += 1
+        return Verdict.DISCARD if producer_id == SWALLOWED else Verdict.PASSES
+
+    def out(self) -> bytes:
+        written = b"".join(self.stream.out)
+        self.stream.out.clear()
+        return written
+
+
+def a_frame() -> st.SearchStrategy[bytes]:
+    """Any frame a client may send, of any length."""
+    content = st.binary(max_size=300)
+    return st.one_of(
+        st.builds(peer.send, st.sampled_from([TAKEN, SWALLOWED, WATCHED]), content=content),
+        st.just(peer.PING),
+        st.just(peer.flow()),
+        st.builds(peer.connect),
+        st.builds(lambda kind, raw: peer.command(kind, (1, raw)), st.integers(20, 120), content),
+    )
+
+
+@pytest.mark.slow
+@given(frames=st.lists(a_frame(), max_size=12), data=st.data())
+def test_every_split_of_a_stream_gives_the_same_output(
+    frames: list[bytes], data: st.DataObject
+) -> None:
+    """How the network cuts a stream is no matter of the stream."""
+    stream = b"".join(frames)
+    decider = Decider()
+    output = b""
+    while stream:
+        size = data.draw(st.integers(1, len(stream)))
+        decider.stream.feed(stream[:size])
+        stream = stream[size:]
+        output += decider.out()
+
+    def is_send(frame: bytes, producer_id: int) -> bool:
+        return frame[9] == SEND and len(frame) > 13 and frame[13] == producer_id
+
+    left = [f for f in frames if not is_send(f, TAKEN) and not is_send(f, SWALLOWED)]
+    assert peer.split(output) == left
+    assert decider.taken == [frame for frame in frames if is_send(frame, TAKEN)]
+    assert decider.stream.buffered_bytes == 0
+
+
+@pytest.mark.parametrize("position", range(1, 200))
+def test_an_inserted_frame_never_lands_inside_another(position: int) -> None:
+    """Wherever the stream stands, the insertion waits for the frame under way to end."""
+    decider = Decider()
+    stream = peer.send(WATCHED) + peer.PING
+    position = min(position, len(stream))
+
+    decider.stream.feed(stream[:position])
+    decider.stream.insert(peer.PONG)
+    decider.stream.feed(stream[position:])
+
+    assert sorted(peer.split(decider.out())) == sorted([peer.send(WATCHED), peer.PING, peer.PONG])
+
+
+def test_neighbouring_frames_leave_in_one_piece() -> None:
+    """What was read whole and passes whole is passed on as the very same object."""
+    decider = Decider()
+    data = peer.send(WATCHED) * 50 + peer.PING
+
+    decider.stream.feed(data)
+
+    assert decider.stream.out[0] is data
+
+
+def test_a_large_frame_streams_through() -> None:
+    """A decided frame is neither gathered nor copied."""
+    decider = Decider()
+    frame = peer.send(WATCHED, content=b"z" * 1_000_000)
+
+    decider.stream.feed(frame[:400])
+    assert decider.out() == frame[:400]
+    decider.stream.feed(frame[400:500_000])
+    assert decider.out() == frame[400:500_000]
+    decider.stream.feed(frame[500_000:] + peer.PING)
+
+    assert decider.out() == frame[500_000:] + peer.PING
+    assert (decider.seen, decider.stream.buffered_bytes) == (1, 0)
+
+
+def test_a_command_that_nobody_watches_is_not_awaited() -> None:
+    """The head of a command is enough to let a large answer through."""
+    decider = Decider()
+    frame = peer.command(33, (1, b"t" * 100_000))
+
+    decider.stream.feed(frame[:24])
+
+    assert decider.out() == frame[:24]
+
+
+def test_nothing_behind_a_stop_is_decoded() -> None:
+    """apache/pulsar#26006: pausing the socket does not pause what is already in memory."""
+    passes = [Verdict.PASSES, Verdict.STOP]
+    stream = FrameStream({SEND: lambda *_: passes.pop(0)}, SEND, let_pass)
+
+    stream.feed(peer.send(1) + peer.send(2) + peer.send(3) + b"\xff" * 100)
+    stream.feed(peer.PING)
+
+    assert b"".join(stream.out) == peer.send(1)
+    assert stream.stopped
+    assert passes == []
+
+
+def test_resume_begins_with_the_frame_that_stopped() -> None:
+    """Nothing is lost and nothing is decided twice."""
+    verdicts = [Verdict.PASSES, Verdict.STOP, Verdict.PASSES, Verdict.STOP, Verdict.PASSES]
+    stream = FrameStream({SEND: lambda *_: verdicts.pop(0)}, SEND, let_pass)
+    frames = [peer.send(1), peer.send(2), peer.send(3)]
+
+    stream.feed(b"".join(frames))
+    stream.resume()
+    stream.resume()
+
+    assert b"".join(stream.out) == b"".join(frames)
+
+
+@pytest.mark.parametrize("order", ["type twice", "type last"])
+def test_a_send_in_disguise_is_malformed(order: str) -> None:
+    """A second type field turns a command that passes unseen into a SEND; the broker would take it."""
+    inner = peer.message((1, SWALLOWED), (2, 0))
+    disguised = {
+        "type twice": peer.message((1, 18), (1, 6), (6, inner)),
+        "type last": peer.message((6, inner), (1, 6)),
+    }
+    decider = Decider()
+
+    with pytest.raises(MalformedFrame) as raised:
+        decider.stream.feed(peer.frame(disguised[order], peer.payload_of(b"x")))
+
+    assert raised.value.fault is FrameFault.LAYOUT
+    assert (decider.seen, decider.out()) == (0, b"")
+
+
+def test_only_one_type_carries_a_payload() -> None:
+    """Behind any other command the broker would read on where the gate has stopped."""
+    decider = Decider()
+
+    with pytest.raises(MalformedFrame) as raised:
+        decider.stream.feed(peer.frame(peer.PING[8:], b"x"))
+
+    assert raised.value.fault is FrameFault.PAYLOAD
+
+
+@pytest.mark.parametrize("more", [0, 1, 3, 4])
+@pytest.mark.parametrize(
+    ("head", "fault"),
+    [
+        ("00000005 00000002", FrameFault.FRAME_SIZE),
+        ("ffffffff 00000005", FrameFault.FRAME_SIZE),
+        ("005027fd 00000005", FrameFault.FRAME_SIZE),
+        ("00000009 00000006", FrameFault.COMMAND_SIZE),
+        ("00000009 00000001", FrameFault.COMMAND_SIZE),
+        ("00000009 ffffffff", FrameFault.COMMAND_SIZE),
+        ("47455420 2f204854", FrameFault.FRAME_SIZE),
+    ],
+)
+def test_sizes_that_cannot_be_are_malformed(head: str, fault: FrameFault, more: int) -> None:
+    """As soon as they are there. Netty's bound holds for the frame with its size field."""
+    sizes = bytes.fromhex(head)
+    behind = b"\x08\x12\x92\x01"[:more]
+    with pytest.raises(MalformedFrame) as together:
+        Decider().stream.feed(peer.PING + sizes + behind)
+    byte_by_byte = Decider().stream
+    for at in range(len(sizes) - 1):
+        byte_by_byte.feed(sizes[at : at + 1])
+    with pytest.raises(MalformedFrame) as apart:
+        byte_by_byte.feed(sizes[-1:] + behind)
+
+    assert together.value.fault is apart.value.fault is fault
+
+
+def test_the_largest_frame_is_let_through() -> None:
+    """The bound itself is still a frame."""
+    decider = Decider()
+    head = (5_253_116).to_bytes(4, "big") + (5_253_112).to_bytes(4, "big")
+    head += b"\x08\x12\x92\x01" + peer.varint(5_253_112 - 4 - 4)
+
+    decider.stream.feed(head + bytes(12))
+
+    assert decider.out() == head + bytes(12)
+
+
+@given(st.binary(max_size=200), st.integers(1, 50))
+def test_random_bytes_raise_one_error_only(data: bytes, chunk: int) -> None:
+    """What precedes the fault has been passed on; nothing but MalformedFrame is raised."""
+    decider = Decider()
+    stream = peer.PING + data
+    fed = 0
+    try:
+        for begin in range(0, len(stream), chunk):
+            fed = begin + chunk
+            decider.stream.feed(stream[begin:fed])
+    except MalformedFrame:
+        pass
+
+    if fed >= len(peer.PING):
+        assert decider.out().startswith(peer.PING)

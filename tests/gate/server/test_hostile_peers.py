@@ -1,0 +1,550 @@
+"""Peers that are slow, silent or many, on either side of the gate: what they get, and what others feel.
+
+The gate's sweeps are made by the test, so that minutes pass at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from coordinator.core.model import Attachments, Rates
+from coordinator.gate.engine.connection_limits import ConnectionLimits
+from coordinator.gate.server import listening, supervisor
+from coordinator.gate.server.connection import CLIENT_FULL, WRITE_BUFFER_HIGH
+from coordinator.gate.server.proxy import Gate
+from coordinator.gate.server.sockets import taken
+from coordinator.gate.server.supervisor import END_S, SIGN_OF_LIFE_S, Patience
+from coordinator.gate.server.tls import TlsFiles
+from tests.gate import peer
+from tests.gate.conftest import TOPIC
+from tests.gate.gates import gate_to
+from tests.gate.server.test_proxy import read_frame, until
+from tests.gate.server.test_tls import make_certificate
+
+READ = 256 * 1024
+PATIENCE = Patience(connect_s=10, stalled_s=60)
+DELIVERY = peer.delivery(content=b"y" * 50_000)
+
+
+class Broker:
+    """Answers what clients ask as long as it is told to, and says what it likes."""
+
+    def __init__(self) -> None:
+        #: Its connections in the order in which they came.
+        self.writers: list[asyncio.StreamWriter] = []
+        self.received: list[bytes] = []
+        self.accepts = True
+        self.reads = True
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writers.append(writer)
+        while self.reads and (frame := await read_frame(reader)):
+            self.received.append(frame)
+            writer.write(self._answer(frame))
+        if self.reads:
+            writer.close()
+
+    def _answer(self, frame: bytes) -> bytes:
+        match peer.kind_of(frame):
+            case 2 if self.accepts:
+                return peer.connected()
+            case 4:
+                return peer.success(1)
+            case 5:
+                return peer.producer_success(1)
+            case 6:
+                return peer.receipt(1, 0)
+            case 18:
+                return peer.PONG
+        return b""
+
+
+class Visit:
+    """A client's socket."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    async def asks(self, *frames: bytes) -> bytes:
+        """Send something and get a frame; nothing when the connection is closed."""
+        self.writer.write(b"".join(frames))
+        return await self.next()
+
+    async def next(self) -> bytes:
+        """The next frame; nothing when the connection is closed."""
+        async with asyncio.timeout(30):
+            return await read_frame(self.reader)
+
+    async def is_closed(self) -> bool:
+        """Whether the gate closes it, or has done so."""
+        async with asyncio.timeout(30):
+            with contextlib.suppress(ConnectionError):
+                while await self.reader.read(READ):
+                    pass
+            return True
+
+    def read_no_more(self) -> None:
+        """Take nothing but what is under way."""
+        self.writer.transport.pause_reading()  # type: ignore[attr-defined]
+
+
+class Site:
+    """A gate between clients and a broker."""
+
+    def __init__(self, gate: Gate, broker: Broker) -> None:
+        self.gate, self.broker = gate, broker
+        self.visits: list[Visit] = []
+
+    async def is_turned_away(self) -> bool:
+        """Whether the gate closes a new connection at once, perhaps before the client knows of it."""
+        try:
+            return await (await self.visit()).is_closed()
+        except ConnectionResetError:
+            return True
+
+    async def visit(self) -> Visit:
+        """Connect, and say nothing. The system holds little for it, so that it shows what it reads."""
+        connected = socket.socket()
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, READ)
+        connected.setblocking(False)
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.sock_connect(connected, ("127.0.0.1", self.gate.port))
+        except OSError:
+            connected.close()
+            raise
+        visit = Visit(*await asyncio.open_connection(sock=connected))
+        self.visits.append(visit)
+        return visit
+
+    async def client(self, *, consumes: bool = False) -> Visit:
+        """Connect, and open producer 1 or consumer 1."""
+        client = await self.visit()
+        assert await client.asks(peer.connect()) == peer.connected()
+        request = peer.subscribe(TOPIC) + peer.flow() if consumes else peer.producer(TOPIC)
+        assert await client.asks(request) in (peer.success(1), peer.producer_success(1))
+        return client
+
+    def pass_time(self, seconds: float) -> None:
+        """As if the gate had run for so long."""
+        for _ in range(int(seconds)):
+            self.gate._supervisor.sweep()
+
+    @property
+    def closes(self) -> dict[str, int]:
+        """What the gate closed, by reason."""
+        return dict(self.gate.figures().closes)
+
+    @property
+    def unread(self) -> list[int]:
+        """What each client has not taken."""
+        return [connection.unread_bytes for connection in self.gate._connections]
+
+
+@asynccontextmanager
+async def site(broker: Broker | None = None, **settings: Any) -> AsyncIterator[Site]:
+    """A gate whose time the test makes."""
+    broker = broker or Broker()
+    server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
+    gate = gate_to(server.sockets[0].getsockname()[1], **({"patience": PATIENCE} | settings))
+    await gate.start()
+    gate._supervisor.stop()
+    here = Site(gate, broker)
+    try:
+        yield here
+    finally:
+        server.close()
+        for writer in (*(visit.writer for visit in here.visits), *broker.writers):
+            writer.transport.abort()
+        await gate.close()
+        await until(lambda: gate._limits.count == 0)
+        assert not any(gate.deadlines.waiting(awaited) for awaited in gate.deadlines._since)
+
+
+async def fill(here: Site, writer: asyncio.StreamWriter) -> None:
+    """Let the broker send until nothing more goes through to a client."""
+    for _ in range(400):  # 20 MB: more than sockets hold
+        writer.write(DELIVERY)
+    await until(lambda: max(here.unread) > WRITE_BUFFER_HIGH)
+    await settled(lambda: max(here.unread))
+
+
+async def settled(figure: Callable[[], int]) -> None:
+    """Wait until a figure stays what it is."""
+    before = -1
+    while before != (before := figure()):
+        await asyncio.sleep(0.2)
+
+
+# Before the broker knows the client
+
+
+async def test_a_client_that_says_nothing_is_closed_and_costs_the_broker_nothing() -> None:
+    """Each is told once, and those that came later have as long."""
+    async with site() as here:
+        first = await here.visit()
+        await until(lambda: here.gate.figures().connections == 1)
+        here.pass_time(6)
+        second = await here.visit()
+        await until(lambda: here.gate.figures().connections == 2)
+        with structlog.testing.capture_logs() as lines:
+            here.pass_time(5)
+            assert await first.is_closed()
+            await until(lambda: here.gate.figures().connections == 1)
+            here.pass_time(6)
+            assert await second.is_closed()
+
+        assert here.closes == {"client did not say CONNECT in time": 2}
+        assert [line["event"] for line in lines] == [
+            "client did not say CONNECT in time, connection closed"
+        ] * 2
+        assert here.broker.writers == []
+
+
+@pytest.mark.parametrize("said", [peer.PING, peer.connect()[:-1]], ids=["PING", "half a CONNECT"])
+async def test_a_client_that_never_completes_its_connect_is_closed(said: bytes) -> None:
+    """However often it says something: the time for CONNECT is one."""
+    async with site() as here:
+        slow = await here.visit()
+        await until(lambda: here.gate.figures().connections == 1)
+        for byte in said:
+            slow.writer.write(bytes([byte]))
+            await slow.writer.drain()
+        for _ in range(11):
+            await asyncio.sleep(0.01)
+            here.pass_time(1)
+
+        assert await slow.is_closed()
+        assert here.closes == {"client did not say CONNECT in time": 1}
+
+
+async def test_a_stranger_fills_no_memory() -> None:
+    """A CONNECT of megabytes is refused by its size, before it is there."""
+    async with site() as here:
+        stranger = await here.visit()
+        stranger.writer.write(
+            (5_000_000).to_bytes(4) + (4_999_990).to_bytes(4) + b"\x08\x02\x12\x80\x80"
+        )
+
+        assert await stranger.is_closed()
+        assert here.gate.figures().malformed_closes == {"frame size out of bounds": 1}
+        assert here.broker.writers == []
+
+
+async def test_a_broker_that_does_not_answer_connect_is_not_waited_for() -> None:
+    """The client is closed, and tries again; the broker has as long as the client had."""
+    broker = Broker()
+    broker.accepts = False
+    async with site(broker) as here:
+        client = await here.visit()
+        client.writer.write(peer.connect())
+        await until(lambda: len(broker.received) == 1)
+        here.pass_time(21)
+        assert here.closes == {}
+        here.pass_time(1)
+
+        assert await client.is_closed()
+        assert here.closes == {"broker did not answer CONNECT in time": 1}
+
+
+async def test_a_client_that_is_connected_may_be_silent() -> None:
+    """What its broker thinks of that is the broker's matter."""
+    async with site() as here:
+        client = await here.client()
+        here.pass_time(1000)
+
+        assert await client.asks(peer.PING) == peer.PONG
+        assert here.closes == {}
+
+
+async def test_a_tls_handshake_that_does_not_end_is_a_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From its start, and no longer than it may take."""
+    monkeypatch.setattr(listening, "HANDSHAKE_TIMEOUT_S", 0.3)
+    files: TlsFiles = make_certificate(tmp_path / "gate", "gate")
+    limits = ConnectionLimits(total=1)
+    async with site(entrance=files, connections=limits) as here:
+        assert here.gate.tls_port is not None
+        _, silent = await asyncio.open_connection("127.0.0.1", here.gate.tls_port)
+        await until(lambda: limits.count == 1)
+        assert await here.is_turned_away()
+
+        await until(lambda: limits.count == 0)
+        assert await (await here.visit()).asks(peer.connect()) == peer.connected()
+        silent.close()
+        assert here.closes == {
+            "TLS handshake failed or took too long": 1,
+            "too many connections": 1,
+        }
+
+
+# Clients and brokers that take nothing
+
+
+async def test_a_client_that_takes_nothing_is_closed_and_others_feel_nothing() -> None:
+    """What waits for it is bounded, and it is closed after once or twice the time."""
+    async with site() as here:
+        deaf, other = await here.client(consumes=True), await here.client()
+        deaf.read_no_more()
+        await fill(here, here.broker.writers[0])
+        assert max(here.unread) <= WRITE_BUFFER_HIGH + READ
+
+        for _ in range(12):
+            here.pass_time(10)
+            assert await other.asks(peer.PING) == peer.PONG
+        here.pass_time(3)
+        await until(lambda: here.gate.figures().connections == 1)
+
+        assert here.closes == {"client took nothing of what was sent to it": 1}
+        assert await other.asks(peer.send()) == peer.receipt(1, 0)
+        await until(lambda: here.gate.figures().consumers == 0)
+
+
+async def test_a_client_that_reads_slowly_goes_on() -> None:
+    """Some of it in each of many minutes, and all of it in the end; what it says is heard meanwhile."""
+    async with site() as here:
+        slow = await here.client(consumes=True)
+        slow.read_no_more()
+        await fill(here, here.broker.writers[0])
+
+        for _ in range(30):
+            slow.writer.transport.resume_reading()  # type: ignore[attr-defined]
+            for _ in range(10):
+                assert await slow.next() == DELIVERY
+            slow.read_no_more()
+            await asyncio.sleep(0.01)
+            slow.writer.write(peer.PING)
+            here.pass_time(59)
+        await until(lambda: here.broker.received.count(peer.PING) == 30)
+        slow.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        for _ in range(100):
+            assert await slow.next() == DELIVERY
+
+        assert here.closes == {}
+
+
+async def test_while_memory_is_scarce_a_client_has_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound is on all of them together."""
+    async with site() as here:
+        for _ in range(2):
+            deaf = await here.client(consumes=True)
+            deaf.read_no_more()
+        for writer in here.broker.writers:
+            await fill(here, writer)
+        await until(lambda: min(here.unread) > WRITE_BUFFER_HIGH)
+        monkeypatch.setattr(supervisor, "UNREAD_BYTES_MAX", max(here.unread))
+
+        here.pass_time(14)
+
+        await until(lambda: here.gate.figures().connections == 0)
+        assert here.closes == {"client took nothing of what was sent to it": 2}
+
+
+async def test_answers_of_the_gate_are_bounded_too() -> None:
+    """A client that is refused without end, and reads nothing of it, is not read."""
+    async with site() as here:
+        client = await here.client()
+        client.read_no_more()
+        refused = peer.producer("persistent://no/such", 2, 2) * 1000
+        for _ in range(3000):
+            client.writer.write(refused)
+        await until(lambda: max(here.unread) > CLIENT_FULL)
+        await settled(client.writer.transport.get_write_buffer_size)
+
+        (connection,) = here.gate._connections
+        assert not connection._client_read
+        assert client.writer.transport.get_write_buffer_size() > 10_000_000
+        assert max(here.unread) <= CLIENT_FULL + 4 * READ
+
+
+async def test_a_broker_that_takes_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client is not read meanwhile, and then closed; it may try again."""
+    async with site() as here:
+        client = await here.client()
+        here.broker.reads = False
+        frame = peer.send(content=b"x" * 100_000)
+        for _ in range(300):
+            client.writer.write(frame)
+        (connection,) = here.gate._connections
+        await until(lambda: not connection._broker_writable)
+        await settled(client.writer.transport.get_write_buffer_size)
+        assert not connection._client_read
+        assert client.writer.transport.get_write_buffer_size() > 10_000_000
+
+        here.pass_time(130)
+
+        await until(lambda: here.gate.figures().connections == 0)
+        assert here.closes == {"broker took nothing of what was sent to it": 1}
+
+
+@pytest.mark.parametrize("half", [True, False], ids=["half-closed", "closed"])
+async def test_a_client_that_does_not_take_the_rest_is_closed(*, half: bool) -> None:
+    """The broker has let it go, with or without listening on; nobody waits for ever."""
+    async with site() as here:
+        deaf = await here.client(consumes=True)
+        deaf.read_no_more()
+        await fill(here, here.broker.writers[0])
+        here.broker.writers[0].write_eof() if half else here.broker.writers[0].close()
+        deaf.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        assert await deaf.next() == DELIVERY
+        deaf.read_no_more()
+        await asyncio.sleep(0.1)
+        here.broker.writers[0].transport.abort()
+        await asyncio.sleep(0.1)
+        here.pass_time(END_S + 60)
+        here.pass_time(62)
+
+        await until(lambda: here.gate.figures().connections == 0)
+        assert sum(here.closes.values()) == 1
+
+
+async def test_a_client_that_leaves_behind_what_the_broker_does_not_take_is_forgotten() -> None:
+    """It counts as a connection as long as the broker has not got it."""
+    async with site() as here:
+        client = await here.client()
+        here.broker.reads = False
+        frame = peer.send(content=b"x" * 100_000)
+        for _ in range(300):
+            client.writer.write(frame)
+        (connection,) = here.gate._connections
+        await until(lambda: not connection._broker_writable)
+        client.writer.transport.abort()
+        while here.gate.figures().connections:  # it is noticed when something is to be sent to it
+            here.broker.writers[0].write(peer.PING)
+            await asyncio.sleep(0.02)
+        assert here.gate._limits.count == 1
+
+        here.pass_time(END_S + 2)
+
+        await until(lambda: here.gate._limits.count == 0)
+        assert here.closes == {"rest of a closed connection was not taken in time": 1}
+
+
+async def test_a_paused_client_that_reads_slowly_keeps_its_broker() -> None:
+    """Neither is read: the gate gives both a sign of life, or the broker takes the client for dead."""
+    async with site(held_bytes_max=100_000) as here:
+        here.gate.set_attachments(Attachments({}, {"tenant/ns": "group"}))
+        here.gate.set_limits("group", Rates(publish_messages=0))
+        client = await here.client()
+        assert await client.asks(peer.subscribe(TOPIC)) == peer.success(1)
+        client.read_no_more()
+        await fill(here, here.broker.writers[0])
+        client.writer.writelines([peer.send(content=b"z" * 50_000)] * 5)
+        await until(lambda: here.gate.figures().pauses == 1)
+
+        here.pass_time(2 * SIGN_OF_LIFE_S + 2)
+
+        await until(lambda: here.broker.received.count(peer.PONG) == 2)
+        assert here.gate.figures().keep_alive_replies == 2
+        assert here.closes == {}
+
+
+# Too many
+
+
+async def test_one_client_too_many_is_closed_at_once() -> None:
+    """The others go on; when one leaves, there is room again."""
+    async with site(connections=ConnectionLimits(total=2)) as here:
+        first, second = await here.client(), await here.client()
+        assert await here.is_turned_away()
+        assert await second.asks(peer.PING) == peer.PONG
+        first.writer.close()
+        await until(lambda: here.gate._limits.count == 1)
+
+        third = await here.client()
+        assert await third.asks(peer.PING) == peer.PONG
+        assert here.closes == {"too many connections": 1}
+
+
+async def test_a_flood_from_one_host_is_turned_away_and_told_in_a_few_lines() -> None:
+    """A thousand connections: those that were there go on, and the log stays readable."""
+    async with site(connections=ConnectionLimits(total=100, per_host=10)) as here:
+        client = [await here.client() for _ in range(10)][-1]
+        with structlog.testing.capture_logs() as lines:
+            for _ in range(10):
+                await asyncio.gather(*(here.is_turned_away() for _ in range(100)))
+                assert await client.asks(peer.PING) == peer.PONG
+            await until(lambda: sum(here.closes.values()) == 1000)
+            here.pass_time(10)
+
+        assert here.closes == {"too many connections of one host": 1000}
+        assert len(lines) == 6
+        assert here.gate.figures().connections == 10
+
+
+async def test_a_gate_without_descriptors_rests_and_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It does not spin, clients wait in the queue of the system, and the log says why."""
+    monkeypatch.setattr(listening, "_REST_S", 0.05)
+    async with site() as here:
+        client = await here.client()
+        door = here.gate._entrance._plain_door
+        assert door is not None
+
+        class Exhausted:
+            def __init__(self, real: socket.socket) -> None:
+                self.fileno = real.fileno
+
+            def accept(self) -> None:
+                raise OSError(errno.EMFILE, "Too many open files")
+
+        (real,) = door._listening
+        with structlog.testing.capture_logs() as lines:
+            door._accept(Exhausted(real))  # type: ignore[arg-type]
+        assert [line["reason"] for line in lines] == ["[Errno 24] Too many open files"]
+        later = asyncio.create_task(here.client())
+        await asyncio.sleep(0.01)
+        assert await client.asks(peer.PING) == peer.PONG
+        handle = next(iter(door._rests.values()))
+        handle.cancel()
+        door._rests.clear()
+        door._loop.add_reader(real, door._accept, real)
+
+        await later
+        assert here.closes == {"no file descriptors left": 1}
+
+
+async def test_a_drain_is_not_held_up_by_those_who_take_nothing() -> None:
+    """Its time is bounded, and those who take their receipts get them."""
+    async with site() as here:
+        deaf, silent, good = (
+            await here.client(consumes=True),
+            await here.visit(),
+            await here.client(),
+        )
+        deaf.read_no_more()
+        await fill(here, here.broker.writers[0])
+        assert await good.asks(peer.send()) == peer.receipt(1, 0)
+
+        async with asyncio.timeout(5):
+            await here.gate.drain(1.5)
+
+        assert await good.is_closed()
+        assert await silent.is_closed()
+        assert here.gate.figures().connections == 0
+
+
+async def test_sockets_notice_peers_that_vanish() -> None:
+    """On both sides: probes on silent connections, and a bound on what is not acknowledged."""
+    async with site() as here:
+        await here.client()
+        (connection,) = here.gate._connections
+        for transport in (connection._client, connection._broker):
+            assert transport is not None
+            option = transport.get_extra_info("socket").getsockopt
+            assert option(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            assert option(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
+            assert option(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 150_000
+            assert taken(transport).acknowledged > 0

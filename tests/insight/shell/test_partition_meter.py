@@ -1,0 +1,72 @@
+"""What partitions use of their limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from coordinator.adapters.memory.surroundings import ManualClock
+from coordinator.core.model import Dimension, MonitoringClass, Rates, Traffic
+from coordinator.insight.shell.partition_meter import PartitionMeter
+
+SECOND = 1_000_000_000
+TOPIC = "persistent://shop/orders/in-partition-0"
+
+
+@dataclass
+class Counts:
+    """A gate that has counted what a test says."""
+
+    limits: Rates = field(default_factory=lambda: Rates(publish_messages=1_000))
+    waiting: list[Traffic] = field(default_factory=list)
+
+    async def partition_limits(self) -> Rates:
+        """What the test says."""
+        return self.limits
+
+    async def partition_traffic(self) -> tuple[Traffic, ...]:
+        """All of it, once."""
+        taken, self.waiting = tuple(self.waiting), []
+        return taken
+
+    def publish(self, topic: str, messages: int) -> None:
+        """So many were admitted."""
+        self.waiting.append(Traffic(topic, MonitoringClass.PUBLISH, messages, 10 * messages))
+
+
+async def test_the_busiest_partition_comes_first_with_its_busiest_second() -> None:
+    """By the part of the limit that it used."""
+    gate, clock = Counts(), ManualClock()
+    meter = PartitionMeter(gate, clock)
+    for second in range(5):
+        gate.publish(TOPIC, 900 if second == 2 else 100)
+        gate.publish(f"{TOPIC}-other", 200)
+        await meter.count()
+        clock.advance(SECOND)
+    first, second_view = await meter.views()
+    assert (first.topic, first.used) == (TOPIC, 0.9)
+    assert first.busiest is Dimension.PUBLISH_MESSAGES
+    assert first.minutes[Dimension.PUBLISH_MESSAGES].average == 260
+    assert second_view.used == 0.2
+
+
+async def test_a_partition_that_was_quiet_for_long_is_forgotten() -> None:
+    """There are never more than were used lately."""
+    gate, clock = Counts(), ManualClock()
+    meter = PartitionMeter(gate, clock)
+    gate.publish(TOPIC, 5)
+    await meter.count()
+    clock.advance(121 * SECOND)
+    await meter.count()
+    assert await meter.views() == ()
+
+
+async def test_without_a_limit_nothing_is_used_of_it() -> None:
+    """The gate counts nothing then; what it counted before does not matter any more."""
+    gate, clock = Counts(), ManualClock()
+    meter = PartitionMeter(gate, clock)
+    gate.publish(TOPIC, 5)
+    await meter.count()
+    clock.advance(SECOND)
+    gate.limits = Rates()
+    (view,) = await meter.views()
+    assert (view.used, view.busiest) == (0.0, None)

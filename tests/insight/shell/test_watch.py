@@ -1,0 +1,137 @@
+"""The watch over the core: what it sees of backlogs, and what it does when a look at the groups fails."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from coordinator.adapters.memory.surroundings import ManualClock
+from coordinator.backlog.rules.model import BacklogQuota
+from coordinator.core.events import ConnectionChanged, ConnectionState, GroupsChanged
+from coordinator.core.model import Dimension, Rates, ResourceGroup
+from coordinator.core.settings import AlarmSettings, CoreSettings
+from coordinator.core.state import CoordinatorState
+from coordinator.insight.model.board import Board, GroupRow
+from coordinator.insight.model.journal import Kind
+from coordinator.insight.shell.watch import Watch
+from tests.backlog.rules.world import TOPIC, World
+from tests.core.cluster import GROUP, Cluster
+from tests.turns import turns_of
+
+
+async def test_a_look_that_fails_does_not_end_the_watch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is logged, and the next one is made."""
+    watch = Watch(CoordinatorState(CoreSettings(broker="b1")), ManualClock())
+    looks = 0
+    again = asyncio.Event()
+
+    async def look() -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 2:
+            again.set()
+        raise KeyError("b7")
+
+    monkeypatch.setattr(watch, "look", look)
+    monkeypatch.setattr("coordinator.insight.shell.watch._PASS_S", 0.001)
+    running = asyncio.create_task(watch.run())
+    async with asyncio.timeout(30):
+        await again.wait()
+
+    assert not running.done()
+    running.cancel()
+
+
+async def test_a_look_at_many_groups_leaves_rounds_their_turns() -> None:
+    """One every few groups, since it is done on the loop that they are closed on."""
+    state = CoordinatorState(CoreSettings(broker="b1"))
+    groups = tuple(ResourceGroup(f"g{n}", Rates(publish_messages=100)) for n in range(100))
+    state.handle(GroupsChanged(groups), 0)
+
+    assert await turns_of(Watch(state, ManualClock()).look()) >= 5
+
+
+async def test_a_group_that_rests_shows_what_a_look_at_it_would_show() -> None:
+    """Row by row and sample by sample, whatever begins or ends in it meanwhile, here or elsewhere."""
+    cluster = Cluster(limit=3_000)
+    for broker in ("b1", "b2"):
+        cluster.start(broker)
+    state, clock = cluster.states["b1"], ManualClock(cluster.now_ns)
+    watch, looked_at = Watch(state, clock), Board()
+
+    async def look(seconds: int = 4) -> None:
+        for _ in range(seconds):
+            cluster.run(1)
+            clock.advance(cluster.now_ns - clock.now_ns())
+            await watch.look()
+            looked_at.begin(state.groups.keys() if state.groups else set())
+            looked_at.sample(state, GROUP, cluster.now_ns)
+            assert watch.board.rows == looked_at.rows
+            for dimension in Dimension:
+                found = watch.board.series(GROUP, dimension)
+                assert found == looked_at.series(GROUP, dimension)
+
+    await look()
+    for broker in ("b1", "b2"):
+        cluster.want(broker, 5_000)
+        await look()
+        cluster.want(broker, 0)
+        await look()
+    cluster.set_limit(6_000)
+    await look()
+    for connection in (ConnectionState.SUSPENDED, ConnectionState.CONNECTED):
+        cluster.send("b1", ConnectionChanged(connection))
+        await look()
+
+
+async def test_a_group_that_rests_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are: not one of them is, before something is decided on it."""
+    state = CoordinatorState(CoreSettings(broker="b1"))
+    groups = tuple(ResourceGroup(f"g{n}", Rates(publish_messages=100)) for n in range(100))
+    state.handle(GroupsChanged(groups), 0)
+    watch, looks = Watch(state, ManualClock()), list[str]()
+    sample = Board.sample
+
+    def noted(self: Board, state: CoordinatorState, name: str, now_ns: int) -> GroupRow | None:
+        looks.append(name)
+        return sample(self, state, name, now_ns)
+
+    monkeypatch.setattr(Board, "sample", noted)
+    await watch.look()
+    assert len(looks) == 100
+    looks.clear()
+    await watch.look()
+    assert looks == []
+
+    changed = ResourceGroup("g7", Rates(publish_messages=200))
+    state.handle(GroupsChanged((*groups[:7], changed, *groups[8:])), 1)
+    await watch.look()
+    assert looks == ["g7"]
+    assert len(watch.board.series("g8", Dimension.PUBLISH_MESSAGES).times_ns) == 3
+
+
+async def test_an_exceeded_backlog_quota_fires_once_and_is_over_when_a_check_says_so() -> None:
+    """Between two checks, which are a minute apart, the last one stands."""
+    at_once = AlarmSettings(raise_after_ns=0, clear_after_ns=0)
+    state = CoordinatorState(CoreSettings(broker="b1", alarms=at_once))
+    watch = Watch(state, ManualClock())
+    world = World()
+    world.topic.acknowledged = {"billing": 0}
+    world.topic.quota = BacklogQuota(size_bytes=1024)
+    world.publish(2)
+    world.check()
+    watch.backlogs_checked((world.view(),))
+    for _ in range(3):
+        await watch.look()
+    assert [key.subject for key in watch.alarms.firing()] == [f"b1 {TOPIC}"]
+
+    world.topic.acknowledged["billing"] = 2
+    world.check()
+    watch.backlogs_checked((world.view(),))
+    for _ in range(3):
+        await watch.look()
+    assert watch.alarms.firing() == {}
+    assert [note.kind for note in watch.journal.notes()] == [Kind.ALARM, Kind.OVER]

@@ -1,0 +1,83 @@
+"""Pulsar's own limiter, steered: real brokers, real clients, and nothing between them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.native_world import LIMIT, Native, opened, wait_until
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Native]:
+    """Three brokers with the two lines in broker.conf, and their sidecars."""
+    with opened(tmp_path_factory.mktemp("native")) as world:
+        yield world
+
+
+def test_the_limit_holds_and_is_shared(native: Native) -> None:
+    """By brokers that know nothing of us; a joiner gets its share, a leaver's goes to the others."""
+    with native.load({"broker-1": 5_000, "broker-2": 5_000}):
+        native.comes_to({"broker-1": 1_500, "broker-2": 1_500}, within=0.05)
+        with native.load({"broker-3": 5_000}):
+            native.comes_to(dict.fromkeys(native.by_broker, 1_000.0), within=0.05)
+        native.comes_to({"broker-1": 1_500, "broker-2": 1_500}, within=0.05)
+    assert native.record() == LIMIT // 2
+
+
+def test_without_writers_the_sum_stays(native: Native) -> None:
+    """Plain PIP-82 goes on from a fair start, and a sidecar that is back shares again."""
+    with native.load(dict.fromkeys(native.by_broker, 5_000)):
+        native.comes_to(dict.fromkeys(native.by_broker, 1_000.0), within=0.05)
+        native.sidecars.stop()
+        time.sleep(5)
+        assert abs(sum(native.rates(20.0).values()) - LIMIT) <= 0.05 * LIMIT
+        native.sidecars.start()
+        native.comes_to(dict.fromkeys(native.by_broker, 1_000.0), within=0.05)
+
+
+def test_what_others_change_is_set_again(native: Native) -> None:
+    """And told by the sidecar that sets it again, whichever of them is first to see it twice."""
+    url = f"{native.cluster.web_url()}/admin/v2/resourcegroups/native"
+    assert native.http.put(url, json={"publishRateInMsgs": 77_777}).is_success
+    wait_until(lambda: "edited" in native.conditions(), "no sidecar tells of the edit")
+    wait_until(lambda: native.record() == LIMIT // 2, "the record is not set again")
+
+
+def test_a_stranger_on_the_topic_is_named_and_written_over(native: Native) -> None:
+    """Whoever writes in a broker's name ten times a second changes no broker's part by much."""
+    with native.load(dict.fromkeys(native.by_broker, 5_000)):
+        native.comes_to(dict.fromkeys(native.by_broker, 1_000.0), within=0.05)
+        with native.stranger_in_the_name_of("broker-1", messages=1):
+            wait_until(lambda: "stranger" in native.conditions(), "no sidecar names the stranger")
+            native.comes_to(dict.fromkeys(native.by_broker, 1_000.0), within=0.1)
+        told = native.conditions()["stranger"]
+    assert "evil" in told
+    assert native.service_url("broker-1") in told
+
+
+def test_a_broker_that_is_not_there_is_named(native: Native) -> None:
+    """What is reported in its name the others do not get; once nobody reports, it is set to nothing."""
+    with native.load(dict.fromkeys(native.by_broker, 5_000)):
+        with native.stranger_in_the_name_of("pulsar://nowhere:6650", messages=1_000):
+            wait_until(lambda: "unsteered" in native.conditions(), "no sidecar names the broker")
+            assert "nowhere" in native.conditions()["unsteered"]
+            assert sum(native.rates(5.0).values()) <= 1.05 * LIMIT
+        native.comes_to(dict.fromkeys(native.by_broker, 1_000.0), within=0.05)
+
+
+def test_given_back_pulsars_own_groups_go_on(native: Native) -> None:
+    """`pulsar-quota native off` refuses while sidecars run; then the record is the limit."""
+    refused = native.off()
+    assert refused.returncode == 1
+    assert "broker-1" in refused.stderr
+    native.sidecars.stop()
+    wait_until(lambda: native.off().returncode == 0, "it is not given back")
+    assert native.record() == LIMIT
+    assert "Nothing" in native.off().stdout or "rest" in native.off().stdout
+    native.sidecars.start()
+    wait_until(lambda: native.record() == LIMIT // 2, "the record is not native again")

@@ -1,0 +1,86 @@
+"""What is wrong in the set-up of native enforcement is a condition, and a line of the doctor."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from deploy.local.cluster import Cluster
+from deploy.local.sidecars import PROGRAM, Sidecars
+from tests.admin_api.keys import SECRET, token
+from tests.integration import skewed_sidecar
+from tests.integration.native_world import LIMIT, Native, opened, wait_until
+
+pytestmark = pytest.mark.cluster
+
+_PROVIDER = "org.apache.pulsar.broker.authentication.AuthenticationProviderToken"
+_PLUGIN = "org.apache.pulsar.client.impl.auth.AuthenticationToken"
+
+
+def told(native: Native, code: str) -> str:
+    """The text of a condition, once the sidecar tells it, and the doctor with it."""
+    wait_until(lambda: code in native.conditions(), f"{code} is not told")
+    text = native.conditions()[code]
+    assert text in doctor(native)
+    return text
+
+
+def doctor(native: Native) -> str:
+    """What the doctor says, on one line."""
+    command = [sys.executable, *PROGRAM, "--json", "--api", native.sidecars.admin_url("broker-1")]
+    done = subprocess.run([*command, "doctor"], capture_output=True, text=True, check=False)
+    return done.stdout.replace("\\", "")
+
+
+def test_a_long_interval_is_told_and_the_record_is_higher(tmp_path: Path) -> None:
+    """Sixty sixty-firsts of the limit; a limit takes a minute."""
+    with opened(tmp_path, brokers=1, resource_group_interval_s=60) as native:
+        assert "60 s" in told(native, "interval")
+        wait_until(lambda: native.record() == LIMIT * 60 // 61, "no record")
+
+
+def test_brokers_without_the_transport_are_told(tmp_path: Path) -> None:
+    """They let the whole record pass, each; it is never above its part of the limit."""
+    with opened(tmp_path, brokers=1, own_resource_groups=False) as native:
+        told(native, "transport")
+        assert native.record() <= LIMIT
+
+
+def test_clocks_that_are_apart_are_told(tmp_path: Path) -> None:
+    """Brokers drop what seems older than two intervals."""
+    program = (str(Path(skewed_sidecar.__file__)),)
+    with (
+        opened(tmp_path, program=program, brokers=1) as native,
+        native.load({"broker-1": 5_000}),
+    ):
+        assert "apart" in told(native, "clock")
+
+
+def test_a_role_that_may_not_write_entries_is_told(tmp_path: Path) -> None:
+    """Though it may use the topics of the bus."""
+    secret, weak = tmp_path / "secret", tmp_path / "weak.token"
+    secret.write_bytes(SECRET)
+    weak.write_text(token("weak"))
+    brokers = {
+        "authenticationEnabled": "true",
+        "authorizationEnabled": "true",
+        "authenticationProviders": _PROVIDER,
+        "anonymousUserRole": "anonymous",
+        "superUserRoles": "admin,anonymous",
+        "tokenSecretKey": f"file://{secret}",
+        "brokerClientAuthenticationPlugin": _PLUGIN,
+        "brokerClientAuthenticationParameters": f"token:{token('admin')}",
+    }
+
+    def allow_bus(cluster: Cluster, sidecars: Sidecars) -> None:
+        for topic in sidecars.bus_topics:
+            url = f"{cluster.web_url()}/admin/v2/{topic.replace('://', '/')}/permissions/weak"
+            httpx.post(url, json=["produce", "consume"]).raise_for_status()
+
+    settings = {"bus_token_file": str(weak)}
+    with opened(tmp_path, settings, before=allow_bus, brokers=1, broker_settings=brokers) as native:
+        assert "Authorization" in told(native, "topic")

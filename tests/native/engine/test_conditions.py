@@ -1,0 +1,63 @@
+"""Each thing in the way is said, with what to do about it."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.native.engine.conditions import TRANSPORT, Observed, conditions
+from coordinator.native.engine.outside import BrokerFacts, TopicHealth
+from coordinator.native.engine.table import Stranger
+
+S = NANOS_PER_SECOND
+URL = "pulsar://a:6650"
+
+
+def well(**seen: object) -> Observed:
+    """Nothing is the case, but for what is given."""
+    facts = {
+        "facts": BrokerFacts(URL, 1, TRANSPORT),
+        "health": TopicHealth(connected=True, reason="", written=1, failed=0),
+        "steered_since_ns": 0,
+        "spoke_ns": 100 * S,
+    }
+    return Observed(**(facts | seen))  # type: ignore[arg-type]
+
+
+def test_nothing_is_said_when_all_is_well() -> None:
+    """At a broker that reports."""
+    assert list(conditions(well(), 101 * S)) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "seen"),
+    [
+        ("transport", {"facts": BrokerFacts(URL, 1, "")}),
+        ("interval", {"facts": BrokerFacts(URL, 60, TRANSPORT)}),
+        ("silent", {"spoke_ns": None}),
+        ("silent", {"spoke_ns": 80 * S}),
+        ("clock", {"skew_ns": 3 * S}),
+        ("clock", {"skew_ns": -3 * S}),
+        ("topic", {"health": TopicHealth(False, "AuthorizationError", 0, 0)}),
+        ("admin", {"admin_error": "401"}),
+        ("counters", {"counters_error": "403"}),
+        ("stranger", {"strangers": (Stranger(URL, "evil-1", 0),)}),
+        ("unsteered", {"unsteered": ("pulsar://b:6650",)}),
+        ("edited", {"edited": {"g": 99 * S}}),
+        ("foreign", {"foreign": {"t/n": "theirs"}}),
+        ("strict", {"strict": ("g",)}),
+        ("not-native", {"cannot": ("dispatch of g",)}),
+    ],
+)
+def test_what_is_the_case_is_named(code: str, seen: dict[str, object]) -> None:
+    """Once, in words that say what is wrong and what to do."""
+    (found,) = conditions(well(**seen), 101 * S)
+    assert found.code == code
+    assert len(found.text) > 20
+    assert len(found.fix) > 10
+
+
+def test_an_idle_broker_at_its_start_is_not_silent_yet() -> None:
+    """It has five intervals, and nothing is steered before."""
+    assert list(conditions(well(spoke_ns=None, steered_since_ns=None), 500 * S)) == []
+    assert list(conditions(well(spoke_ns=None, steered_since_ns=95 * S), 101 * S)) == []

@@ -1,0 +1,41 @@
+"""Counters, poll by poll."""
+
+from __future__ import annotations
+
+from coordinator.native.engine.counting import CounterBook, TopicCount
+
+
+def topic(name: str, messages: int, producers: int = 0, throttles: int = 0) -> TopicCount:
+    """One topic of one namespace."""
+    return TopicCount(
+        "t/n", name, messages, messages * 10, producers=producers, throttles=throttles
+    )
+
+
+def test_the_first_poll_counts_nothing_that_came_before() -> None:
+    """But tells who is connected."""
+    book = CounterBook()
+    first = book.poll([topic("a", 100, producers=2)])["t/n"]
+    second = book.poll([topic("a", 130, producers=1)])["t/n"]
+
+    assert (first.messages, first.producers, first.producer_topics) == (0, 2, 1)
+    assert (second.messages, second.bytes, second.producers) == (30, 300, 1)
+    assert book.published_topics == {"a"}
+
+
+def test_a_topic_that_was_loaded_anew_counts_from_nothing() -> None:
+    """So does one that was not there before."""
+    book = CounterBook()
+    book.poll([topic("a", 100)])
+    found = book.poll([topic("a", 7), topic("b", 5)])["t/n"]
+
+    assert found.messages == 12
+
+
+def test_throttles_that_began_anew_are_unsure() -> None:
+    """With every update of the broker's statistics they do."""
+    book = CounterBook()
+    book.poll([topic("a", 1, throttles=98)])
+    found = book.poll([topic("a", 2, throttles=1)])["t/n"]
+    assert (found.throttles, found.throttles_unsure) == (1, True)
+    assert not book.poll([topic("a", 2, throttles=9)])["t/n"].throttles_unsure

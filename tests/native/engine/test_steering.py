@@ -1,0 +1,253 @@
+"""The whole state, against brokers that do with its messages what Pulsar's do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from coordinator.core.model import NANOS_PER_SECOND, Attachments, MonitoringClass, Rates
+from coordinator.native.engine.counting import NamespaceCount
+from coordinator.native.engine.entries import Amounts, Record
+from coordinator.native.engine.steering import Steering
+from coordinator.native.engine.table import REST, Statement
+from tests.native.engine.test_entries import pulsars_quota
+
+S = NANOS_PER_SECOND
+C = 3_000
+
+
+def url(broker: str) -> str:
+    """What a broker reports as."""
+    return f"pulsar://{broker}:6650"
+
+
+class World:
+    """Some sidecars that hear each other, and the table that all their brokers have."""
+
+    def __init__(
+        self, *brokers: str, margin: Mapping[str, int] | None = None, **limits: int
+    ) -> None:
+        self.now_ns = S
+        self.sidecars = {
+            name: Steering(margin_permille=(margin or {}).get(name, 0), behind_gate=False)
+            for name in brokers
+        }
+        self.table: dict[str, dict[str, Amounts]] = {}
+        self.groups = limits or {"g": C}
+        for name, steering in self.sidecars.items():
+            steering.configure(url(name), 1)
+            steering.set_members(brokers)
+            steering.set_whole({g: Rates(publish_messages=c) for g, c in self.groups.items()})
+            steering.set_attachments(Attachments({}, {"t/n": "g"}))
+            self.see_records(steering)
+
+    @staticmethod
+    def see_records(steering: Steering) -> None:
+        """Pulsar has every record as it should be."""
+        for name, record in steering.records().items():
+            steering.set_record(name, record)
+
+    def limit(self, **limits: int) -> None:
+        """Local limits of the group, by broker."""
+        for name, limit in limits.items():
+            self.sidecars[name].set_limits("g", Rates(publish_messages=limit))
+
+    def say(self, broker: str, amounts: Mapping[str, Amounts], sidecar: str = "") -> None:
+        """A message arrives everywhere."""
+        self.table.setdefault(broker, {}).update(amounts)
+        said = Statement(broker, amounts, sidecar, sidecar or broker)
+        for steering in self.sidecars.values():
+            steering.take(said, self.now_ns)
+
+    def write(self, turns: int = 3) -> None:
+        """Everybody writes, as often as it takes to agree."""
+        for _ in range(turns):
+            self.now_ns += S // 5
+            for name, steering in self.sidecars.items():
+                steering.decide(self.now_ns)
+                for broker, amounts in list(steering.to_write(self.now_ns)):
+                    self.say(broker, amounts, name)
+
+    def quotas(self, record: int = C // 2, group: str = "g") -> dict[str, int]:
+        """What each broker makes of the table."""
+        rows = {name: row.get(group, Amounts()).messages for name, row in self.table.items()}
+        total = sum(rows.values())
+        return {
+            name: pulsars_quota(record, rows.get(url(name), 0), total) for name in self.sidecars
+        }
+
+
+def test_every_broker_gets_its_limit_and_no_rest_is_needed() -> None:
+    """Where the limits add up to the group's."""
+    world = World("a", "b", "c")
+    world.limit(a=1_500, b=1_000, c=500)
+    world.write()
+
+    assert world.quotas() == {"a": 750, "b": 500, "c": 250}
+    assert world.table[REST]["g"] == Amounts()
+
+
+def test_what_nobody_gets_is_in_the_rest() -> None:
+    """So quotas are not scaled up while limits move, and it goes when it is not needed."""
+    world = World("a", "b")
+    world.limit(a=1_000, b=500)
+    world.write()
+    assert world.quotas() == {"a": 500, "b": 250}
+    assert world.table[REST]["g"].messages == 1_500
+
+    world.limit(a=2_000, b=1_000)
+    world.write()
+    assert world.quotas() == {"a": 1_000, "b": 500}
+    assert world.table[REST]["g"].messages == 0
+
+
+def test_a_brokers_own_report_is_written_over() -> None:
+    """Whatever it was; who has to do it is told."""
+    world = World("a", "b")
+    world.limit(a=2_000, b=1_000)
+    world.write()
+    said = Statement(url("a"), {"g": Amounts(9)}, "", "p")
+    assert world.sidecars["a"].take(said, world.now_ns)
+    assert not world.sidecars["b"].take(said, world.now_ns)
+    world.say(url("a"), {"g": Amounts(9)})
+    world.write()
+    assert world.quotas() == {"a": 1_000, "b": 500}
+
+
+def test_a_forged_entry_is_written_over_at_once() -> None:
+    """Though it names the broker's own sidecar; an echo of what was written is none."""
+    world = World("a", "b")
+    world.limit(a=2_000, b=1_000)
+    world.write()
+    forged = Statement(url("a"), {"g": Amounts(9)}, "a", "evil")
+    assert world.sidecars["a"].take(forged, world.now_ns)
+    echo = Statement(url("a"), {"g": Amounts(2_000)}, "a", "p")
+    assert not world.sidecars["a"].take(echo, world.now_ns)
+
+
+def test_the_row_of_a_dead_broker_is_set_to_nothing() -> None:
+    """Once its sidecar is gone and it is silent."""
+    world = World("a", "b", "c")
+    world.limit(a=1_000, b=1_000, c=1_000)
+    world.say(url("c"), {"g": Amounts(990)})
+    world.write()
+    del world.sidecars["c"]
+    for steering in world.sidecars.values():
+        steering.set_members(["a", "b"])
+    world.limit(a=1_500, b=1_500)
+    world.now_ns += 5 * S
+    world.write()
+
+    assert world.table[url("c")]["g"] == Amounts()
+    assert world.quotas() == {"a": 750, "b": 750}
+
+
+def test_a_broker_behind_a_gate_shares_the_limit() -> None:
+    """It reports what it uses itself; the others' quotas are what they are due all the same."""
+    world = World("a", "b")
+    world.limit(a=1_000, b=1_000)
+    world.say("pulsar://gated:6650", {"g": Amounts(1_000)})
+    world.write()
+    assert world.quotas() == {"a": 500, "b": 500}
+    world.say("pulsar://gated:6650", {"g": Amounts(10)})
+    world.write()
+    assert abs(world.quotas()["a"] - 500) <= 1
+
+
+def test_an_entry_behind_a_gate_is_above_the_gates_limit() -> None:
+    """By the margin, as is the record; so is a native broker's own quota exact in the same cluster."""
+    gated = Steering(margin_permille=200, behind_gate=True)
+    native = Steering(margin_permille=200)
+    for name, steering in (("a", gated), ("b", native)):
+        steering.configure(url(name), 1)
+        steering.set_whole({"g": Rates(publish_messages=C)})
+        steering.set_attachments(Attachments({}, {"t/n": "g"}))
+        steering.set_limits("g", Rates(publish_messages=1_500))
+        assert steering.records() == {"g": Record(1_800, -1)}
+        steering.decide(S)
+    assert dict(gated.to_write(S))[url("a")]["g"].messages == 1_800
+    assert dict(native.to_write(S))[url("b")]["g"].messages == 1_500
+
+
+def test_a_trimmed_broker_gets_less_and_nobody_gets_it() -> None:
+    """Its part is in the rest."""
+    world = World("a", "b")
+    world.limit(a=1_500, b=1_500)
+    world.write()
+    for step in range(26):
+        count = NamespaceCount(messages=800, producers=1, throttles=30)
+        world.sidecars["a"].count({"t/n": count}, S // 2, step * S // 2)
+    world.write()
+    quotas = world.quotas()
+    assert 690 <= quotas["a"] <= 715
+    assert quotas["b"] == 750
+
+
+def test_every_limit_of_several_groups_holds() -> None:
+    """A native group stands for each set of them, its part computed from all."""
+    steering = Steering(cluster_group="all")
+    steering.configure(url("a"), 1)
+    steering.set_whole({"g": Rates(publish_messages=100), "all": Rates(publish_messages=300)})
+    steering.set_namespaces(["t/free"])
+    steering.set_attachments(Attachments({}, {"t/n": "g"}))
+    for group, limit in (("g", 100), ("all", 300)):
+        steering.set_limits(group, Rates(publish_messages=limit))
+    busy = NamespaceCount(messages=500, producers=1, throttles=50)
+    steering.count({"t/n": busy, "t/free": busy}, S, S)
+    steering.decide(S)
+    parts = {view.name: view.part[0] for view in steering.views()}
+
+    assert parts == {"all-of=g=all": 100, "all": 200}
+    assert steering.records() == {"all-of=g=all": Record(50, -1), "all": Record(150, -1)}
+    assert steering.attachments() == {"t/free": "all", "t/n": "all-of=g=all"}
+
+
+def test_traffic_counts_against_every_group_of_its_namespace() -> None:
+    """And who waits does so for the group that binds."""
+    steering = Steering(cluster_group="all")
+    steering.configure(url("a"), 1)
+    steering.set_attachments(Attachments({}, {"t/n": "g"}))
+    steering.set_limits("g", Rates(publish_messages=100))
+    steering.set_limits("all", Rates(publish_messages=10_000))
+    steering.decide(0)
+    steering.collect(S)
+    connected = steering.count(
+        {"t/n": NamespaceCount(messages=100, bytes=1_000, producers=2, throttles=50)}, S, S
+    )
+    steering.decide(S)
+    traffic = {(t.group, t.monitoring_class): t for t in steering.collect(2 * S)}
+
+    assert connected == {"g": (2, 0), "all": (2, 0)}
+    own = traffic["g", MonitoringClass.PUBLISH]
+    assert 100 <= own.messages <= 130, (
+        "what passes at the limit, and some of what was counted before"
+    )
+    assert (own.bytes, own.participants) == (1_000, 2)
+    assert own.messages_held_ns == S
+    assert traffic["all", MonitoringClass.PUBLISH].messages_held_ns == 0
+
+
+def test_nothing_is_written_before_limits_are_known() -> None:
+    """The broker's own report stands until then; and what is detached is set to nothing, once."""
+    world = World("a")
+    world.write()
+    assert world.table == {}
+    world.limit(a=C)
+    world.write()
+    world.sidecars["a"].set_attachments(Attachments())
+    world.write(1)
+    assert world.table[url("a")]["g"] == Amounts()
+    assert list(world.sidecars["a"].to_write(world.now_ns)) == []
+
+
+def test_two_hundred_groups_at_once() -> None:
+    """One row holds them all."""
+    groups = {f"g{number}": 100 + number for number in range(200)}
+    steering = Steering()
+    steering.configure(url("a"), 1)
+    steering.set_whole({name: Rates(publish_messages=limit) for name, limit in groups.items()})
+    steering.set_attachments(Attachments({}, {f"t/{name}": name for name in groups}))
+    for name, limit in groups.items():
+        steering.set_limits(name, Rates(publish_messages=limit))
+    steering.decide(S)
+    ((_, row),) = steering.to_write(S)
+    assert {name: amounts.messages for name, amounts in row.items()} == groups

@@ -1,0 +1,92 @@
+"""What is known of brokers' tables, and of who writes there."""
+
+from __future__ import annotations
+
+from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.native.engine.entries import NOTHING, Amounts
+from coordinator.native.engine.table import REST, Statement, Table
+
+S = NANOS_PER_SECOND
+A, B = "pulsar://a:6650", "pulsar://b:6650"
+
+
+def own(broker: str, messages: int, producer: str = "p") -> Statement:
+    """A broker's own report."""
+    return Statement(broker, {"g": Amounts(messages)}, producer=f"{broker} {producer}")
+
+
+def ours(broker: str, messages: int, sidecar: str = "a") -> Statement:
+    """A sidecar's entry."""
+    return Statement(broker, {"g": Amounts(messages)}, sidecar=sidecar)
+
+
+def test_the_last_word_counts() -> None:
+    """As at the brokers; groups that a message leaves out stay as they are."""
+    table = Table()
+    table.take(own(A, 5), 1, 0)
+    table.take(ours(A, 1_000), 1, 1)
+    table.take(Statement(A, {}), 1, 2)
+    table.take(ours(B, 7), 1, 3)
+    table.take(Statement(REST, {"g": Amounts(100)}, sidecar="a"), 1, 4)
+
+    assert table.of(A, "g") == Amounts(1_000)
+    assert table.others(A, "g") == Amounts(7)
+    assert table.of("pulsar://c", "g") == NOTHING
+
+
+def test_a_broker_whose_sidecar_is_gone_and_that_is_silent_is_dead() -> None:
+    """While the sidecar is a member, or the broker itself reports, it is not."""
+    table = Table()
+    table.take(own(B, 5), 1, 0)
+    table.take(ours(B, 1_000, "b"), 1, 1)
+
+    assert list(table.dead(frozenset({"b"}), 1, 60 * S)) == []
+    assert list(table.dead(frozenset(), 1, 2 * S)) == []
+    assert list(table.dead(frozenset(), 1, 4 * S)) == [B]
+    table.take(own(B, 5), 1, 4 * S)
+    assert list(table.dead(frozenset(), 1, 5 * S)) == []
+
+
+def test_a_broker_without_a_sidecar_is_given_five_intervals() -> None:
+    """It reports no less often, however idle; with nothing in its row there is nothing to do."""
+    table = Table()
+    table.take(own(B, 5), 2, 0)
+    assert list(table.dead(frozenset(), 2, 10 * S)) == []
+    assert list(table.dead(frozenset(), 2, 12 * S)) == [B]
+    table.take(ours(B, 0), 2, 12 * S)
+    assert list(table.dead(frozenset(), 2, 99 * S)) == []
+
+
+def test_a_second_producer_in_a_brokers_name_is_a_stranger() -> None:
+    """Named while the broker itself is heard; a restarted broker has a new producer and is none."""
+    table = Table()
+    table.take(own(A, 5), 1, 0)
+    table.take(own(A, 9_999, "evil"), 1, 1 * S)
+    (stranger,) = table.strangers(2 * S)
+    assert (stranger.broker, stranger.producer) == (A, f"{A} evil")
+    assert table.of(A, "g") == Amounts(9_999), "brokers believe it"
+
+    table.take(own(A, 5, "restarted"), 1, 20 * S)
+    assert len(table.strangers(20 * S)) == 1
+    assert table.strangers(90 * S) == ()
+
+
+def test_strangers_are_remembered_up_to_a_bound() -> None:
+    """Whoever invents names fills no memory."""
+    table = Table()
+    table.take(own(A, 5), 1, 0)
+    for number in range(1_000):
+        table.take(own(A, 1, str(number)), 1, 1)
+    assert len(table.strangers(2)) == 100
+
+
+def test_a_broker_that_reports_and_that_no_sidecar_steers_is_named() -> None:
+    """After five intervals; not one that is silent, and not one whose sidecar is a member."""
+    table = Table()
+    for second in range(8):
+        table.take(own(A, 5), 1, second * S)
+        table.take(own(B, 5), 1, second * S)
+        table.take(ours(A, 9), 1, second * S)
+        named = table.unsteered(frozenset({"a"}), 1, second * S)
+        assert named == (() if second <= 6 else (B,))
+    assert table.unsteered(frozenset({"a"}), 1, 14 * S) == ()

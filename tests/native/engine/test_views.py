@@ -1,0 +1,44 @@
+"""What is said of a limit that the broker's own limiter holds."""
+
+from __future__ import annotations
+
+from coordinator.core.model import NANOS_PER_SECOND, Attachments, Dimension, Rates
+from coordinator.native.engine.outside import TopicHealth
+from coordinator.native.engine.steering import Steering
+from coordinator.native.engine.views import NativeState
+
+S = NANOS_PER_SECOND
+
+
+def state(*, behind_gate: bool = False) -> NativeState:
+    """One broker with half of a limit of 3,000/s, at an interval of 2 s."""
+    steering = Steering(behind_gate=behind_gate)
+    steering.configure("pulsar://a:6650", 2)
+    steering.set_whole({"g": Rates(publish_messages=3_000)})
+    steering.set_attachments(Attachments({}, {"t/n": "g"}))
+    for name, record in steering.records().items():
+        steering.set_record(name, record)
+    steering.set_limits("g", Rates(publish_messages=1_500))
+    steering.decide(S)
+    health = TopicHealth(True, "", 1, 0)
+    return NativeState(
+        steering.own_url, 2, "", 0, behind_gate, health, 1, 0.5, steering.views(), ()
+    )
+
+
+def test_the_slack_names_the_delay_the_bucket_and_the_record() -> None:
+    """Two thirds of 1,500/s at once every 2 s, and of 3,000/s after a write of the record."""
+    said = state().slack("g", Dimension.PUBLISH_MESSAGES)
+    assert "a change takes up to 2 s, 1,000 messages may pass at once" in said
+    assert "and 2,000 after a write of the record." in said
+
+
+def test_what_the_broker_cannot_hold_is_said() -> None:
+    """Dispatch, and groups that nothing is attached to."""
+    assert "knows publishing only" in state().slack("g", Dimension.DISPATCH_BYTES)
+    assert "no namespace is attached" in state().slack("other", Dimension.PUBLISH_BYTES)
+
+
+def test_behind_a_gate_nothing_is_the_brokers() -> None:
+    """The gate holds the limit before the broker's limiter has to."""
+    assert state(behind_gate=True).slack("g", Dimension.PUBLISH_MESSAGES) == ""

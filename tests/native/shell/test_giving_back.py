@@ -1,0 +1,100 @@
+"""Leaving Pulsar's own resource groups to Pulsar again."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from coordinator.adapters.memory.native import MemoryEntryTopics, MemoryNativeAdmin
+from coordinator.core.model import Attachments, Member, Rates, ResourceGroup
+from coordinator.native.engine.entries import NOTHING, Amounts, Record
+from coordinator.native.engine.sets import name_of
+from coordinator.native.engine.table import REST, Statement
+from coordinator.native.shell import giving_back
+from coordinator.native.shell.giving_back import GivingBack
+from coordinator.ports import Catalogue, InUse, Versioned
+
+BOTH = name_of(("g", "all"))
+
+
+class World:
+    """What native sidecars with a group for a namespace and one for its tenant leave behind."""
+
+    def __init__(self) -> None:
+        self.admin, self.topics = MemoryNativeAdmin(), MemoryEntryTopics()
+        self.admin.records = {
+            "g": Record(1_500, -1), "all": Record(-1, 50), BOTH: Record(1_500, 50),
+            "theirs": Record(7, 7),
+        }  # fmt: skip
+        self.admin.groups = {"t/n": BOTH, "t/free": "all", "u/theirs": "theirs"}
+        self.heard: list[Statement] = []
+        self.topics.watch(self.heard.append)
+        self.back = GivingBack(self.admin, self.topics.open("off"), "")
+        groups = {
+            "g": ResourceGroup("g", Rates(publish_messages=3_000)),
+            "all": ResourceGroup("all", Rates(publish_bytes=100)),
+        }
+        self.back.catalogue_changed(
+            Catalogue(
+                {name: Versioned(group, 1) for name, group in groups.items()},
+                Attachments({"t": "all"}, {"t/n": "g"}),
+            )
+        )
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(giving_back, "_HEARS_REST_S", 0.0)
+
+
+async def test_records_go_back_to_the_limits_and_namespaces_to_their_narrowest_group() -> None:
+    """What stands for several groups is gone, and what others have made is left alone."""
+    world = World()
+    world.back.members_changed(())
+    done = await world.back.run()
+
+    assert world.admin.records == {
+        "g": Record(3_000, -1), "all": Record(-1, 100), "theirs": Record(7, 7),
+    }  # fmt: skip
+    assert world.admin.groups == {"t/n": "g", "t/free": "all", "u/theirs": "theirs"}
+    assert "t/n attached to g alone" in done
+    assert f"{BOTH} removed" in done
+
+
+async def test_the_rest_is_set_to_nothing_heard_of_or_not() -> None:
+    """Lines never expire at brokers, and a rest of a group that is gone would hold others down."""
+    world = World()
+    world.topics.say(Statement(REST, {"gone": Amounts(9, 9)}, "x", "x"))
+    world.back.members_changed(())
+    await world.back.run()
+
+    assert world.heard[-1].broker == REST
+    assert world.heard[-1].amounts == dict.fromkeys(("g", "all", BOTH, "gone"), NOTHING)
+
+
+async def test_twice_changes_nothing_more() -> None:
+    """The second time only the rest is written again."""
+    world = World()
+    world.back.members_changed(())
+    await world.back.run()
+    assert await world.back.run() == ["the rest set to 0"]
+
+
+async def test_while_a_sidecar_is_alive_nothing_is_changed() -> None:
+    """It would set all of it again; who is alive is named."""
+    world = World()
+    before = dict(world.admin.records)
+    world.back.members_changed((Member("broker-7", 1, ""),))
+    with pytest.raises(InUse, match="broker-7"):
+        await world.back.run()
+    assert world.admin.records == before
+
+
+async def test_nothing_is_done_before_membership_and_groups_are_known() -> None:
+    """Or all groups would be taken for gone."""
+    world = World()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await world.back.run()
+    assert world.admin.groups["t/n"] == BOTH

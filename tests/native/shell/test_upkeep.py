@@ -1,0 +1,210 @@
+"""Pulsar's records and attachments, kept by one sidecar at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coordinator.core.model import NANOS_PER_SECOND, Attachments, Rates
+from coordinator.native.engine.conditions import TRANSPORT, Observed
+from coordinator.native.engine.counting import NamespaceCount
+from coordinator.native.engine.entries import Record
+from coordinator.native.engine.outside import BrokerFacts
+from coordinator.native.engine.steering import Steering
+from coordinator.native.shell.upkeep import UNUSED_AFTER_NS, Upkeep
+
+S = NANOS_PER_SECOND
+
+
+class Clock:
+    """Stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 100 * S
+
+    def now_ns(self) -> int:
+        """The time."""
+        return self.now
+
+
+class Pulsar:
+    """Records and attachments in memory; `coordinator.native.engine.outside.NativeAdmin`."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, Record] = {}
+        self.groups = {"t/n": "", "t/free": ""}
+        self.writes: list[object] = []
+
+    async def facts(self) -> BrokerFacts:
+        """A broker that is set up as it should be."""
+        return BrokerFacts("pulsar://a:6650", 1, TRANSPORT)
+
+    async def record(self, group: str) -> Record | None:
+        """As it was written last."""
+        return self.records.get(group)
+
+    async def set_record(self, group: str, record: Record) -> None:
+        """Write it."""
+        self.records[group] = record
+        self.writes.append((group, record))
+
+    async def remove_record(self, group: str) -> None:
+        """Remove it."""
+        del self.records[group]
+
+    async def group_of(self, namespace: str) -> str | None:
+        """As it was attached last."""
+        return self.groups.get(namespace)
+
+    async def attach(self, namespace: str, group: str) -> None:
+        """Attach it."""
+        self.groups[namespace] = group
+        self.writes.append((namespace, group))
+
+    async def namespaces(self, tenant: str) -> Sequence[str]:
+        """All of a tenant."""
+        return [name for name in self.groups if name.startswith(f"{tenant}/")]
+
+    async def tenants(self) -> Sequence[str]:
+        """The one."""
+        return ["t"]
+
+
+class World:
+    """One sidecar's upkeep of one group."""
+
+    def __init__(self, rank: int | None = 0, headroom_permille: int = 0) -> None:
+        self.clock, self.pulsar, self.seen = Clock(), Pulsar(), Observed()
+        self.steering = Steering(headroom_permille=headroom_permille)
+        self.upkeep = Upkeep(self.steering, self.pulsar, self.seen, self.clock)
+        self.upkeep.rank = rank
+        self.limit(3_000)
+        self.steering.set_attachments(Attachments({}, {"t/n": "g"}))
+
+    def limit(self, messages: int) -> None:
+        """Define the group so."""
+        self.upkeep.known = frozenset({"g"})
+        self.steering.set_whole({"g": Rates(publish_messages=messages)})
+
+    async def after(self, seconds: float) -> None:
+        """Look, so much later."""
+        self.clock.now += round(seconds * S)
+        await self.upkeep.look()
+
+
+async def test_the_first_member_makes_what_is_missing() -> None:
+    """The record at kappa of the limit, then the attachment; and once."""
+    world = World()
+    await world.after(0)
+    await world.after(2)
+    assert world.pulsar.writes == [("g", Record(1_500, -1)), ("t/n", "g")]
+
+
+async def test_the_second_waits_for_its_turn() -> None:
+    """And who is no member writes nothing."""
+    world, outsider = World(rank=1), World(rank=None)
+    await world.after(0)
+    assert world.pulsar.writes == []
+    await world.after(2)
+    assert len(world.pulsar.writes) == 2
+    await outsider.after(0)
+    await outsider.after(99)
+    assert outsider.pulsar.writes == []
+
+
+async def test_what_others_change_is_seen_told_and_set_again() -> None:
+    """Records and attachments."""
+    world = World()
+    await world.after(0)
+    world.pulsar.records["g"] = Record(9, -1)
+    world.pulsar.groups["t/n"] = ""
+    await world.after(2)
+    assert world.seen.edited == {}
+    await world.after(2)
+    assert world.pulsar.records["g"] == Record(1_500, -1)
+    assert world.pulsar.groups["t/n"] == "g"
+    assert set(world.seen.edited) == {"g", "t/n"}
+
+
+async def test_a_record_that_is_right_again_at_the_next_look_was_no_edit() -> None:
+    """A broker's cache may answer once with what was there before a write."""
+    world = World()
+    await world.after(0)
+    world.pulsar.records["g"] = Record(9, -1)
+    await world.after(2)
+    world.pulsar.records["g"] = Record(1_500, -1)
+    await world.after(2)
+    world.pulsar.records["g"] = Record(9, -1)
+    await world.after(0.5)
+    assert world.seen.edited == {}
+
+
+async def test_a_peer_that_knows_a_new_limit_earlier_edits_nothing() -> None:
+    """The record stays as the peer has set it, and nothing is told."""
+    world = World()
+    await world.after(0)
+    world.pulsar.records["g"] = Record(2_500, -1)
+    await world.after(0.1)
+    world.limit(5_000)
+    await world.after(2)
+    assert world.pulsar.records["g"] == Record(2_500, -1)
+    assert world.seen.edited == {}
+
+
+async def test_a_raised_limit_is_written_at_once_and_a_lowered_one_later() -> None:
+    """Each write lets a whole record pass, so one that is not needed waits while the group is used."""
+    world = World()
+    await world.after(0)
+    world.steering.set_limits("g", Rates(publish_messages=3_000))
+    world.steering.count({"t/n": NamespaceCount(messages=500)}, S, world.clock.now)
+    world.limit(1_000)
+    await world.after(2)
+    assert world.pulsar.records["g"] == Record(1_500, -1)
+    await world.after(UNUSED_AFTER_NS / S)
+    assert world.pulsar.records["g"] == Record(500, -1)
+    world.limit(5_000)
+    await world.after(2)
+    assert world.pulsar.records["g"] == Record(2_500, -1)
+
+
+async def test_a_raised_limit_within_the_headroom_is_not_written_while_the_group_is_used() -> None:
+    """So no broker lets a whole record pass; without traffic the record follows at once."""
+    world = World(headroom_permille=1_000)
+    await world.after(0)
+    assert world.pulsar.records["g"] == Record(3_000, -1)
+    world.steering.set_limits("g", Rates(publish_messages=3_000))
+    world.steering.count({"t/n": NamespaceCount(messages=500)}, S, world.clock.now)
+    for limit in (6_000, 3_000):
+        world.limit(limit)
+        await world.after(60)
+        assert world.pulsar.records["g"] == Record(3_000, -1)
+    world.limit(6_000)
+    world.steering.collect(world.clock.now)
+    world.steering.collect(world.clock.now + 10 * S)
+    world.steering.count({}, 10 * S, world.clock.now)
+    await world.after(2)
+    assert world.pulsar.records["g"] == Record(6_000, -1)
+    assert world.seen.edited == {}
+
+
+async def test_a_namespace_in_a_group_of_theirs_is_left_there() -> None:
+    """And told of."""
+    world = World()
+    world.pulsar.groups["t/n"] = "theirs"
+    await world.after(0)
+    await world.after(60)
+    assert world.pulsar.groups["t/n"] == "theirs"
+    assert world.seen.foreign == {"t/n": "theirs"}
+
+
+async def test_a_tenants_namespaces_follow_new_ones_too() -> None:
+    """And leave when the tenant is detached."""
+    world = World()
+    world.steering.set_attachments(Attachments({"t": "g"}, {}))
+    await world.after(0)
+    world.pulsar.groups["t/new"] = ""
+    await world.after(6)
+    assert set(world.pulsar.groups.values()) == {"g"}
+    world.steering.set_attachments(Attachments())
+    await world.after(6)
+    await world.after(6)
+    assert set(world.pulsar.groups.values()) == {""}

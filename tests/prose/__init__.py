@@ -1,0 +1,1 @@
+"""The words of docstrings, comments, messages and pages."""

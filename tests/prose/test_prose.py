@@ -1,0 +1,105 @@
+"""Sentences say who does what.
+
+A docstring that begins with a free relative ("What is ...", "How long ...") names no thing, and words
+like "somebody" hide the one who acts. Both are refused in docstrings, comments, messages and pages.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+HELD = ("admin_api", "benchmarks", "coordinator", "deploy", "spark_jobs", "tests/prose")
+"""Folders of code whose words are held to this; add a folder when it passes."""
+
+PAGES = (
+    "README.md",
+    "CONTRIBUTING.md",
+    *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md")),
+)
+
+_VAGUE = re.compile(r"\b(?:[Ss]omebody|[Nn]obody|[Ww]hoever|so much)\b")
+_FREE_RELATIVE = re.compile(r"(?:What(?! if:)|Whatever|Who|Whose|Whom|How)\s(?![^.]*\?)")
+_NOT_PROSE = re.compile(
+    r"^```.*?^```$|<!-- \[\[\[cog.*?\[\[\[end\]\]\] -->|`[^`\n]*`", re.MULTILINE | re.DOTALL
+)
+_THIS = Path(__file__).resolve()
+
+
+def faults(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the words of each fault in a module."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node) or ""
+            if _FREE_RELATIVE.match(text):
+                yield node.body[0].lineno, text.splitlines()[0]
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type in (tokenize.COMMENT, tokenize.STRING, _F_STRING):
+            yield from vague(token.string, token.start[0])
+
+
+_F_STRING = getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)
+
+
+def vague(text: str, first_line: int = 1) -> Iterator[tuple[int, str]]:
+    """Yield the line and the words of each vague word in a text."""
+    for number, line in enumerate(text.splitlines(), start=first_line):
+        if _VAGUE.search(line):
+            yield number, line.strip()
+
+
+@pytest.mark.parametrize("folder", HELD)
+def test_docstrings_comments_and_messages_say_who_does_what(folder: str) -> None:
+    """In every module of the folders that are held to it."""
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {words}"
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if path != _THIS
+        for line, words in faults(path.read_text(encoding="utf-8"))
+    ]
+
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_say_who_does_what(page: str) -> None:
+    """But for samples and the parts that are made from code, which is held to it itself."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    # Lines stay where they are, so that a fault is found by its number.
+    prose = _NOT_PROSE.sub(lambda found: "\n" * found[0].count("\n"), text)
+    found = [f"{page}:{line}: {words}" for line, words in vague(prose)]
+
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""What is in force."""',
+        'def f():\n    """How long it takes."""',
+        "x = 1  # somebody waits",
+        'raise ValueError("nobody answers")',
+        'x = f"whoever waits for {y}"',
+        '"""Takes so much."""',
+    ],
+)
+def test_a_bad_habit_is_found(source: str) -> None:
+    """In a docstring, a comment and a message."""
+    assert list(faults(source))
+
+
+@pytest.mark.parametrize(
+    "source",
+    ['"""What if: a question?"""', "class Nobody: pass", '"""Return the limit; what it costs."""'],
+)
+def test_a_question_and_a_name_are_no_fault(source: str) -> None:
+    """And a free relative inside a sentence is none either."""
+    assert not list(faults(source))

@@ -1,0 +1,192 @@
+"""The store's JSON documents: canonical, tolerant of additions, strict about everything else."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.core.allocation.laws import LAWS
+from coordinator.core.allocation.splitting import WEIGHTS
+from coordinator.core.model import Dimension, Rates, ResourceGroup
+from coordinator.core.topics import TopicName
+from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
+from coordinator.wire.documents import (
+    MAX_RATE,
+    DocumentError,
+    decode_attachment,
+    decode_group,
+    decode_ledger,
+    decode_member,
+    decode_topic_limit,
+    encode_attachment,
+    encode_group,
+    encode_member,
+    encode_topic_limit,
+    is_super_users,
+    tenants_own_in,
+    validate_name,
+)
+
+rates = st.none() | st.integers(0, MAX_RATE)
+groups = st.builds(
+    ResourceGroup,
+    name=st.from_regex(r"\A[A-Za-z0-9_:=-]{1,255}\Z"),
+    limits=st.builds(Rates, rates, rates, rates, rates),
+    law=st.sampled_from(sorted(LAWS)),
+    weights=st.sampled_from(sorted(WEIGHTS)),
+    overshoot_policy=st.sampled_from(sorted(POLICIES)),
+    partition_policy=st.sampled_from(PARTITION_POLICIES),
+    configuration_version=st.integers(0, MAX_RATE),
+)
+
+
+@given(groups)
+def test_a_group_reads_back_as_it_was_written(group: ResourceGroup) -> None:
+    """Name and version travel beside the document, everything else in it."""
+    data = encode_group(group)
+    assert decode_group(group.name, data, group.configuration_version) == group
+
+
+def test_a_group_is_written_in_pulsars_words() -> None:
+    """Pulsar's field names, -1 for unlimited, keys sorted."""
+    group = ResourceGroup("gold", Rates(publish_messages=7, dispatch_bytes=0))
+    assert encode_group(group) == (
+        b'{"dispatchRateInBytes":0,"dispatchRateInMsgs":-1,"law":"max-min",'
+        b'"overshootPolicy":"balanced","partitionPolicy":"hold",'
+        b'"publishRateInBytes":-1,"publishRateInMsgs":7,"schema":1,"weights":"equal"}'
+    )
+
+
+def test_absent_fields_have_defaults_and_unknown_ones_are_ignored() -> None:
+    """Fields can be added without a new schema."""
+    assert decode_group("gold", b'{"schema":1,"later":[1]}', 3) == ResourceGroup(
+        "gold", Rates(), configuration_version=3
+    )
+
+
+def test_attachments_and_members_read_back() -> None:
+    """The group's name; the API's address."""
+    assert decode_attachment(encode_attachment("gold")) == "gold"
+    assert decode_member(encode_member("http://one:1", "0.1")) == ("http://one:1", b"")
+    key = bytes(range(32))
+    assert decode_member(encode_member("http://one:1", "0.1", key)) == ("http://one:1", key)
+
+
+def test_an_attachment_is_a_super_users_unless_it_says_otherwise() -> None:
+    """Old releases wrote nothing about it, and read what is written now."""
+    assert encode_attachment("gold", "root") == b'{"attachedBy":"root","group":"gold","schema":1}'
+    own = encode_attachment("gold", "alice", by_super_user=False)
+    assert decode_attachment(own) == "gold"
+    assert not is_super_users(own)
+    for data in (
+        encode_attachment("gold"),
+        b'{"schema":1,"group":"gold","superUser":0}',
+        b'{"schema":1,"group":"gold","superUser":null}',
+        b'{"schema":2,"group":"gold","superUser":false}',
+        b"no document",
+    ):
+        assert is_super_users(data)
+
+
+def test_a_topics_limit_is_a_super_users_unless_it_says_otherwise() -> None:
+    """What is no list, or names no limit of it, says nothing."""
+    topic = TopicName("persistent", "shop", "eu", "orders")
+    limits = Rates(publish_messages=7, dispatch_bytes=8)
+    assert tenants_own_in(encode_topic_limit(topic, limits)) == frozenset()
+    own = frozenset({Dimension.DISPATCH_BYTES})
+    data = encode_topic_limit(topic, limits, own)
+    assert (decode_topic_limit(data), tenants_own_in(data)) == (limits, own)
+    for said in (
+        '"dispatchRateInBytes"',
+        "7",
+        '[["dispatchRateInBytes"]]',
+        '["publishRateInBytes"]',
+    ):
+        data = b'{"schema":1,"dispatchRateInBytes":8,"tenantsOwn":' + said.encode() + b"}"
+        assert tenants_own_in(data) == frozenset()
+
+
+@given(
+    st.binary()
+    | st.recursive(
+        st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
+        lambda inner: (
+            st.lists(inner)
+            | st.dictionaries(
+                st.sampled_from(["schema", "group", "law", "publishRateInMsgs", "apiAddress"]),
+                inner,
+            )
+        ),
+    ).map(lambda document: json.dumps(document).encode())
+)
+def test_whatever_the_bytes_are_only_document_errors_come_out(data: bytes) -> None:
+    """Bytes at random, and JSON at random with our own field names."""
+    for decode in (
+        lambda: decode_group("gold", data, 0),
+        lambda: decode_attachment(data),
+        lambda: is_super_users(data),
+        lambda: tenants_own_in(data),
+        lambda: decode_member(data),
+    ):
+        with contextlib.suppress(DocumentError):
+            decode()
+
+
+def test_a_newer_schema_is_refused_whole() -> None:
+    """Its known fields may mean something else."""
+    with pytest.raises(DocumentError, match="newer"):
+        decode_group("gold", b'{"schema":2}', 0)
+
+
+@pytest.mark.parametrize("name", ["a", "A-z_0.9:=", "a" * 255, "...", ".a"])
+def test_names_that_can_be_names(name: str) -> None:
+    """Pulsar's own pattern."""
+    assert validate_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a" * 256, "a/b", "a,b", "a b", "a\n", "ä", "\0"])
+def test_names_that_cannot_be_names(name: str) -> None:
+    """Neither in a path of ZooKeeper nor in one of the admin REST."""
+    with pytest.raises(ValueError, match="is not a name"):
+        validate_name(name)
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        (b'{"schema":1}', "an object of bases"),
+        (b'{"schema":1,"bases":[],"claimed":[]}', "an object of bases"),
+        (b'{"schema":1,"bases":{},"claimed":[]}', "must add up"),
+        (b'{"schema":1,"bases":{"b1":[0,0,0,0]},"claimed":[]}', "broker@incarnation"),
+        (b'{"schema":1,"bases":{"b1@x":[0,0,0,0]},"claimed":[]}', "broker@incarnation"),
+        (b'{"schema":1,"bases":{"a/b@1":[0,0,0,0]},"claimed":[]}', "is not a name"),
+        (b'{"schema":1,"bases":{"b1@1":[0,0,0]},"claimed":[]}', "must have 4 numbers"),
+        (b'{"schema":1,"bases":{"b1@1":[0,0,0,1.5]},"claimed":[]}', "integers"),
+        (b'{"schema":1,"bases":{},"claimed":[7]}', "broker@incarnation"),
+        (b'{"schema":2,"bases":{},"claimed":[]}', "newer"),
+    ],
+)
+def test_a_ledger_that_cannot_be_is_refused(document: bytes, reason: str) -> None:
+    """Nobody follows a record that somebody has spoilt."""
+    with pytest.raises(DocumentError, match=reason):
+        decode_ledger("orders", document, 1, 0)
+
+
+def test_a_definition_of_the_first_release_is_read_and_written_anew_with_all_that_came_since() -> (
+    None
+):
+    """It says nothing of what is newer, which then has its default; a change keeps what it said."""
+    first = b'{"publishRateInMsgs":7,"schema":1,"law":"max-min","overshootPolicy":"eager"}'
+
+    group = decode_group("gold", first, 3)
+    changed = replace(group, weights="topics", enforcement="observe")
+    again = decode_group("gold", encode_group(changed), 4)
+
+    assert (group.weights, group.enforcement, group.observes) == ("equal", "enforce", "")
+    assert again == replace(changed, configuration_version=4)
+    assert (again.limits.publish_messages, again.overshoot_policy) == (7, "eager")

@@ -1,0 +1,224 @@
+"""Who has really sent a report: what ZooKeeper says, and nothing that the report says of itself."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from coordinator.core.model import Member, Suspicion, UsageReport
+from coordinator.core.reports.early import GRACE_NS
+from coordinator.wire.fields import BadReport
+from coordinator.wire.reports import encode
+from coordinator.wire.senders import SEEN_MAX, UNCONFIRMED, Senders
+from coordinator.wire.signature import Signer
+
+ME, PEER, STRANGER = Signer(), Signer(), Signer()
+MEMBERS = (Member("b1", 3, "", PEER.public_key), Member("me", 2, "", ME.public_key))
+
+
+@pytest.fixture
+def senders() -> Senders:
+    """Of the sidecar `me`, which has sent one report, on two bus topics; b1 is the other member."""
+    senders = Senders("me", topics=2)
+    assert senders.set_members(MEMBERS) == []
+    senders.sent(2, 1, report("me", 2, 1))
+    return senders
+
+
+def report(broker: str = "b1", incarnation: int = 3, sequence: int = 7, elapsed: int = 9) -> bytes:
+    """An empty report."""
+    return encode(UsageReport(broker, incarnation, sequence, elapsed, ()))
+
+
+def refused(senders: Senders, payload: bytes) -> str:
+    """Why a payload is not believed."""
+    with pytest.raises(BadReport) as raised:
+        senders.open(payload, 0)
+    return str(raised.value)
+
+
+def named(senders: Senders) -> list[tuple[str, str, int]]:
+    """Who is spoken for, how that was seen, and how often."""
+    found = senders.accusations()
+    assert all(accusation.suspicion is Suspicion.IMPERSONATED for accusation, _ in found)
+    return [(broker, detail, times) for (broker, _, detail), times in found]
+
+
+def test_a_member_is_believed_with_its_own_key(senders: Senders) -> None:
+    """What comes out is what it signed."""
+    opened = senders.open(PEER.sign(report()), 0)
+
+    assert opened == ("b1", report(), len(PEER.sign(report())))
+    assert named(senders) == []
+
+
+@pytest.mark.parametrize("signer", [STRANGER, ME, None])
+def test_nobody_speaks_for_another_member(senders: Senders, signer: Signer | None) -> None:
+    """Neither a stranger, nor another sidecar with its own key, nor who signs nothing."""
+    forged = report(sequence=8) if signer is None else signer.sign(report(sequence=8))
+
+    assert refused(senders, forged).startswith("foreign: in the name of b1, ")
+    ((broker, _, times),) = named(senders)
+    assert (broker, times) == ("b1", 1)
+    assert named(senders) == []
+    assert senders.open(PEER.sign(report(sequence=8)), 0) is not None
+
+
+def test_a_number_that_no_registration_has_does_nothing(senders: Senders) -> None:
+    """I am b1, incarnation 2^62, and take no part: the real one goes on counting, and is named."""
+    forged = encode(UsageReport("b1", 2**62, 1, 1, (), leaving=True))
+    for signer in (STRANGER, PEER):
+        assert senders.open(signer.sign(forged), 0) is None
+    for sequence in range(1, 50):
+        assert senders.open(PEER.sign(report(sequence=sequence)), 0) is not None
+    senders.expire(GRACE_NS + 1)
+
+    assert senders.dropped() == [(UNCONFIRMED, 2)]
+    assert named(senders) == [("b1", UNCONFIRMED, 2)]
+    assert senders.open(PEER.sign(report(sequence=50)), 0) is not None
+
+
+def test_who_is_no_member_is_not_listened_to(senders: Senders) -> None:
+    """Nor worth a name."""
+    assert refused(senders, STRANGER.sign(report("b9", 1))) == "no member: not registered"
+    assert refused(senders, PEER.sign(report(incarnation=2))) == "old incarnation"
+    assert named(senders) == []
+
+
+def test_a_report_that_is_ahead_of_zookeeper_counts_once_its_key_is_known(
+    senders: Senders,
+) -> None:
+    """The restarted broker's own; what a stranger said under the same registration is foreign."""
+    reborn = Signer()
+    assert senders.open(STRANGER.sign(report(incarnation=4, sequence=1)), 0) is None
+    assert senders.open(reborn.sign(report(incarnation=4, sequence=1)), 0) is None
+
+    found = senders.set_members((Member("b1", 4, "", reborn.public_key), MEMBERS[1]))
+    assert [type(each).__name__ for each in found] == ["BadReport", "Opened"]
+    assert [broker for broker, *_ in named(senders)] == ["b1"]
+    assert refused(senders, PEER.sign(report(sequence=99))) == "old incarnation"
+
+
+def test_copies_are_neither_news_nor_dropped_and_replays_are(senders: Senders) -> None:
+    """Each topic brings a report once; whatever comes more often was sent by somebody else."""
+    payload = PEER.sign(report())
+    assert senders.open(payload, 0) is not None
+    assert senders.open(PEER.sign(report(sequence=8)), 0) is not None
+    assert senders.open(payload, 0) is None
+    assert refused(senders, payload) == "sent again"
+    assert named(senders) == []
+
+
+def test_a_copy_is_not_checked_again(senders: Senders, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It costs a hash."""
+    payload = PEER.sign(report())
+    assert senders.open(payload, 0) is not None
+    monkeypatch.setattr("coordinator.wire.senders.is_signed_by", lambda *_: pytest.fail("checked"))
+
+    assert senders.open(payload, 0) is None
+
+
+def test_two_reports_under_one_number_are_foreign(senders: Senders) -> None:
+    """Whoever signed the second one: a stolen key is noticed."""
+    assert senders.open(PEER.sign(report()), 0) is not None
+
+    assert "two reports under one number" in refused(senders, PEER.sign(report(elapsed=1)))
+    assert named(senders) == [("b1", "two reports under one number", 1)]
+
+
+def test_the_own_name_from_elsewhere_is_foreign(senders: Senders) -> None:
+    """What this sidecar has not sent, under its own registration or one that is ahead."""
+    for number, forged in enumerate((report("me", 2, 2), report("me", 2, 1, elapsed=1))):
+        assert refused(senders, ME.sign(forged)).startswith("foreign: in the name of me")
+        assert len(named(senders)) == 1, number
+    assert senders.open(STRANGER.sign(report("me", 2**62)), 0) is None
+    senders.expire(GRACE_NS + 1)
+    assert named(senders) == [("me", UNCONFIRMED, 1)]
+
+
+def test_the_own_report_comes_back_once_and_has_copies(senders: Senders) -> None:
+    """It is handed on once, for the recorder."""
+    payload = ME.sign(report("me", 2, 1))
+
+    assert senders.open(payload, 0) is not None
+    assert senders.open(payload, 0) is None
+    assert refused(senders, payload) == "sent again"
+
+
+def test_what_an_earlier_process_of_this_broker_said_is_old(senders: Senders) -> None:
+    """It is no forgery, before and after this one's first report."""
+    assert refused(senders, STRANGER.sign(report("me", 1))) == "old incarnation"
+    newborn = Senders("me")
+    newborn.set_members(MEMBERS)
+    assert refused(newborn, STRANGER.sign(report("me", 2))) == "old incarnation"
+    assert named(senders) + named(newborn) == []
+
+
+def test_a_namesake_is_named(senders: Senders) -> None:
+    """Another sidecar that was given this broker's id, and has registered with it."""
+    namesake = Signer()
+    assert senders.open(namesake.sign(report("me", 5)), 0) is None
+    found = senders.set_members((MEMBERS[0], Member("me", 5, "", namesake.public_key)))
+
+    assert [str(each) for each in found] == [
+        "foreign: in the name of me, another sidecar is registered under this broker_id"
+    ]
+    assert [broker for broker, *_ in named(senders)] == ["me"]
+
+
+def test_a_release_without_signatures_is_believed_only_while_that_is_asked_for() -> None:
+    """And a member that shows a key is never taken for one of those."""
+    senders = Senders("me", accept_unsigned=True)
+    senders.set_members((Member("old", 1), *MEMBERS))
+    assert senders.open(report("old", 1, 1), 0) is not None
+    assert "no signature" in refused(senders, report())
+
+    senders.accept_unsigned = False
+    assert refused(senders, report("old", 1, 2)).startswith("its sender shows no key")
+
+
+def test_two_streams_under_one_unsigned_registration_are_named() -> None:
+    """Who runs far ahead of the real one is believed, and the real one's reports tell of it."""
+    senders = Senders("me", accept_unsigned=True)
+    senders.set_members((Member("old", 1), *MEMBERS))
+    assert senders.open(report("old", 1, 2**40), 0) is not None
+    for sequence in range(1, 4):
+        assert refused(senders, report("old", 1, sequence)) == "late"
+
+    assert named(senders) == [("old", "two streams of reports under one registration", 1)]
+
+
+def test_an_unsealed_report_names_who_is_spoken_for(senders: Senders) -> None:
+    """But not who has signed it and was not given the shared key."""
+    senders.unsealed(PEER.sign(report()), "not sealed")
+    senders.unsealed(b"garbage", "not sealed")
+    senders.unsealed(report("b9", 1), "not sealed")
+    assert named(senders) == []
+
+    for _ in range(3):
+        senders.unsealed(STRANGER.sign(report()), "not sealed")
+    assert named(senders) == [("b1", "not sealed", 3)]
+
+
+def test_what_is_kept_of_a_sender_is_bounded(senders: Senders) -> None:
+    """An old report whose number is forgotten is late."""
+    payloads = [PEER.sign(report(sequence=number)) for number in range(1, SEEN_MAX + 2)]
+    for payload in payloads:
+        assert senders.open(payload, 0) is not None
+
+    assert refused(senders, payloads[0]) == "late"
+    assert senders.open(payloads[1], 0) is None
+
+
+def test_whatever_bytes_come_the_answer_is_a_reason(senders: Senders) -> None:
+    """No other exception, and nothing is believed."""
+    genuine = PEER.sign(report())
+    believed = []
+    for place in range(len(genuine)):
+        changed = genuine[:place] + bytes([genuine[place] ^ 0xFF]) + genuine[place + 1 :]
+        for payload in (changed, genuine[:place]):
+            with suppress(BadReport):
+                believed.append(senders.open(payload, 0))
+
+    assert set(believed) <= {None}  # what waits for a registration that never comes
