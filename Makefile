@@ -8,17 +8,21 @@ INSTALLED := $(VENV)/.installed
 
 .PHONY: demo test test-fast check format proto bench clean requirements
 
-demo: $(INSTALLED) requirements  ## a real cluster, three sidecars, a story under load, a summary; POLICY=strict
+demo: requirements  ## a real cluster, three sidecars, a story under load, a summary; POLICY=strict ENFORCE=native PEER=1 KEEP=1
 	$(BIN)/python -m deploy.demo
 
-test: $(INSTALLED) requirements  ## all tests, the real cluster included
-	$(BIN)/python -m pytest
+test: needs-test requirements test-quick  ## all tests, the real cluster included
+	$(BIN)/python -m pytest -m "cluster or java or alone"
 
-test-fast: $(INSTALLED)  ## the tests that need no cluster
-	$(BIN)/python -m pytest -m "not cluster"
+test-fast: needs-test-fast test-quick  ## the tests that need no cluster and no Java
+
+# Side by side on all cores, module by module. A cluster is one for all tests and has its cores for itself.
+.PHONY: test-quick
+test-quick: $(INSTALLED)
+	$(BIN)/python -m pytest -m "not cluster and not java and not alone" --numprocesses auto --maxprocesses 4 --dist loadfile
 
 .PHONY: chaos
-chaos: $(INSTALLED) requirements  ## mishaps on a real cluster under load; SEED=7 or SEEDS=1-100, MINUTES=10 EVERY=60 MISHAPS=n or names POLICY=strict
+chaos: requirements  ## mishaps on a real cluster under load; SEED=7 or SEEDS=1-100, MINUTES=10 EVERY=60 MISHAPS=n or names POLICY=strict
 	$(BIN)/python -m deploy.chaos
 
 bench: $(VENV)/.bench  ## figures as JSON lines, ours and the peers' of one run; ONLY=law for a part, ROWS=n ROWS_DIR=dir for spark
@@ -37,8 +41,14 @@ docs-are-current: $(INSTALLED)
 	@$(BIN)/cog --check -I . docs/*.md || { echo "a page does not show its data: run 'make figures'"; exit 1; }
 
 .PHONY: fuzz
-fuzz: $(INSTALLED)  ## a million damaged streams through the gate's engine; CASES=n and SEED=n
+fuzz: requirements  ## a million damaged streams through the gate's engine, a million mutated frames through it and Pulsar's decoder, a thousand sequences of commands through it and a broker; CASES=n and SEED=n
 	$(BIN)/python -m tests.gate.fuzz $(if $(CASES),--cases $(CASES)) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.decoder $(if $(CASES),--cases $(CASES)) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.attacks.sequences $(if $(SEED),--seed $(SEED))
+
+.PHONY: clients
+clients: requirements  ## stock clients of many releases through the gates of a real cluster; ONLY="java 4" for a part, IDLE=1 for an idle minute as well
+	$(BIN)/python -m tests.clients $(if $(ONLY),--only "$(ONLY)") $(if $(IDLE),--idle)
 
 .PHONY: fuzz-api
 fuzz-api: $(INSTALLED)  ## generated requests to every endpoint of the admin API; CASES=n of each
@@ -52,8 +62,13 @@ check: $(INSTALLED)  ## format, lint, types, layers, generated files
 	$(MAKE) --no-print-directory proto-is-current docs-are-current
 
 .PHONY: check-deploy
-check-deploy: $(INSTALLED)  ## image, compose, chart, unit and rules, held against promtool, helm and systemd
+check-deploy: export PATH := $(PATH):$(HOME)/.cache/pulsar-quota/bin
+check-deploy: needs-check-deploy $(INSTALLED)  ## image, compose, chart, unit and rules, held against promtool, helm and systemd
 	$(BIN)/python -m deploy.check
+
+.PHONY: check-release
+check-release: $(INSTALLED)  ## wheel and source distribution, built and installed in a clean environment
+	@$(BIN)/python -m deploy.release
 
 .PHONY: sbom audit
 sbom: $(VENV)/.audit  ## the bill of materials, of the exact versions in constraints.txt, as CycloneDX in build/sbom.json
@@ -79,10 +94,14 @@ proto-is-current: $(INSTALLED)
 	  cmp "$$out/$$file" "coordinator/wire/$$file" || { echo "$$file is not current: run 'make proto'"; exit 1; }; \
 	done && echo "generated files are current"
 
-requirements: $(INSTALLED)  ## says at once when Java or Maven is missing, and fetches Pulsar's jars
+.PHONY: needs-demo needs-test needs-test-fast needs-check-deploy
+needs-demo needs-test needs-test-fast needs-check-deploy: needs-%:
+	@$(PYTHON) -m deploy.local.requirements $*
+
+requirements: needs-demo $(INSTALLED)  ## says at once when Java or Maven is missing, and fetches Pulsar's jars
 	@$(BIN)/python -m deploy.local jars
 
-$(INSTALLED): pyproject.toml constraints.txt coordinator/gate/_runs.c
+$(INSTALLED): pyproject.toml constraints.txt coordinator/gate/protocol/_runs.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, $$($(PYTHON) --version) found: set PYTHON=..."; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,spark]'
