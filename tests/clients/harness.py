@@ -76,7 +76,9 @@ class Unload:
 def try_client(
     launch: Launch, url: str, namespaces: NamespaceMaker, log: Path, scenes: Sequence[str] = ()
 ) -> list[Outcome]:
-    """Run a client's programme in a namespace of its own; no scenes are all but `idle`.
+    """Run a client's programme in a namespace of its own.
+
+    No scenes are all but `idle`; `-scene` leaves one out.
 
     Raises:
         AssertionError: it ended badly; the end of its log is in the text.
@@ -90,7 +92,7 @@ def _run(
     unload: Callable[[str], None],
     log: Path,
     environment: Mapping[str, str],
-    timeout_s: float = 600,
+    timeout_s: float = 480,
 ) -> list[Outcome]:
     """Run a programme to its end.
 

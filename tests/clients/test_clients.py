@@ -13,8 +13,8 @@ from tests.clients.releases import SAMPLE, Release, all_releases
 
 pytestmark = pytest.mark.cluster
 
-#: What needs brokers with transactions, and a setting for single messages of batches.
-_NOT_HERE = frozenset({"transactions", "batch_index"})
+#: They need transactions (a client of 4.2.4 waits for them for ever) or batch indexes at the brokers.
+_NOT_HERE = ("-transactions", "-batch_index")
 _SAMPLED = [each for each in all_releases() if each.name in SAMPLE]
 
 
@@ -25,7 +25,9 @@ def test_a_stock_client_does_what_it_did(
 ) -> None:
     """Everything is received, nothing is refused, nothing that was acknowledged is lost."""
     launch, namespaces = release.launch(), NamespaceMaker(cluster)
-    outcomes = try_client(launch, sidecars.service_url, namespaces, tmp_path / "client.log")
+    outcomes = try_client(
+        launch, sidecars.service_url, namespaces, tmp_path / "client.log", _NOT_HERE
+    )
     assert len(outcomes) > 20
-    failed = [each for each in outcomes if each.failed and each.scene not in _NOT_HERE]
+    failed = [each for each in outcomes if each.failed]
     assert not failed, "\n".join(f"{each.scene}: {each.why}" for each in failed)

@@ -67,11 +67,14 @@ public final class ClientProgram {
 
     public static void main(String[] arguments) throws Exception {
         ClientProgram program = new ClientProgram(arguments[0], arguments[1]);
-        List<String> wanted = new ArrayList<>(Arrays.asList(arguments).subList(2, arguments.length));
+        List<String> named = Arrays.asList(arguments).subList(2, arguments.length);
+        List<String> wanted = new ArrayList<>(named);
+        wanted.removeIf(name -> name.startsWith("-"));
         if (wanted.isEmpty()) {
             wanted.addAll(program.scenes.keySet());
             wanted.remove("idle");
         }
+        wanted.removeIf(name -> named.contains("-" + name));
         for (String name : wanted) {
             program.report(name, program.scenes.get(name));
         }
