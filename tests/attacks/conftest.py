@@ -95,14 +95,16 @@ def limited_worlds(cluster: Cluster, sidecars: Sidecars) -> Iterator[Iterator[Wo
 @pytest.fixture
 def target(limited_worlds: Iterator[World]) -> Target:
     """A limited namespace."""
-    return Target(next(limited_worlds))
+    world = next(limited_worlds)
+    world.place()
+    return Target(world)
 
 
 def _is_limited(world: World) -> bool:
     return world.group in world.get("/admin/v2/resourcegroups", at=BROKER)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def free_world(cluster: Cluster, sidecars: Sidecars) -> Iterator[World]:
     """A namespace without any limit."""
     with httpx.Client(trust_env=False, timeout=30.0) as http:
@@ -137,7 +139,7 @@ class Neighbour:
         self._client.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def neighbours_world(cluster: Cluster, sidecars: Sidecars) -> Iterator[World]:
     """Another namespace, where nothing is attacked."""
     with httpx.Client(trust_env=False, timeout=30.0) as http:
