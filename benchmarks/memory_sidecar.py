@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from admin_api.backend import AdminBackend
+from admin_api.echo import Echo
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.memory.operations import MemoryOperations
 from coordinator.adapters.memory.store import MemoryStore
@@ -78,10 +79,13 @@ def memory_sidecar(log_level: LogLevel, *, delayed_group: str = "") -> MemorySid
         delayed_group=delayed_group,
     )
     desk = GateDesk(gate)
+    topic_limits = MemoryTopicLimits(store)
     following = Following(state, clock, MemoryOperations())
     backend = AdminBackend(
         store=store,
-        topic_limits=MemoryTopicLimits(store),
+        topic_limits=topic_limits,
+        groups_seen=Echo(store.watch),
+        topics_seen=Echo(topic_limits.watch),
         broker=broker,
         views=runner.views,
         watching=runner.watch,

@@ -22,6 +22,7 @@ import structlog
 import uvloop
 
 from admin_api.backend import AdminBackend, Backlogs
+from admin_api.echo import Echo
 from admin_api.home import Home
 from coordinator.adapters.broker.admin import HttpBrokerAdmin
 from coordinator.adapters.clock import MonotonicClock, wall_ms
@@ -180,6 +181,8 @@ async def _start(
     backend = AdminBackend(
         store=kept.store,
         topic_limits=kept.topic_limits,
+        groups_seen=Echo(kept.store.watch),
+        topics_seen=Echo(kept.topic_limits.watch),
         broker=broker,
         views=runner.views,
         watching=runner.watch,

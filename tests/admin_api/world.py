@@ -10,6 +10,7 @@ from fastapi import FastAPI
 
 from admin_api.app import create_app
 from admin_api.backend import AdminBackend
+from admin_api.echo import Echo
 from coordinator.adapters.memory.operations import MemoryOperations
 from coordinator.adapters.memory.store import MemoryStore
 from coordinator.adapters.memory.surroundings import (
@@ -285,6 +286,8 @@ class World:
         self.backend = AdminBackend(
             store=self.store,
             topic_limits=self.topic_limits,
+            groups_seen=Echo(self.store.watch),
+            topics_seen=Echo(self.topic_limits.watch),
             broker=self.broker,
             views=self.views,
             watching=self.watch,
