@@ -16,6 +16,7 @@ from coordinator.ports.bus import BusHealth, ReportBus
 from coordinator.ports.clock import Clock
 from coordinator.ports.errors import (
     AlreadyExists,
+    BrokerUnreachable,
     GateGone,
     InUse,
     NotFound,
@@ -24,6 +25,7 @@ from coordinator.ports.errors import (
     ReceiverUnreachable,
     Refused,
     StoreUnreachable,
+    Unreachable,
     Unreadable,
     VersionConflict,
 )
@@ -56,6 +58,7 @@ __all__ = [
     "BacklogSource",
     "BrokerAdmin",
     "BrokerRelay",
+    "BrokerUnreachable",
     "BusHealth",
     "Catalogue",
     "Clock",
@@ -84,6 +87,7 @@ __all__ = [
     "TopicLimitStore",
     "TopicLimits",
     "TrafficGate",
+    "Unreachable",
     "Unreadable",
     "VersionConflict",
     "Versioned",

@@ -47,7 +47,7 @@ from coordinator.insight.model.views import (
 )
 from coordinator.insight.shell.totals import TrafficTotals
 from coordinator.insight.shell.watch import Watch
-from coordinator.ports import BrokerRelay, Catalogue, RecorderHealth
+from coordinator.ports import BrokerRelay, Catalogue, RecorderHealth, Unreachable
 
 MILLI_NS = 1_000_000
 
@@ -230,6 +230,7 @@ class FixedGate:
     own_limits: GateLimits = field(default_factory=lambda: GateLimits(Rates(), None, 30, ()))
     connected: tuple[ConnectionFigures, ...] = (CONNECTION,)
     counted_apart: DelayedView | None = None
+    failure: Unreachable | None = None
 
     async def figures(self) -> GateFigures:
         """Always the same."""
@@ -249,6 +250,8 @@ class FixedGate:
 
     async def connection_figures(self) -> tuple[ConnectionFigures, ...]:
         """What the test says."""
+        if self.failure is not None:
+            raise self.failure
         return self.connected
 
 

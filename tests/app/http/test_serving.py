@@ -33,7 +33,7 @@ from coordinator.config import Config, ConfigError
 from coordinator.core.events import MembersChanged
 from coordinator.core.model import Member
 from coordinator.insight.model.views import HealthView
-from coordinator.ports import RelayedRequest, StoreUnreachable
+from coordinator.ports import BrokerUnreachable, RelayedRequest
 from deploy.local.ports import free_block
 from tests.admin_api.keys import EC_KEY, RSA_KEY, SECRET, der, token
 from tests.admin_api.world import FixedViews, World
@@ -314,7 +314,7 @@ async def test_long_requests_may_follow_each_other_without_end(world: World) -> 
 async def test_a_broker_that_is_not_there_is_unreachable() -> None:
     """Nothing listens on the port."""
     async with HttpBrokerRelay(f"http://127.0.0.1:{free_block()[0]}") as relay:
-        with pytest.raises(StoreUnreachable, match="ConnectError"):
+        with pytest.raises(BrokerUnreachable, match="ConnectError"):
             await relay.relay(RelayedRequest("GET", b"/admin/v2/clusters", (), None))
 
 
