@@ -21,7 +21,7 @@ from coordinator.app.following import Following
 from coordinator.app.runner import Runner
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
-from coordinator.gate.server.desk import GateDesk
+from coordinator.gate.process.service import LocalGate
 from coordinator.gate.server.proxy import Gate
 from coordinator.runtime.logs import LogLevel
 
@@ -44,7 +44,7 @@ class MemorySidecar:
     store: MemoryStore
     membership: MemoryMembership
     runner: Runner
-    gate: GateDesk
+    gate: LocalGate
     following: Following
     backend: AdminBackend
 
@@ -78,7 +78,7 @@ def memory_sidecar(log_level: LogLevel, *, delayed_group: str = "") -> MemorySid
         clock=clock,
         delayed_group=delayed_group,
     )
-    desk = GateDesk(gate)
+    desk = LocalGate(gate)
     topic_limits = MemoryTopicLimits(store)
     following = Following(state, clock, MemoryOperations())
     backend = AdminBackend(

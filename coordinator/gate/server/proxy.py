@@ -159,6 +159,7 @@ class Gate:
         self._dialling: set[asyncio.Task[None]] = set()
         self._wake: asyncio.TimerHandle | None = None
         self._resumed: Callable[[], None] | None = None
+        self._collected_nothing = False
         self._wake_ns: int | None = None
 
     @property
@@ -171,8 +172,8 @@ class Gate:
         """The port that the gate listens on with TLS; None while it does not."""
         return self._entrance.tls_port
 
-    async def start(self) -> None:
-        """Accept clients.
+    async def start(self) -> int:
+        """Accept clients; return the plain port.
 
         Raises:
             OSError: a port cannot be had.
@@ -180,6 +181,7 @@ class Gate:
         """
         await self._entrance.open(self)
         self._supervisor.start()
+        return self.port
 
     def refresh_certificate(self) -> None:
         """Use the certificate that is in the files now for new connections."""
@@ -268,9 +270,8 @@ class Gate:
         now_ns = self.now_ns()
         self._scope_changed(self._groups.scopes.partitions.set_rates(limits, now_ns), now_ns)
 
-    @property
     def partition_limits(self) -> Rates:
-        """The limit of every partition."""
+        """Return the limit of every partition."""
         return self._groups.scopes.partitions.rates
 
     def partition_traffic(self) -> tuple[Traffic, ...]:
@@ -323,10 +324,12 @@ class Gate:
 
     def collect(self) -> tuple[Traffic, ...]:
         """Return the counts since the last call, of groups with news or participants."""
-        return self._groups.collect(self.now_ns())
+        counted = self._groups.collect(self.now_ns())
+        self._collected_nothing = all(traffic.is_quiet for traffic in counted)
+        return counted
 
-    def when_traffic(self, resumed: Callable[[], None]) -> None:
-        """Call this once, as soon as traffic passes or waits that was not collected."""
+    def watch_traffic(self, resumed: Callable[[], None]) -> None:
+        """Call this when traffic passes or waits again after a `collect` that found none."""
         self._resumed = resumed
 
     def figures(self) -> GateFigures:
@@ -370,9 +373,9 @@ class Gate:
             topics=scopes.topics,
         )
 
-    def holds(self) -> Iterator[HoldView]:
+    def holds(self) -> tuple[HoldView, ...]:
         """Return the hold times of every group, topic and class that had to wait."""
-        return self._groups.holds()
+        return tuple(self._groups.holds())
 
     def delayed(self) -> DelayedView | None:
         """Return the counts of delayed messages since the start; None while they are not counted."""
@@ -484,9 +487,10 @@ class Gate:
     def handled(self) -> None:
         """See `Host.handled`."""
         self._plan_wake()
-        if self._resumed is not None and not self._groups.is_quiet():
-            resumed, self._resumed = self._resumed, None
-            resumed()
+        if self._collected_nothing and not self._groups.is_quiet():
+            self._collected_nothing = False
+            if self._resumed is not None:
+                self._resumed()
 
     def _plan_wake(self) -> None:
         # The timer is for waiters that may pass by time alone.
