@@ -11,8 +11,9 @@ from typing import Self
 
 from pydantic import Field
 
-from admin_api.schemas import CamelModel, to_wire
+from admin_api.schemas import CamelModel
 from coordinator.core.model import Dimension
+from coordinator.insight.model.answer import to_wire
 from coordinator.insight.model.board import DimensionRow, GroupRow
 from coordinator.insight.model.journal import Note
 from coordinator.insight.model.preview import BrokerPreview, DimensionPreview

@@ -19,10 +19,9 @@ from admin_api.schemas import (
     MessageRate,
     RatesBody,
     RequestBody,
-    from_wire,
-    to_wire,
 )
 from coordinator.core.model import Dimension, Rates
+from coordinator.insight.model.answer import from_wire, to_wire
 from coordinator.insight.model.gate_views import ConnectionFigures, GateLimits
 from coordinator.ports import TopicLimit
 

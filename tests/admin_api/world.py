@@ -36,13 +36,14 @@ from coordinator.insight.model.gate_views import (
     HoldView,
 )
 from coordinator.insight.model.seconds import MinuteView
-from coordinator.insight.model.shadow import Comparison, Shadow
+from coordinator.insight.model.shadow import Comparison
 from coordinator.insight.model.views import (
     BrokerUsageView,
     Explanation,
     GroupView,
     HealthView,
     MemberView,
+    ShadowOfBrokerView,
     WantView,
 )
 from coordinator.insight.shell.totals import TrafficTotals
@@ -123,8 +124,8 @@ class FixedViews:
         if limit is None:
             return None
         parts = (
-            Shadow("broker-1", limit // 3, limit // 2),
-            Shadow("broker-2", limit - limit // 3, limit // 2),
+            ShadowOfBrokerView("broker-1", limit // 3, limit // 2),
+            ShadowOfBrokerView("broker-2", limit - limit // 3, limit // 2),
         )
         return Comparison(group, dimension, g.law, law, limit, parts)
 
@@ -157,7 +158,7 @@ class FixedViews:
     def throttled_seconds(self, group: str, dimension: Dimension) -> int:
         """As many as in the minute."""
         minute = self.minute(group, dimension)
-        return 0 if minute is None else minute.throttled
+        return 0 if minute is None else minute.throttled_seconds
 
     def show(self, catalogue: Catalogue) -> None:
         """Listen to the store."""
@@ -341,7 +342,8 @@ def usage_row(
         broker=broker,
         admitted=Rates(publish_messages=admitted),
         limits=Rates(publish_messages=limit),
-        throttled_permille={Dimension.PUBLISH_MESSAGES: throttled_permille},
+        throttled_permille=dict.fromkeys(Dimension, 0)
+        | {Dimension.PUBLISH_MESSAGES: throttled_permille},
         participants=3,
         topics=2,
         report_age_ns=210 * MILLI_NS,

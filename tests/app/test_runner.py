@@ -493,7 +493,7 @@ async def test_foreign_reports_in_a_members_name_are_named_and_change_nothing() 
             world.topic.send(Signer().sign(reports.encode(farewell)))
 
         def named() -> set[tuple[str, str]]:
-            return {(each.broker, each.suspicion.name) for each in health().suspects}
+            return {(each.broker, each.reason.name) for each in health().suspects}
 
         def health() -> HealthView:
             return one.runner.views.health()

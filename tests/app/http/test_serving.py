@@ -25,7 +25,6 @@ from coordinator.adapters.broker.relay import HttpBrokerRelay
 from coordinator.app.http import serving
 from coordinator.app.http.protocol import MAX_HEAD_BYTES
 from coordinator.app.http.server import ApiServer
-from coordinator.cli.answers import Health
 from coordinator.cli.client import AdminClient
 from coordinator.cli.failures import CommandFailed
 from coordinator.cli.trust import trust
@@ -196,13 +195,13 @@ async def test_callers_need_a_certificate_where_authorities_are_named(
         admin_tls_certificate_file=chain, admin_tls_key_file=key, admin_tls_client_ca_file=chain
     )
 
-    def ask(own: str | None) -> Health:
+    def ask(own: str | None) -> HealthView:
         shown = trust(ca=chain, certificate=own, key=own and key)
         with AdminClient(f"https://{settings.admin_listen}", trust=shown) as client:
             return client.health()
 
     async with serving.serving(settings, app_of(world)):
-        assert (await asyncio.to_thread(ask, chain))["broker"]
+        assert (await asyncio.to_thread(ask, chain)).broker
         with pytest.raises(CommandFailed, match="Cannot reach https"):
             await asyncio.to_thread(ask, None)
 
