@@ -38,22 +38,6 @@ class Definition(TypedDict):
     attachments: Attachments
 
 
-class Operation(TypedDict):
-    """A change under way or ended; ``moved`` is by dimension and broker."""
-
-    id: int
-    ageMillis: int
-    group: str
-    subject: str
-    text: str
-    actor: str
-    taker: str
-    state: str
-    settleMillis: int | None
-    residual: float | None
-    moved: dict[str, dict[str, int]]
-
-
 class AuditEntry(TypedDict):
     """One change: ``before`` and ``after`` are a definition's fields, a group's name, or None."""
 
@@ -65,18 +49,6 @@ class AuditEntry(TypedDict):
     subject: str
     before: dict[str, int | str] | str | None
     after: dict[str, int | str] | str | None
-
-
-class Alarm(TypedDict):
-    """A condition that an operator should know of."""
-
-    alarm: str
-    subject: str
-    severity: str
-    state: str
-    ageMillis: int
-    text: str
-    action: str
 
 
 class NativeCondition(TypedDict):

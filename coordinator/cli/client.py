@@ -16,10 +16,12 @@ from urllib.parse import quote
 
 import httpx
 
-from coordinator.cli.answers import Alarm, AuditEntry, Definition, Native, Operation
+from coordinator.cli.answers import AuditEntry, Definition, Native
 from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.core.model import Dimension
+from coordinator.insight.model.alarms import AlarmView
 from coordinator.insight.model.answer import read
+from coordinator.insight.model.operations import OperationView
 from coordinator.insight.model.views import (
     Explanation,
     GroupCertificatesView,
@@ -123,14 +125,14 @@ class AdminClient:
         """Detach an owner from its group; returns as put_group."""
         return _operation_of(self._send("DELETE", _owner_path(owner)))
 
-    def operations(self, limit: int, group: str | None = None) -> list[Operation]:
+    def operations(self, limit: int, group: str | None = None) -> list[OperationView]:
         """Return the newest changes, under way or ended, newest first."""
         query = {"limit": str(limit)} | ({"group": group} if group else {})
-        return cast("list[Operation]", self._read("/quota/v1/operations", query))
+        return self._as(list[OperationView], self._read("/quota/v1/operations", query))
 
-    def operation(self, operation_id: int) -> Operation:
+    def operation(self, operation_id: int) -> OperationView:
         """Return one change, under way or ended."""
-        return cast("Operation", self._read(f"/quota/v1/operations/{operation_id}"))
+        return self._as(OperationView, self._read(f"/quota/v1/operations/{operation_id}"))
 
     def usage(self) -> list[GroupUsageView]:
         """Return the rates that every broker admits of every group."""
@@ -184,9 +186,9 @@ class AdminClient:
         """Set the level of the sidecar's log."""
         self._send("PUT", "/quota/v1/log-level", {"level": level})
 
-    def alarms(self) -> list[Alarm]:
+    def alarms(self) -> list[AlarmView]:
         """Return the sidecar's alarms."""
-        return cast("list[Alarm]", self._read("/quota/v1/alarms"))
+        return self._as(list[AlarmView], self._read("/quota/v1/alarms"))
 
     def health(self) -> HealthView:
         """Return the state of the sidecar."""
@@ -218,8 +220,11 @@ class AdminClient:
     def _as(self, form: type[T], told: object) -> T:
         try:
             return read(form, told)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise self._stranger() from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise CommandFailed(
+                f"{self.url} answers in a form that this release does not know ({error}). "
+                "Use the command of that sidecar's release."
+            ) from error
 
     def _read(self, path: str, query: Mapping[str, str] | None = None) -> Any:
         return self._json(self._send("GET", path, query=query))

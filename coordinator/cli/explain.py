@@ -15,7 +15,7 @@ from coordinator.cli.moments import age_of, clock_of, here_and_now
 from coordinator.cli.output import console, per_second, percent, print_json, rate, span, table
 from coordinator.cli.session import Session, session_of
 from coordinator.core.model import NANOS_PER_SECOND, Dimension
-from coordinator.insight.model.answer import written
+from coordinator.insight.model.answer import NANOS_PER_MILLI, written
 from coordinator.insight.model.views import Explanation, PastDecisionView, WantView
 
 DimensionName = Annotated[
@@ -130,7 +130,7 @@ def wanted(want: WantView) -> str:
 
 
 def _clock(age_ns: int, now: datetime) -> str:
-    return clock_of(age_ns // 1_000_000, now)
+    return clock_of(age_ns // NANOS_PER_MILLI, now)
 
 
 def _headline(explanation: Explanation) -> str:

@@ -13,7 +13,7 @@ only `read` and `written`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -25,6 +25,7 @@ from typing import (
     NamedTuple,
     TypeVar,
     Union,
+    cast,
     dataclass_transform,
     get_args,
     get_origin,
@@ -36,7 +37,7 @@ T = TypeVar("T")
 UNLIMITED: Final = -1
 """Pulsar's number for a rate that is not limited, which the code has as None."""
 
-_NANOS_PER_MILLI: Final = 1_000_000
+NANOS_PER_MILLI: Final = 1_000_000
 _SUFFIXES: Final = {"_ns": "_millis", "_permille": "_share"}
 
 
@@ -77,7 +78,7 @@ class Wire:
 Limit = Annotated[int | None, Wire(to_wire, from_wire, int)]
 """A rate per second; -1 on the wire is not limited."""
 
-Age = Annotated[int, Wire(lambda ns: ns // _NANOS_PER_MILLI, lambda ms: ms * _NANOS_PER_MILLI, int)]
+Age = Annotated[int, Wire(lambda ns: ns // NANOS_PER_MILLI, lambda ms: ms * NANOS_PER_MILLI, int)]
 """A time in nanoseconds, in whole milliseconds on the wire."""
 
 Permille = Annotated[int, Wire(lambda n: n / 1000, lambda share: round(share * 1000), float)]
@@ -143,7 +144,7 @@ def _read(form: Any, told: Any) -> Any:
     if get_origin(form) is Annotated:
         return parts[1].read(told)
     if is_dataclass(form):
-        known = (f for f in _fields(form) if f.on_wire in told)
+        known = (f for f in _fields(cast("Hashable", form)) if f.on_wire in told)
         return form(**{f.name: _read(f.form, told[f.on_wire]) for f in known})  # type: ignore[operator]
     if isinstance(told, dict):
         return {_read(parts[0], key): _read(parts[1], value) for key, value in told.items()}
@@ -159,7 +160,10 @@ def _written(value: Any, form: Any) -> Any:
     if get_origin(form) is Annotated:
         return _written(parts[1].write(value), parts[1].form)
     if is_dataclass(value):
-        return {f.on_wire: _written(getattr(value, f.name), f.form) for f in _fields(type(value))}
+        return {
+            f.on_wire: _written(getattr(value, f.name), f.form)
+            for f in _fields(cast("Hashable", type(value)))
+        }
     if isinstance(value, Mapping):
         of = parts[1] if parts else None
         return {_written(key, None): _written(each, of) for key, each in value.items()}
