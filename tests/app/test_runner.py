@@ -431,7 +431,7 @@ async def test_what_the_core_cannot_handle_costs_nothing_else(
             health = one.runner.views.health()
             assert health.reports_dropped == {"no member": 2}
             (task,) = health.failed_tasks
-            assert (task.name, task.failures) == ("core, UsageReportReceived", 2)
+            assert (task.task, task.failures) == ("core, UsageReportReceived", 2)
             assert not one.runner.stopped.is_set()
     assert [log["task"] for log in logs if log["log_level"] == "error"] == [
         "core, UsageReportReceived"
