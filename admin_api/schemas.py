@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Annotated, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -30,7 +30,8 @@ from coordinator.core.allocation.splitting import WEIGHTS
 from coordinator.core.demand.observing import ENFORCEMENTS, OBSERVE, is_observed
 from coordinator.core.model import Attachments, Rates, ResourceGroup
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
-from coordinator.insight.model.answer import UNLIMITED, from_wire, to_wire
+from coordinator.insight.model.answer import UNLIMITED, from_wire
+from coordinator.insight.model.views import RatesView
 from coordinator.ports import Versioned
 
 MAX_INT32 = 2**31 - 1
@@ -240,12 +241,7 @@ class RatesBody(CamelModel):
     @classmethod
     def limits(cls, rates: Rates) -> Self:
         """Write limits: None is -1."""
-        return cls(
-            publish_rate_in_msgs=to_wire(rates.publish_messages),
-            publish_rate_in_bytes=to_wire(rates.publish_bytes),
-            dispatch_rate_in_msgs=to_wire(rates.dispatch_messages),
-            dispatch_rate_in_bytes=to_wire(rates.dispatch_bytes),
-        )
+        return cls(**asdict(RatesView.limits(rates)))
 
 
 class PulsarGroup(RatesBody):
