@@ -53,7 +53,7 @@ def from_wire(rate: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """How the values of a type are written and read.
+    """The written form of the values of a type, and the way back.
 
     Args:
         write: returns what is written.
@@ -66,7 +66,7 @@ class Wire:
     form: Any
 
     def __get_pydantic_core_schema__(self, _: Any, handler: Any) -> dict[str, Any]:
-        """Tell pydantic the same."""
+        """Return the same for pydantic: values are written by `write`, as `form`."""
         written = {
             "type": "function-plain",
             "function": self.write,

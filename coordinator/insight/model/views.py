@@ -120,14 +120,14 @@ class GroupView:
 
     @property
     def usage(self) -> GroupUsageView:
-        """What its brokers admit."""
+        """Return the rates that its brokers admit."""
         return GroupUsageView(
             self.group, self.enforcement, self.would_hold, self.limits, self.brokers
         )
 
     @property
     def local_limits(self) -> GroupLimitsView:
-        """Its limit, and what is in force."""
+        """Return its limit beside the local limits in force."""
         return GroupLimitsView(
             group=self.group,
             law=self.law,
