@@ -231,10 +231,10 @@ class HealthView:
     broker: str
     incarnation: int
     state: Lifecycle
-    troubles: tuple[Reason, ...]
     ready: bool
-    members: tuple[MemberView, ...]
+    troubles: tuple[Reason, ...]
     round: int
+    members: tuple[MemberView, ...]
     reports_dropped: Mapping[str, int]
     """reports not believed, by why"""
     disagreements: tuple[DisagreementView, ...] = ()
