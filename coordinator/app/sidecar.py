@@ -1,10 +1,11 @@
 """One sidecar, composed from its configuration; its gate is in another process (gate.process).
 
 Start: everything is connected in the background, the admin API is loaded beside it, and the gate opens
-when the groups are known for the first time, so that no message passes unlimited because a definition has
-not arrived yet. Stop (SIGTERM or SIGINT): leave the membership, drain the gate, close everything, in the
-opposite order. Tasks that follow a source go on when they fail (coordinator.runtime.supervision); without
-its gate or its API the process ends with exit code 1, and its own supervisor starts it again.
+when the groups and the brokers' addresses are known for the first time, so that no message passes
+unlimited because a definition has not arrived yet, and no client is led round the gates. Stop (SIGTERM or
+SIGINT): leave the membership, drain the gate, close everything, in the opposite order. Tasks that follow
+a source go on when they fail (coordinator.runtime.supervision); without its gate or its API the process
+ends with exit code 1, and its own supervisor starts it again.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ from coordinator.adapters.pulsar.bus import PulsarBus
 from coordinator.adapters.zookeeper.ledgers import ZooKeeperLedgers
 from coordinator.adapters.zookeeper.membership import ZooKeeperMembership
 from coordinator.adapters.zookeeper.operations import ZooKeeperOperations
+from coordinator.adapters.zookeeper.registrations import ZooKeeperRegistrations
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
 from coordinator.adapters.zookeeper.store import ZooKeeperStore
 from coordinator.adapters.zookeeper.topic_limits import ZooKeeperTopicLimits
 from coordinator.app import parts
+from coordinator.app.addresses import AddressCourier
 from coordinator.app.following import Following
 from coordinator.app.http import serving
 from coordinator.app.runner import Runner
@@ -92,6 +95,7 @@ class _Kept:
     ledgers: ZooKeeperLedgers
     topic_limits: ZooKeeperTopicLimits
     membership: ZooKeeperMembership
+    registrations: ZooKeeperRegistrations
 
     @classmethod
     def of(cls, config: Config, supervisor: Supervisor) -> _Kept:
@@ -102,6 +106,7 @@ class _Kept:
             ZooKeeperLedgers(session),
             ZooKeeperTopicLimits(session),
             ZooKeeperMembership(session, version=RELEASE),
+            ZooKeeperRegistrations(session, config.zookeeper_brokers_path),
         )
 
 
@@ -165,14 +170,18 @@ async def _start(
     runner.start(_enforcing(gate_process, native), kept.ledgers, recorder)
     runner.spawn(gate.ends())
     _record_namespaces(runner, gate, recorder, clock)
+    informed = [runner.informed, courier.informed]
+    if gate_process is not None:
+        informed.append(_address(gate_process, config, kept.registrations))
     for part in (
-        kept.session, kept.store, kept.ledgers, kept.topic_limits, kept.membership, bus,
+        kept.session, kept.store, kept.ledgers, kept.topic_limits, kept.membership,
+        kept.registrations, bus,
     ):  # fmt: skip
         stack.push_async_callback(part.stop)
         await part.start()
     runner.keep("bus namespaces", partial(_ensure_bus_namespaces, config, broker))
     runner.keep("topic limits", courier.run)
-    runner.spawn(_open_gate(gate, runner.informed, courier.informed))
+    runner.spawn(_open_gate(gate, *informed))
     _look_at_backlogs(runner, backlogs, recorder, clock)
     following = Following(state, clock, ZooKeeperOperations(kept.session), recorder)
     runner.keep("operations", following.run)
@@ -307,6 +316,15 @@ def _limit_broker(gate: AnyGate, config: Config) -> None:
     gate.set_broker_limits(config.broker_limits)
     gate.set_partition_limits(config.partition_limits)
     gate.set_subscribe_rate(config.subscribe_rate, period_s=config.subscribe_rate_period_seconds)
+
+
+def _address(
+    gate: GateProcess, config: Config, registrations: ZooKeeperRegistrations
+) -> asyncio.Event:
+    """Let the gate know the cluster's addresses; return the event that is set when it first does."""
+    courier = AddressCourier(gate, config.gate_listener_name)
+    registrations.watch(courier.changed)
+    return courier.informed
 
 
 def _look_at_backlogs(

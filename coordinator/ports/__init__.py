@@ -33,6 +33,7 @@ from coordinator.ports.gate import (
     COLLECTED_EVERY_S,
     COLLECTED_QUIETLY_EVERY_S,
     COLLECTED_QUIETLY_OF_SESSION,
+    AddressingGate,
     TrafficGate,
 )
 from coordinator.ports.ledgers import LedgerStore
@@ -51,6 +52,7 @@ __all__ = [
     "NOBODY",
     "OPERATIONS_LENGTH",
     "TOPIC_LIMITS_MAX",
+    "AddressingGate",
     "AlarmReceiver",
     "AlreadyExists",
     "Anything",

@@ -58,6 +58,7 @@ class GateService(ABC):
     hold_lease = Instruction(lambda gate: gate.hold_lease)
     remove_limits = Instruction(lambda gate: gate.remove_limits)
     set_attachments = Instruction(lambda gate: gate.set_attachments)
+    set_addresses = Instruction(lambda gate: gate.set_addresses)
     set_broker_limits = Instruction(lambda gate: gate.set_broker_limits)
     set_topic_limits = Instruction(lambda gate: gate.set_topic_limits)
     set_partition_limits = Instruction(lambda gate: gate.set_partition_limits)

@@ -11,13 +11,16 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 import structlog
 
 from coordinator.backlog.rules.guard import Block
+from coordinator.core.addresses import AddressMap, ways_to
 from coordinator.core.model import Attachments, NamespaceTraffic, Rates, Traffic
 from coordinator.core.topics import TopicName
+from coordinator.gate.engine.addresses import AddressBook
 from coordinator.gate.engine.close_reason import CloseReason
 from coordinator.gate.engine.connection_limits import ConnectionLimits
 from coordinator.gate.engine.deadlines import Deadlines
@@ -143,6 +146,7 @@ class Gate:
             delayed_group=delayed_group,
             own_topics=own_topics,
         )
+        self._addresses = AddressBook(AddressMap(own_broker=ways_to(self._upstream.address)))
         self._queue = AdmissionQueue()
         self._tally = Tally()
         self._malformed_closes: Counter[str] = Counter()
@@ -322,6 +326,11 @@ class Gate:
         self._groups.attachments = attachments
         self._reattach()
 
+    def set_addresses(self, addresses: AddressMap) -> None:
+        """Tell clients the addresses of these gates from now on."""
+        own_broker = self._addresses.map.own_broker
+        self._addresses.map = replace(addresses, own_broker=own_broker)
+
     def collect(self) -> tuple[Traffic, ...]:
         """Return the counts since the last call, of groups with news or participants."""
         counted = self._groups.collect(self.now_ns())
@@ -439,6 +448,7 @@ class Gate:
             buffer=self._buffer,
             replication=self._replication,
             introduction=self._introduction,
+            addresses=self._addresses,
             audit=audit,
         )
 
@@ -483,6 +493,10 @@ class Gate:
             topic=producer.topic,
             producer=producer.producer_name,
         )
+
+    def migrated(self, peer: str, url: str) -> None:
+        """Log that the broker sends a client to another cluster."""
+        self._log.tell("topic migrated to another cluster", peer=peer, url=url)
 
     def handled(self) -> None:
         """See `Host.handled`."""
