@@ -125,9 +125,9 @@ class KnownBrokers:
         )
 
     def _ways(self) -> dict[str, str]:
-        departed, present = [], []
-        for broker, registration in self._registrations.items():
-            (present if broker in self._present else departed).append(registration)
+        known = self._registrations
+        departed = [known[broker] for broker in known if broker not in self._present]
+        present = [known[broker] for broker in known if broker in self._present]
         # An address that changed hands is what the broker that is there says of it.
         found = self._ways_of(departed) | self._ways_of(present)
         found.pop("", None)
