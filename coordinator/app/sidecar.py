@@ -170,17 +170,16 @@ async def _start(
     runner.start(_enforcing(gate_process, native), kept.ledgers, recorder)
     runner.spawn(gate.ends())
     _record_namespaces(runner, gate, recorder, clock)
-    informed = [runner.informed, courier.informed]
-    if gate_process is not None:
-        informed.append(_address(gate_process, config, kept.registrations))
     for part in (
-        kept.session, kept.store, kept.ledgers, kept.topic_limits, kept.membership,
-        kept.registrations, bus,
+        kept.session, kept.store, kept.ledgers, kept.topic_limits, kept.membership, bus,
     ):  # fmt: skip
         stack.push_async_callback(part.stop)
         await part.start()
     runner.keep("bus namespaces", partial(_ensure_bus_namespaces, config, broker))
     runner.keep("topic limits", courier.run)
+    informed = [runner.informed, courier.informed]
+    if gate_process is not None:
+        informed.append(await _address(gate_process, config, kept.registrations, stack))
     runner.spawn(_open_gate(gate, *informed))
     _look_at_backlogs(runner, backlogs, recorder, clock)
     following = Following(state, clock, ZooKeeperOperations(kept.session), recorder)
@@ -318,12 +317,17 @@ def _limit_broker(gate: AnyGate, config: Config) -> None:
     gate.set_subscribe_rate(config.subscribe_rate, period_s=config.subscribe_rate_period_seconds)
 
 
-def _address(
-    gate: GateProcess, config: Config, registrations: ZooKeeperRegistrations
+async def _address(
+    gate: GateProcess,
+    config: Config,
+    registrations: ZooKeeperRegistrations,
+    stack: AsyncExitStack,
 ) -> asyncio.Event:
     """Let the gate know the cluster's addresses; return the event that is set when it first does."""
     courier = AddressCourier(gate, config.gate_listener_name)
     registrations.watch(courier.changed)
+    stack.push_async_callback(registrations.stop)
+    await registrations.start()
     return courier.informed
 
 

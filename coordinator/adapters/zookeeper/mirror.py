@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 from kazoo.client import KazooClient
@@ -252,8 +252,10 @@ class ZooKeeperMirror:
             return
         except Refused as refusal:
             node = Node(b"", refusal=str(refusal))
-        if self._leaves.get(path) != node:
-            self._leaves[path] = node
+        # A foreign leaf is known by its creation, and its content may be large.
+        known = replace(node, data=b"") if self._foreign else node
+        if self._leaves.get(path) != known:
+            self._leaves[path] = known
             self._tell_leaf(path, node)
 
     def _forget(self, paths: Iterable[str]) -> None:
