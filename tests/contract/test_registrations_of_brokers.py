@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from functools import partial
+from pathlib import PurePosixPath
 
 import pytest
 from kazoo.client import KazooClient
@@ -111,7 +112,8 @@ async def test_a_directory_that_must_not_be_read_counts_as_missing(
     own_zookeeper: OwnZooKeeper, broker: KazooClient
 ) -> None:
     """The gate opens all the same, without a map."""
-    broker.create(DEFAULT_PATH, makepath=True, acl=[make_digest_acl("pulsar", "secret", all=True)])
+    broker.create(PurePosixPath(DEFAULT_PATH).parent.as_posix())
+    broker.create(DEFAULT_PATH, acl=[make_digest_acl("pulsar", "secret", all=True)])
     session, heard = patient(own_zookeeper.hosts), Heard[Registered]()
     registrations = ZooKeeperRegistrations(session)
     registrations.watch(heard)
