@@ -22,7 +22,7 @@ test-quick: $(INSTALLED)
 	$(BIN)/python -m pytest -m "not cluster and not java and not alone" --numprocesses auto --maxprocesses 4 --dist loadfile
 
 .PHONY: chaos
-chaos: requirements  ## mishaps on a real cluster under load; SEED=7 or SEEDS=1-100, MINUTES=10 EVERY=60 MISHAPS=n or names POLICY=strict
+chaos: requirements  ## mishaps on a real cluster under load; SEED=7 or SEEDS=1-100, MINUTES=10 EVERY=60 MISHAPS=n or names POLICY=strict ENFORCE=native
 	$(BIN)/python -m deploy.chaos
 
 bench: $(VENV)/.bench  ## figures as JSON lines, ours and the peers' of one run; ONLY=law for a part, ROWS=n ROWS_DIR=dir for spark
