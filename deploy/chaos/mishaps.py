@@ -12,8 +12,8 @@ Each is a row of `MISHAPS`, so a new one is a row and a function (actions.py). W
   cores with whatever else runs.
 
 Under native enforcement clients go to the brokers themselves, so a mishap of a sidecar or of its links
-cuts and stops nobody, and a sidecar that lost its place adds nothing: all parts together stay within the
-record. The only excuse for more messages is a broker that starts anew. It lets the whole record pass
+cuts and stops no client, and a sidecar that lost its place adds nothing: all parts together stay within
+the record. The only excuse for more messages is a broker that starts anew. It lets the whole record pass
 until its first calculation, an interval later: at an interval of 1 s the limit, once.
 """
 
