@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def test_each_of_two_hundred_groups_is_held_to_its_own_limit(tmp_path: Path) -> 
         for name, limit in limits.items():
             make(native, name, limit)
         topics = {name: f"persistent://native/{name}/t" for name in limits}
-        wait_until(lambda: attached(native) >= GROUPS, "not every group is attached", 120.0)
+        wait_until(lambda: attached(native, limits), "not every namespace is attached", 120.0)
         with load(native, list(topics.values())):
             time.sleep(_WINDOW_S)
             rates = measured(native, topics)
@@ -58,10 +58,14 @@ def make(native: Native, name: str, limit: int) -> None:
     native.http.post(f"{url}{path}").raise_for_status()
 
 
-def attached(native: Native) -> int:
-    """How many native groups have the record that they should have, as a sidecar sees it."""
-    found = native.http.get(f"{native.sidecars.admin_url('broker-1')}/quota/v1/native").json()
-    return sum(group["record"] == group["recordSeen"] for group in found["groups"])
+def attached(native: Native, names: Iterable[str]) -> bool:
+    """Whether Pulsar has every group, and has attached its namespace to it."""
+    admin = f"{native.cluster.web_url()}/admin/v2"
+    return all(
+        native.http.get(f"{admin}/resourcegroups/{name}").is_success
+        and name in native.http.get(f"{admin}/namespaces/native/{name}/resourcegroup").text
+        for name in names
+    )
 
 
 @contextmanager
