@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 
 .PHONY: demo test test-fast check format proto bench clean requirements
 
-demo: requirements  ## a real cluster, three sidecars, a story under load, a summary; POLICY=strict ENFORCE=native PEER=1 KEEP=1
+demo: requirements  ## a real cluster, three sidecars, a story under load, a summary; POLICY=strict ENFORCE=native PULSAR=5.0.0-M1 PEER=1 KEEP=1
 	$(BIN)/python -m deploy.demo
 
 test: needs-test requirements test-quick  ## all tests, the real cluster included
@@ -22,7 +22,7 @@ test-quick: $(INSTALLED)
 	$(BIN)/python -m pytest -m "not cluster and not java and not alone" --numprocesses auto --maxprocesses 4 --dist loadfile
 
 .PHONY: chaos
-chaos: requirements  ## mishaps on a real cluster under load; SEED=7 or SEEDS=1-100, MINUTES=10 EVERY=60 MISHAPS=n or names POLICY=strict
+chaos: requirements  ## mishaps on a real cluster under load; SEED=7 or SEEDS=1-100, MINUTES=10 EVERY=60 MISHAPS=n or names POLICY=strict ENFORCE=native
 	$(BIN)/python -m deploy.chaos
 
 bench: $(VENV)/.bench  ## figures as JSON lines, ours and the peers' of one run; ONLY=law for a part, ROWS=n ROWS_DIR=dir for spark
@@ -99,7 +99,7 @@ needs-demo needs-test needs-test-fast needs-check-deploy: needs-%:
 	@$(PYTHON) -m deploy.local.requirements $*
 
 requirements: needs-demo $(INSTALLED)  ## says at once when Java or Maven is missing, and fetches Pulsar's jars
-	@$(BIN)/python -m deploy.local jars
+	@$(BIN)/python -m deploy.local jars $(if $(PULSAR),--pulsar $(PULSAR))
 
 $(INSTALLED): pyproject.toml constraints.txt coordinator/gate/protocol/_runs.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, $$($(PYTHON) --version) found: set PYTHON=..."; exit 2; }

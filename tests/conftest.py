@@ -14,6 +14,7 @@ from deploy.chaos import LISTENERS
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import Sidecars
+from tests.pulsar_version import pulsar_version
 
 RUNNING_CLUSTER = "PULSAR_QUOTA_TEST_CLUSTER"
 """Environment variable: state directory of a cluster to use instead of starting one.
@@ -47,6 +48,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         return
     options = ClusterOptions(
         state_dir=tmp_path_factory.mktemp("cluster"),
+        pulsar=pulsar_version(),
         own_resource_groups=True,
         resource_group_interval_s=1,
         listeners=LISTENERS,

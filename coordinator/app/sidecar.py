@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
     from coordinator.adapters.otlp.push import OtlpPush
     from coordinator.adapters.recorder.recorder import ParquetRecorder
+    from coordinator.adapters.recorder.rows import Enforcement
 
 log = structlog.get_logger(__name__)
 
@@ -167,6 +168,8 @@ async def _start(
     kept.topic_limits.watch(courier.changed)
     stack.push_async_callback(runner.close)
     stack.push_async_callback(gate.close)
+    if recorder is not None:
+        recorder.enforced_by = partial(_enforcement, config.enforcement_path, native)
     runner.start(_enforcing(gate_process, native), kept.ledgers, recorder)
     runner.spawn(gate.ends())
     _record_namespaces(runner, gate, recorder, clock)
@@ -376,6 +379,12 @@ def _start_recorder(config: Config, stack: AsyncExitStack) -> ParquetRecorder | 
         stack.callback(recorder.close)
         recorder.start()
     return recorder
+
+
+def _enforcement(path: str, native: NativeActuator | None) -> Enforcement:
+    from coordinator.adapters.recorder.rows import Enforcement  # noqa: PLC0415 - only to record it
+
+    return Enforcement(path, native.known_interval_s if native is not None else None)
 
 
 def _record_namespaces(
