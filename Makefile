@@ -19,7 +19,7 @@ test-fast: needs-test-fast test-quick  ## the tests that need no cluster and no 
 # Side by side on all cores, module by module. A cluster is one for all tests and has its cores for itself.
 .PHONY: test-quick
 test-quick: $(INSTALLED)
-	$(BIN)/python -m pytest -m "not cluster and not java and not alone" --numprocesses auto --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest -m "not cluster and not java and not alone" --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .PHONY: chaos
 chaos: requirements  ## mishaps on a real cluster under load; SEED=7 or SEEDS=1-100, MINUTES=10 EVERY=60 MISHAPS=n or names POLICY=strict
