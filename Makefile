@@ -54,6 +54,10 @@ clients: requirements  ## stock clients of many releases through the gates of a 
 fuzz-api: $(INSTALLED)  ## generated requests to every endpoint of the admin API; CASES=n of each
 	PULSAR_QUOTA_FUZZ_EXAMPLES=$(or $(CASES),500) $(BIN)/python -m pytest -q --timeout 0 tests/admin_api/test_fuzz.py
 
+.PHONY: mutants
+mutants: $(VENV)/.mutants  ## mistakes put into the core and the gate's engine: which do the tests notice? ONLY=coordinator/core/allocation SAMPLE=200 SEED=1 LEAST=90 JOBS=1
+	$(BIN)/python -m tests.mutants $(if $(ONLY),--only $(ONLY)) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(LEAST),--least $(LEAST)) $(if $(JOBS),--jobs $(JOBS))
+
 check: $(INSTALLED)  ## format, lint, types, layers, generated files
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -111,9 +115,13 @@ $(VENV)/.bench: $(INSTALLED)
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
 	@touch $@
 
+$(VENV)/.mutants: $(INSTALLED)
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[mutants]'
+	@touch $@
+
 $(VENV)/.audit: $(INSTALLED)
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[audit]'
 	@touch $@
 
 clean:
-	rm -rf $(VENV) demo-out build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) demo-out build mutants *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
