@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pulsar
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from deploy.chaos import LISTENERS
 from deploy.local.cluster import Cluster
@@ -24,6 +24,14 @@ RUNNING_CLUSTER = "PULSAR_QUOTA_TEST_CLUSTER"
 
 # A failing example is printed with the seed that finds it again; timing is no property of a core.
 settings.register_profile("default", deadline=None, print_blob=True)
+# A mutant is noticed or not: the same examples for each, and no search for the smallest that fails.
+settings.register_profile(
+    "mutants",
+    settings.get_profile("default"),
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+)
 settings.load_profile("default")
 
 
