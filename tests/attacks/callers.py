@@ -67,7 +67,8 @@ class Caller:
             reads: bytes of the body to wait for; None is all.
         """
         content = b"" if body is None else json.dumps(body).encode()
-        sent = {"Host": f"127.0.0.1:{self._port}", "Content-Type": "application/json"} | headers
+        own = {"Host": f"127.0.0.1:{self._port}", "Content-Type": "application/json"}
+        sent = {**own, **headers}
         connection = http.client.HTTPConnection(
             "127.0.0.1", self._port, timeout=_TIMEOUT_S, source_address=(self._address, 0)
         )
