@@ -116,8 +116,6 @@ class Host:
         #: Changes a report on its way out: how a broken or lying sidecar is made.
         self.distort: Callable[[UsageReport], UsageReport] | None = None
         self.running = True
-        #: How many events it has handled that were no counts of its own traffic.
-        self.heard = 0
         self._schedule = schedule
         self._zookeeper = zookeeper
         self._world = world
@@ -203,7 +201,6 @@ class Host:
         return report.broker != self.name and self._early.is_ahead(report.incarnation)
 
     def _handle(self, event: Event) -> None:
-        self.heard += not isinstance(event, TrafficCounted)
         try:
             instructions = self.state.handle(event, self.now_ns)
         except Exception as error:  # noqa: BLE001  # any failure of a core ends the run, with its seed

@@ -2,11 +2,9 @@
 
 No sidecar may, at any moment, name less than the truth. A certificate is read from outside,
 as the admin API does, so a run is the same with and without. It is read at every raise of a limit (what
-lowers one breaks no bound); at the end of a step, once for each group, at the sidecars that heard
-something, since a report that arrives makes a bound smaller; and at two sidecars in turn in each step
-besides, since a round that closes and time that passes do, too. As a certificate costs as much as there
-are members, a few sidecars in turn read it where there are more than some, and where there are many more,
-after every few raises.
+lowers one breaks no bound) and once a step besides, since a report that arrives makes a bound smaller. As
+a certificate costs as much as there are members, it is read by a few sidecars in turn where there are
+more than some, and where there are many more, after every few raises.
 
 Held to what it says, with the assumptions that it states (core/certificate/statement.py): by every
 sidecar that runs and has read the group's present definition, whatever the network does. A broker that it
@@ -19,7 +17,7 @@ While a sidecar lies nothing is checked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from weakref import WeakKeyDictionary
 
 from coordinator.core.certificate.statement import Certificate
@@ -33,9 +31,6 @@ Place = tuple[str, Dimension]
 
 _READS = 32
 """Members that certificates are made of after one raise, on average."""
-
-_SWEPT = 2
-"""Sidecars whose certificates are read in a step, whether they heard something or not."""
 
 
 class Watch:
@@ -63,10 +58,6 @@ class Watch:
         self._definitions = definitions
         self._complain = complain
         self._turn = 0
-        self._steps = 0
-        #: What each sidecar had heard at the last step, and how many places it has yet to read since.
-        self._heard: WeakKeyDictionary[Host, int] = WeakKeyDictionary()
-        self._unread: WeakKeyDictionary[Host, int] = WeakKeyDictionary()
         #: Members that may be looked at for the raises since the last look.
         self._reads = 0
         self._lied = False
@@ -87,11 +78,8 @@ class Watch:
     def look(self, place: Place) -> None:
         """Read a place's certificates at the sidecars whose turn it is."""
         self._reads = 0
-        self._read(place, self._next_hosts())
-
-    def _read(self, place: Place, hosts: Iterable[Host]) -> None:
         self._lied = self._lied or any(host.distort is not None for host in self._hosts.values())
-        for host in hosts:
+        for host in self._next_hosts():
             self._check(host, place)
 
     def _each_step(self) -> None:
@@ -102,23 +90,8 @@ class Watch:
             for dimension in Dimension
             if group.limits.of(dimension) is not None
         ]
-        if places and self._hosts:
-            self._steps += 1
-            self._read(places[self._steps % len(places)], self._due_hosts(len(places)))
-
-    def _due_hosts(self, places: int) -> Iterator[Host]:
-        hosts = list(self._hosts.values())
-        first = _SWEPT * (self._steps // places)
-        swept = [hosts[(first + place) % len(hosts)] for place in range(min(_SWEPT, len(hosts)))]
-        yield from swept
-        for host in self._next_hosts():
-            if self._heard.get(host) != host.heard:
-                self._heard[host] = host.heard
-                self._unread[host] = places
-            if self._unread[host]:
-                self._unread[host] -= 1
-                if host not in swept:
-                    yield host
+        if places:
+            self.look(places[self._turn % len(places)])
 
     def _next_hosts(self) -> Iterator[Host]:
         names = list(self._hosts)
