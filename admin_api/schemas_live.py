@@ -13,6 +13,7 @@ from pydantic import Field
 
 from admin_api.schemas import CamelModel, RatesBody, to_wire
 from admin_api.schemas_shadow import ShadowBody
+from admin_api.schemas_story import StoryBody
 from coordinator.core.lifecycle import Trouble
 from coordinator.core.model import NANOS_PER_SECOND, Dimension
 from coordinator.insight.model.decision_history import PastDecision
@@ -372,6 +373,9 @@ class ExplanationBody(CamelModel):
     shadow: ShadowBody | None = Field(
         description="what the sidecar's shadow_law would make of it; null = none, or of the past"
     )
+    story: StoryBody | None = Field(
+        description="the events behind the limits; null = not asked for (story=true)"
+    )
 
     @classmethod
     def of(
@@ -381,6 +385,7 @@ class ExplanationBody(CamelModel):
         shadow: ShadowBody | None = None,
         delayed: Sequence[str] = (),
         slack: str = "",
+        story: StoryBody | None = None,
     ) -> Self:
         """Write one explanation."""
         return cls(
@@ -402,6 +407,7 @@ class ExplanationBody(CamelModel):
             slack=slack,
             delayed=list(delayed),
             shadow=shadow,
+            story=story,
         )
 
 

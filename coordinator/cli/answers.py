@@ -227,6 +227,32 @@ class Shadow(TypedDict):
     sentence: str
 
 
+class StoryDecision(TypedDict):
+    """A decision in words."""
+
+    dimension: str
+    limitBefore: int
+    localLimit: int
+    binding: str
+    sentence: str
+
+
+class StoryEvent(TypedDict):
+    """An event that the sidecar handled, with its decisions on the group."""
+
+    number: int
+    ageMillis: int
+    event: str
+    decisions: list[StoryDecision]
+
+
+class Story(TypedDict):
+    """The events that concern a group, oldest first."""
+
+    beginning: str
+    events: list[StoryEvent]
+
+
 class Explanation(TypedDict):
     """The reasons for a local limit."""
 
@@ -247,6 +273,7 @@ class Explanation(TypedDict):
     delayed: list[str]
     slack: str
     shadow: Shadow | None
+    story: Story | None
 
 
 class PastDecision(TypedDict):

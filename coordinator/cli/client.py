@@ -141,7 +141,13 @@ class AdminClient:
         return cast("GroupUsage", self._read(f"/quota/v1/usage/{_segment(group)}"))
 
     def explain(
-        self, group: str, dimension: str, broker: str | None = None, age_millis: int = 0
+        self,
+        group: str,
+        dimension: str,
+        broker: str | None = None,
+        age_millis: int = 0,
+        *,
+        story: bool = False,
     ) -> Explanation:
         """Return the reasons for a broker's local limit, now or at an earlier time.
 
@@ -150,10 +156,13 @@ class AdminClient:
             dimension: the dimension.
             broker: the broker of the limit; None is the sidecar's own.
             age_millis: age of the decision; 0 is now.
+            story: whether to list the events behind it; the sidecar's own broker only.
         """
         query = {"dimension": dimension} | ({"broker": broker} if broker else {})
         if age_millis:
             query["ageMillis"] = str(age_millis)
+        if story:
+            query["story"] = "true"
         return cast("Explanation", self._read(f"/quota/v1/explain/{_segment(group)}", query))
 
     def shadow(self, group: str, dimension: str, law: str | None) -> Shadow:

@@ -9,10 +9,26 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from coordinator.cli.answers import DIMENSION_NAMES, UNLIMITED, Explanation, PastDecision, Want
+from coordinator.cli.answers import (
+    DIMENSION_NAMES,
+    UNLIMITED,
+    Explanation,
+    PastDecision,
+    Story,
+    Want,
+)
 from coordinator.cli.failures import WrongUse
 from coordinator.cli.moments import age_of, clock_of, here_and_now
-from coordinator.cli.output import console, per_second, percent, print_json, rate, seconds, table
+from coordinator.cli.output import (
+    ago,
+    console,
+    per_second,
+    percent,
+    print_json,
+    rate,
+    seconds,
+    table,
+)
 from coordinator.cli.session import Session, session_of
 
 Dimension = Annotated[
@@ -47,12 +63,19 @@ def explain(
     history: Annotated[
         bool, typer.Option("--history", help="List the latest decisions, newest first.")
     ] = False,
+    story: Annotated[
+        bool,
+        typer.Option(
+            "--story",
+            help="Tell which events arrived when, and what was decided of each; of all dimensions.",
+        ),
+    ] = False,
 ) -> None:
     """Say why a broker's limit is what it is, or was."""
     check_dimension(dimension)
-    if history and (at or broker):
+    if history and (at or broker or story):
         raise WrongUse(
-            "--history lists the answering sidecar's decisions; leave out --at, --broker."
+            "--history lists the answering sidecar's decisions; leave out --at, --broker, --story."
         )
     now = here_and_now()
     session = session_of(context)
@@ -61,7 +84,7 @@ def explain(
             _show_history(session, client.decisions(group, dimension, _HISTORY_ROWS), now)
             return
         age = 0 if at is None else max(1, round(age_of(at, now) / timedelta(milliseconds=1)))
-        explanation = client.explain(group, dimension, broker, age)
+        explanation = client.explain(group, dimension, broker, age, story=story)
         # The sum of all limits is known for now only.
         certified = [] if age else client.certificate(group)["certificates"]
     if session.as_json:
@@ -82,6 +105,19 @@ def explain(
         out.print(f"  {sentence}")
     if explanation["wants"]:
         out.print(_wants_table(explanation))
+    for line in _told(explanation.get("story")):
+        out.print(line)
+
+
+def _told(story: Story | None) -> Iterator[str]:
+    """Yield the lines of a story: each event with its age, then what was decided of it."""
+    if story is None:
+        return
+    yield f"\nThe story so far, oldest first. {story['beginning']}"
+    for event in story["events"]:
+        yield f"{ago(event['ageMillis']):>12}  {event['event']}"
+        for decision in event["decisions"]:
+            yield f"{'':12}  {decision['sentence']}"
 
 
 def _show_history(session: Session, found: list[PastDecision], now: datetime) -> None:

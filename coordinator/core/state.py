@@ -21,7 +21,7 @@ before anything changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import replace
 from typing import assert_never
 
@@ -63,6 +63,7 @@ from coordinator.core.instructions import (
     SetLocalLimits,
     WriteLedger,
 )
+from coordinator.core.invariants import holds
 from coordinator.core.lifecycle import Lifecycle, Trigger, Trouble, next_state
 from coordinator.core.model import (
     Dimension,
@@ -84,6 +85,7 @@ from coordinator.core.transfer.raising import Raises
 from coordinator.core.trouble import Troubles
 from coordinator.core.usage.agreement import Agreement
 from coordinator.core.usage.map import UsageMap, Verdict
+from coordinator.core.validation import validate_limits
 
 
 class CoordinatorState:
@@ -195,26 +197,28 @@ class CoordinatorState:
             return self.certifier.nothing(group, dimension, "this sidecar has just stood still")
         return self.certifier.by_word(group, dimension, facts)
 
-    def validate(self, names: Iterable[str] | None = None) -> None:
-        """Check the invariants; a failure is a bug in the core.
+    def validate(self, names: Collection[str] | None = None) -> None:
+        """Check the invariants; a broken one is a bug in the core.
 
         Args:
-            names: the groups whose limits are checked; all of them by default.
+            names: the groups that are checked; everything is checked by default.
 
         Raises:
-            AssertionError: an invariant does not hold.
+            InvariantBroken: a statement does not hold.
         """
-        for name in self.decider.in_force if names is None else names:
-            rates = self.decider.in_force[name]
-            group = (self.groups or {}).get(name)
-            assert group is not None, f"limits of a group that is gone: {name}"
-            for dimension in Dimension:
-                limit, local = group.limits.of(dimension), rates.of(dimension)
-                assert (limit is None) == (local is None), f"{name} {dimension}: {local} of {limit}"
-                assert local is None or local >= 0
-        if self.lifecycle is Lifecycle.ACTIVE:
-            assert self.incarnation is not None
-            assert not self.troubles
+        checked = self.decider.in_force.keys() if names is None else names
+        groups = self.groups or {}
+        self.usage.validate(names)
+        self.ledgers.validate()
+        validate_limits(self.decider, checked, groups, self.members, self.ledgers, self.settings)
+        self._raises.validate(groups, self.limits(), self.members)
+        active = self.lifecycle is Lifecycle.ACTIVE
+        holds(
+            not active or (self.incarnation is not None and not self.troubles),
+            "An active sidecar is registered and not in trouble",
+            incarnation=self.incarnation,
+            troubles=[trouble.name for trouble in self.troubles.all()],
+        )
 
     # Step 1: the event changes facts.
 

@@ -17,6 +17,7 @@ from functools import partial
 from coordinator.core.allocation.splitting import reserve_of
 from coordinator.core.events import Event, TrafficCounted, UsageReportReceived
 from coordinator.core.instructions import Instruction, SetLocalLimits
+from coordinator.core.invariants import InvariantBroken
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import (
     DIMENSIONS_OF,
@@ -40,7 +41,6 @@ from coordinator.simulation.invariants import (
     Sum,
     SumPromise,
     agreed_targets,
-    check_core,
 )
 from coordinator.simulation.network import Conditions, Network
 from coordinator.simulation.recording import Passed, Recording
@@ -272,8 +272,8 @@ class World:
         often = isinstance(event, TrafficCounted | UsageReportReceived)
         changed = [each.group for each in instructions if isinstance(each, SetLocalLimits)]
         try:
-            check_core(host, changed if often else limits.keys())
-        except AssertionError as error:
+            host.state.validate(changed if often else limits.keys())
+        except InvariantBroken as error:
             self.failed(host, event, error)
 
     def failed(self, host: Host, event: Event, error: Exception) -> None:

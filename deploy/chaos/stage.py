@@ -194,6 +194,7 @@ class Stage:
             "zookeeper_root": self._root,
             "zookeeper_session_timeout_seconds": SESSION_TIMEOUT_S,
             "burst_seconds": BURST_S,
+            "check_invariants": True,
             "record_dir": str(self._record_dir(name)),
             "record_file_seconds": _RECORD_FILE_S,
         }
