@@ -38,9 +38,7 @@ async def test_a_story_is_told_oldest_first_with_ages_and_decisions(
     )
     assert joined["decisions"] == []
     assert created["ageMillis"] == 10_000
-    assert created["event"] == (
-        "The definition of orders changed: created: publishRateInMsgs 3,000."
-    )
+    assert created["event"] == "The group orders was created: publishRateInMsgs 3,000."
     (decision,) = created["decisions"]
     assert (decision["dimension"], decision["binding"]) == ("publishRateInMsgs", "reserve")
     assert (decision["limitBefore"], decision["localLimit"]) == (-1, 7)

@@ -191,9 +191,7 @@ def test_explain_tells_the_story_behind_the_limit(run: Run, world: World) -> Non
         "The story so far, oldest first. The story is whole since this sidecar started."
     )
     told = "\n".join(lines[begins:])
-    assert (
-        "1 min 1 s ago  The definition of orders changed: created: publishRateInMsgs 3,000." in told
-    )
+    assert "1 min 1 s ago  The group orders was created: publishRateInMsgs 3,000." in told
     assert "               broker-1 sets publishRateInMsgs to 15 messages/s." in told
     assert (
         "  0.21 s ago  The membership changed: broker-1 joined; 1 broker is a member now." in told

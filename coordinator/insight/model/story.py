@@ -275,8 +275,10 @@ class StimulusLog:
             self._forget(name)
             self._keep(now_ns, f"The group {name} was deleted.", frozenset({name}), {})
         for name in redefined(before, self._groups):
-            change = difference(before.get(name), self._groups[name])
-            sentence = f"The definition of {name} changed: {change}."
+            old, change = before.get(name), difference(before.get(name), self._groups[name])
+            sentence = f"The group {name} was {change}."
+            if old is not None:
+                sentence = f"The definition of {name} changed: {change}."
             of_group = {name: turns.pop(name)} if name in turns else {}
             self._keep(now_ns, sentence, frozenset({name}), of_group)
         if turns:
