@@ -105,19 +105,19 @@ def explain(
         out.print(f"  {sentence}")
     if explanation["wants"]:
         out.print(_wants_table(explanation))
-    for line in _told(explanation.get("story")):
-        out.print(line)
+    if told := explanation.get("story"):
+        out.print(f"The story so far, oldest first. {told['beginning']}")
+        out.print(_told(told))
 
 
-def _told(story: Story | None) -> Iterator[str]:
-    """Yield the lines of a story: each event with its age, then what was decided of it."""
-    if story is None:
-        return
-    yield f"\nThe story so far, oldest first. {story['beginning']}"
+def _told(story: Story) -> Table:
+    """Return a story as a table: each event with its age, and below it what was decided of it."""
+    shown = table([">when", "event, and the decision on it"])
     for event in story["events"]:
-        yield f"{ago(event['ageMillis']):>12}  {event['event']}"
+        shown.add_row(ago(event["ageMillis"]), event["event"])
         for decision in event["decisions"]:
-            yield f"{'':12}  {decision['sentence']}"
+            shown.add_row("", decision["sentence"])
+    return shown
 
 
 def _show_history(session: Session, found: list[PastDecision], now: datetime) -> None:

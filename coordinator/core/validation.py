@@ -37,6 +37,8 @@ def validate_limits(
             raise InvariantBroken("Only existing groups have local limits", group=name)
         for dimension in Dimension:
             _validate_value(decider, groups[name], dimension)
+            if decider.in_force[name].of(dimension) is None:
+                continue
             _validate_reserve(decider, groups[name], dimension, len(members), settings)
             _validate_booked(decider, groups[name], dimension, ledgers)
             _validate_split(decider, groups[name], dimension)
@@ -45,6 +47,8 @@ def validate_limits(
 def _validate_value(decider: Decider, group: ResourceGroup, dimension: Dimension) -> None:
     local, limit = decider.in_force[group.name].of(dimension), group.limits.of(dimension)
     decided = decider.decisions[group.name, dimension].local_limit
+    if local is limit is decided is None:
+        return
     figures = {**_place(group, dimension), "local": local, "limit": limit, "decided": decided}
     holds(local == decided, "The limit in force is the decided one", **figures)
     holds(

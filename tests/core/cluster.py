@@ -193,7 +193,8 @@ class Cluster:
             self.connected_ns[broker] = self.now_ns
         state = self.states[broker]
         instructions = state.handle(event, self.now_ns)
-        state.validate()
+        if instructions or not isinstance(event, TrafficCounted):  # others change the meters alone
+            state.validate()
         self.handled(broker, event)
         self._carry_out(broker, instructions)
 
