@@ -102,7 +102,7 @@ class Decider:
         self.decisions: dict[tuple[str, Dimension], Decision] = {}
         #: The number of passes, and where the last pass decided another limit or another cause.
         self.passes = 0
-        self.turned: list[tuple[str, Dimension]] = []
+        self.redecided: list[tuple[str, Dimension]] = []
         #: Limits never raised above a reserve; the reserve may have shrunk since.
         self._unraised: set[tuple[str, Dimension]] = set()
         self._marked: set[str] = set()
@@ -158,7 +158,7 @@ class Decider:
         if not names:
             return {}
         self.passes += 1
-        self.turned = []
+        self.redecided = []
         splits = Splits(members, usage, self._settings)
         facts = _Facts(
             members, usage, splits, troubles, lifecycle, round_, now_ns, reborn=self._reborn
@@ -194,7 +194,7 @@ class Decider:
                 or before.local_limit != decision.local_limit
                 or before.binding is not decision.binding
             ):
-                self.turned.append(place)
+                self.redecided.append(place)
             self._note_raise(group, dimension, own, decision.local_limit, facts)
             rates[dimension] = decision.local_limit
         self.in_force[group.name] = Rates.from_mapping(rates)

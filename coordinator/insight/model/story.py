@@ -29,6 +29,7 @@ from coordinator.core.events import (
     LedgersChanged,
     MembersChanged,
     ParticipantsChanged,
+    ReporterAccused,
     SessionConfirmed,
     TrafficCounted,
     UsageReportReceived,
@@ -47,7 +48,7 @@ from coordinator.core.model import (
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.journal import difference
-from coordinator.insight.model.story_sentences import Turn, backlog_sentence, event_sentence
+from coordinator.insight.model.story_sentences import KeptDecision, backlog_sentence, event_sentence
 
 MAX_EVENTS = 2_000
 """Some hours of a cluster at rest; a membership or a limit that changes is a handful of events."""
@@ -62,7 +63,7 @@ _Place = tuple[str, Dimension]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptEvent:
     """One event with its decisions.
 
     Args:
@@ -70,23 +71,27 @@ class Kept:
         at_ns: when the core handled it.
         event: a sentence that names the event.
         concerns: the groups whose story it belongs to; None is every group.
-        turns: the decisions, by group.
+        decisions: the decisions, by group.
     """
 
     number: int
     at_ns: int
     event: str
     concerns: AbstractSet[str] | None
-    turns: Mapping[str, tuple[Turn, ...]]
+    decisions: Mapping[str, tuple[KeptDecision, ...]]
 
     def is_of(self, group: str) -> bool:
         """Return whether it belongs to the story of a group."""
-        return self.concerns is None or group in self.concerns or group in self.turns
+        return self.concerns is None or group in self.concerns or group in self.decisions
 
     @property
     def cells(self) -> int:
         """Return the number of cells that the decisions take."""
-        return sum(turn.cells for turns in self.turns.values() for turn in turns)
+        return sum(
+            kept_decision.cells
+            for decisions in self.decisions.values()
+            for kept_decision in decisions
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +150,7 @@ class StimulusLog:
     """The last events of one core. See the module's head."""
 
     def __init__(self) -> None:
-        self._kept: deque[Kept] = deque()
+        self._kept: deque[KeptEvent] = deque()
         self._cells = 0
         self._next = 0
         #: When the newest forgotten event was handled.
@@ -158,6 +163,8 @@ class StimulusLog:
         self._members: dict[str, Member] = {}
         self._groups: dict[str, ResourceGroup] = {}
         self._records: dict[str, LedgerRecord] = {}
+        #: The number of suspects named: a flood of accusations is one event.
+        self._suspects = 0
         #: Where clients waited in the last closed round.
         self._waiting: set[Key] = set()
         #: The last decision that was kept of each limit.
@@ -169,15 +176,15 @@ class StimulusLog:
 
     def handled(self, event: Event, state: CoordinatorState, now_ns: int) -> None:
         """Note an event that the core has handled."""
-        turns = self._turns(state)
+        decisions = self._new_decisions(state)
         if isinstance(event, TrafficCounted):
             if state.round != self._round:
                 self._round = state.round
                 self._compare_backlogs(state, now_ns)
-            if turns:
-                self._keep(now_ns, self._counted(state), frozenset(), turns)
+            if decisions:
+                self._keep(now_ns, self._counted(state), frozenset(), decisions)
         else:
-            self._note(event, state, now_ns, turns)
+            self._note(event, state, now_ns, decisions)
         if state.lifecycle is not self._lifecycle or state.troubles.all() != self._troubles:
             self._compare_lifecycle(state, now_ns)
 
@@ -194,39 +201,41 @@ class StimulusLog:
         """
         found = [kept for kept in self._kept if kept.at_ns <= until_ns and kept.is_of(group)]
         omitted = max(0, len(found) - most)
-        earlier: dict[Dimension, Turn] = {}
+        earlier: dict[Dimension, KeptDecision] = {}
         events = []
         for place, kept in enumerate(found):
             decisions = []
-            for turn in kept.turns.get(group, ()):
+            for kept_decision in kept.decisions.get(group, ()):
                 if place >= omitted:
-                    before = earlier.get(turn.dimension)
-                    sentence = turn.sentence(group, settings.broker, before, settings)
-                    decisions.append(_in_words(turn, sentence))
-                earlier[turn.dimension] = turn
+                    before = earlier.get(kept_decision.dimension)
+                    sentence = kept_decision.sentence(group, settings.broker, before, settings)
+                    decisions.append(_in_words(kept_decision, sentence))
+                earlier[kept_decision.dimension] = kept_decision
             if place >= omitted:
                 events.append(StoryEvent(kept.number, kept.at_ns, kept.event, tuple(decisions)))
         return StoryView(tuple(events), omitted, self._forgotten_ns)
 
     # What an event is kept with.
 
-    def _turns(self, state: CoordinatorState) -> dict[str, tuple[Turn, ...]]:
+    def _new_decisions(self, state: CoordinatorState) -> dict[str, tuple[KeptDecision, ...]]:
         """Return the decisions of the last pass that differ from the ones last kept, by group."""
         decider = state.decider
         if decider.passes == self._passes:
             return {}
         self._passes = decider.passes
         troubles = state.troubles.all()
-        found: dict[str, tuple[Turn, ...]] = {}
-        for place in decider.turned:
+        found: dict[str, tuple[KeptDecision, ...]] = {}
+        for place in decider.redecided:
             decision, told = decider.decisions.get(place), self._told.get(place)
             if decision is None or not _differs(told, decision, state.settings):
                 continue
             self._told[place] = (decision.binding, decision.local_limit)
             group, dimension = place
             is_first, was = told is None, None if told is None else told[1]
-            turn = Turn(dimension, decision, was, is_first, state.lifecycle, troubles)
-            found[group] = (*found.get(group, ()), turn)
+            kept_decision = KeptDecision(
+                dimension, decision, was, is_first, state.lifecycle, troubles
+            )
+            found[group] = (*found.get(group, ()), kept_decision)
         return found
 
     def _counted(self, state: CoordinatorState) -> str:
@@ -237,25 +246,28 @@ class StimulusLog:
         event: Event,
         state: CoordinatorState,
         now_ns: int,
-        turns: dict[str, tuple[Turn, ...]],
+        decisions: dict[str, tuple[KeptDecision, ...]],
     ) -> None:
         """Keep an event other than counts, if it changed facts or decisions."""
         match event:
             case GroupsChanged():
-                self._note_groups(state, now_ns, turns)
+                self._note_groups(state, now_ns, decisions)
             case LedgersChanged(records):
-                self._note_records(records, now_ns, turns)
+                self._note_records(records, now_ns, decisions)
             case MembersChanged():
-                self._keep(now_ns, self._members_sentence(state), None, turns)
+                self._keep(now_ns, self._members_sentence(state), None, decisions)
             case ParticipantsChanged(group):
                 sentence = event_sentence(event, state.settings.broker)
-                self._keep(now_ns, sentence, frozenset({group}), turns)
-            case UsageReportReceived() | SessionConfirmed():
-                if turns:
+                self._keep(now_ns, sentence, frozenset({group}), decisions)
+            case ReporterAccused() if len(state.suspects) != self._suspects:
+                self._suspects = len(state.suspects)
+                self._keep(now_ns, event_sentence(event, state.settings.broker), None, decisions)
+            case UsageReportReceived() | SessionConfirmed() | ReporterAccused():
+                if decisions:
                     sentence = event_sentence(event, state.settings.broker)
-                    self._keep(now_ns, sentence, frozenset(), turns)
+                    self._keep(now_ns, sentence, frozenset(), decisions)
             case _:
-                self._keep(now_ns, event_sentence(event, state.settings.broker), None, turns)
+                self._keep(now_ns, event_sentence(event, state.settings.broker), None, decisions)
 
     def _members_sentence(self, state: CoordinatorState) -> str:
         before, self._members = self._members, dict(state.members)
@@ -268,7 +280,7 @@ class StimulusLog:
         return f"The membership changed: {', '.join(changes) or 'the brokers are the same'}; {now}."
 
     def _note_groups(
-        self, state: CoordinatorState, now_ns: int, turns: dict[str, tuple[Turn, ...]]
+        self, state: CoordinatorState, now_ns: int, decisions: dict[str, tuple[KeptDecision, ...]]
     ) -> None:
         before, self._groups = self._groups, dict(state.groups or {})
         for name in before.keys() - self._groups.keys():
@@ -279,16 +291,16 @@ class StimulusLog:
             sentence = f"The group {name} was {change}."
             if old is not None:
                 sentence = f"The definition of {name} changed: {change}."
-            of_group = {name: turns.pop(name)} if name in turns else {}
+            of_group = {name: decisions.pop(name)} if name in decisions else {}
             self._keep(now_ns, sentence, frozenset({name}), of_group)
-        if turns:
-            self._keep(now_ns, "The definitions were read again.", frozenset(), turns)
+        if decisions:
+            self._keep(now_ns, "The definitions were read again.", frozenset(), decisions)
 
     def _note_records(
         self,
         records: Iterable[LedgerRecord],
         now_ns: int,
-        turns: dict[str, tuple[Turn, ...]],
+        decisions: dict[str, tuple[KeptDecision, ...]],
     ) -> None:
         before, self._records = self._records, {record.group: record for record in records}
         for name, record in self._records.items():
@@ -296,10 +308,10 @@ class StimulusLog:
                 continue
             heirs = f"; it took over from {len(record.claimed)} ended" if record.claimed else ""
             sentence = f"The escrow record of {name} reached version {record.version:,}{heirs}."
-            of_group = {name: turns.pop(name)} if name in turns else {}
+            of_group = {name: decisions.pop(name)} if name in decisions else {}
             self._keep(now_ns, sentence, frozenset({name}), of_group)
-        if turns:
-            self._keep(now_ns, "The escrow records were read again.", frozenset(), turns)
+        if decisions:
+            self._keep(now_ns, "The escrow records were read again.", frozenset(), decisions)
 
     def _compare_backlogs(self, state: CoordinatorState, now_ns: int) -> None:
         """Keep where clients began or ceased to wait in the round that just closed."""
@@ -336,9 +348,9 @@ class StimulusLog:
         at_ns: int,
         event: str,
         concerns: AbstractSet[str] | None,
-        turns: Mapping[str, tuple[Turn, ...]],
+        decisions: Mapping[str, tuple[KeptDecision, ...]],
     ) -> None:
-        kept = Kept(self._next, at_ns, event, concerns, turns)
+        kept = KeptEvent(self._next, at_ns, event, concerns, decisions)
         self._next += 1
         self._kept.append(kept)
         self._cells += kept.cells
@@ -352,9 +364,11 @@ class StimulusLog:
             self._told.pop((group, dimension), None)
 
 
-def _in_words(turn: Turn, sentence: str) -> StoryDecision:
-    decision = turn.decision
-    return StoryDecision(turn.dimension, turn.was, decision.local_limit, decision.binding, sentence)
+def _in_words(kept_decision: KeptDecision, sentence: str) -> StoryDecision:
+    decision = kept_decision.decision
+    return StoryDecision(
+        kept_decision.dimension, kept_decision.was, decision.local_limit, decision.binding, sentence
+    )
 
 
 def _differs(

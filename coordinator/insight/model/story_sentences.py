@@ -30,7 +30,7 @@ NAMED_DEMANDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class KeptDecision:
     """A decision that differs from the one last kept of the same limit.
 
     Args:
@@ -55,7 +55,7 @@ class Turn:
         return 1 + (0 if self.decision.split is None else len(self.decision.split.claims))
 
     def sentence(
-        self, group: str, broker: str, earlier: Turn | None, settings: CoreSettings
+        self, group: str, broker: str, earlier: KeptDecision | None, settings: CoreSettings
     ) -> str:
         """Return the decision, the demands that changed, and the reason for the limit.
 
@@ -82,7 +82,7 @@ class Turn:
         verb = "raises" if now is None or (was is not None and now > was) else "lowers"
         return f"{broker} {verb} {what} from {_rate(was, unit)} to {_rate(now, unit)}."
 
-    def _demands(self, earlier: Turn | None, settings: CoreSettings) -> str:
+    def _demands(self, earlier: KeptDecision | None, settings: CoreSettings) -> str:
         """Return the demands that moved since the earlier decision, the largest moves first."""
         before = None if earlier is None else earlier.decision.split
         after = self.decision.split
