@@ -458,8 +458,9 @@ async def test_a_core_that_fails_at_every_count_ends_the_sidecar(
 async def test_a_core_that_contradicts_itself_is_told_where_that_is_checked() -> None:
     """As a failed task with the invariant and its figures; the sidecar goes on."""
     async with World().sidecar("b1") as one, World().sidecar("b2", checks_invariants=False) as two:
+        await eventually(lambda: one.runner.views.health().ready, "ready")
+        await eventually(lambda: two.runner.views.health().ready, "ready")
         for each in (one, two):
-            await eventually(lambda each=each: each.runner.views.health().ready, "ready")
             each.runner._state.decider.in_force["none"] = Rates()
             each.runner.participants_changed("orders", PUBLISH, 1)
         failures = one.runner.supervisor.failures

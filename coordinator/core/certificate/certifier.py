@@ -158,7 +158,7 @@ class Certifier:
         if self._superseded and all(map(agreement.same_definitions, others)):
             self._superseded.clear()
 
-    def _stood_still(self, now_ns: int) -> bool:
+    def stood_still(self, now_ns: int) -> bool:
         """Return whether this process may have stood still while others went on."""
         paused = now_ns - self._counted_ns > self._longest_pause_ns()
         return paused or now_ns < self._awake_ns
@@ -181,7 +181,7 @@ class Certifier:
             return booked
         if obstacle:
             return self._nothing(group, dimension, obstacle)
-        if self._stood_still(facts.now_ns):
+        if self.stood_still(facts.now_ns):
             return self._nothing(group, dimension, "this sidecar has just stood still")
         return self._by_word(group, dimension, facts)
 
