@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from admin_api.access import Access
+from admin_api.coordinator_loop import CoordinatorLoop
 from admin_api.echo import Echo
-from admin_api.home import Home
-from admin_api.refusals import Refusals
+from admin_api.refusals import RefusalCounts
 from coordinator.backlog.shell.checker import BacklogWatch
 from coordinator.backlog.shell.enforcer import BacklogEnforcement
 from coordinator.core.certificate.statement import Certificate
@@ -129,7 +129,7 @@ class Views(Protocol):
 
 
 class Watching(Protocol):
-    """This sidecar's recent observations of the whole cluster (coordinator.insight.shell.watch.Watch)."""
+    """This sidecar's recent observations of the whole cluster (coordinator.insight.shell.sampler.Sampler)."""
 
     @property
     def board(self) -> Board:
@@ -174,7 +174,7 @@ class Watching(Protocol):
 
 
 class Following(Protocol):
-    """Changes under way (coordinator.app.following.Following)."""
+    """Changes under way (coordinator.app.operation_tracker.OperationTracker)."""
 
     def holdings(self, group: str) -> Holdings:
         """Return every participant's holdings of a group: to be called before the change."""
@@ -298,7 +298,7 @@ class AdminBackend:
     alarming: Telling | None = None
     otlp: Telling | None = None
     access: Access = field(default_factory=Access)
-    home: Home = field(default_factory=Home)
+    coordinator_loop: CoordinatorLoop = field(default_factory=CoordinatorLoop)
     relay: BrokerRelay | None = None
     backlogs: Backlogs | None = None
     partitions: PartitionMeter | None = None
@@ -309,7 +309,7 @@ class AdminBackend:
     requests_per_second: int | None = None
     hosts: tuple[str, ...] = ()
     gate_listener: str = "external"
-    refusals: Refusals = field(default_factory=Refusals)
+    refusals: RefusalCounts = field(default_factory=RefusalCounts)
 
     def native_state(self) -> NativeState | None:
         """Return the state of native enforcement; None where the broker's limiter is left alone."""

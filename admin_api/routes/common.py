@@ -29,7 +29,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 
 def backend_of(request: Request) -> AdminBackend:
-    """Return the backend of a request, for code that does not run at home: see `admin_api.home`."""
+    """Return the backend of a request, for code that does not run at home: see `admin_api.coordinator_loop`."""
     return cast("AdminBackend", request.app.state.backend)
 
 
@@ -48,27 +48,27 @@ def is_given_backend(handler: Callable[..., Any]) -> bool:
     return "backend" in inspect.signature(handler).parameters
 
 
-class HomeRoute(APIRoute):
-    """Runs its handler at home if the handler is given the backend (admin_api.home)."""
+class CoordinatorRoute(APIRoute):
+    """Runs its handler at home if the handler is given the backend (admin_api.coordinator_loop)."""
 
     def __init__(self, path: str, endpoint: Handler, **settings: Any) -> None:
-        super().__init__(path, _at_home(endpoint), **settings)
+        super().__init__(path, _on_coordinator_loop(endpoint), **settings)
 
 
-def _at_home(handler: Handler) -> Handler:
+def _on_coordinator_loop(handler: Handler) -> Handler:
     if not is_given_backend(handler):
         return handler
 
     @wraps(handler)
     async def sent_home(*, backend: AdminBackend, **given: Any) -> Any:
-        return await backend.home.run(handler(backend=backend, **given))
+        return await backend.coordinator_loop.run(handler(backend=backend, **given))
 
     return sent_home
 
 
-def home_router(prefix: str, tag: str) -> APIRouter:
+def coordinator_router(prefix: str, tag: str) -> APIRouter:
     """Return a router whose handlers run at home if they are given the backend."""
-    return APIRouter(prefix=prefix, tags=[tag], responses=PROBLEMS, route_class=HomeRoute)
+    return APIRouter(prefix=prefix, tags=[tag], responses=PROBLEMS, route_class=CoordinatorRoute)
 
 
 OPERATION_HEADER = "Pulsar-Quota-Operation"

@@ -52,7 +52,7 @@ async def get_stats(
     if body is None:
         return Relayed(answer)
     name = str(TopicName("persistent", tenant, namespace, decoded(topic)))
-    return _filled(answer, body, await backend.home.run(_known(backend, name)))
+    return _filled(answer, body, await backend.coordinator_loop.run(_known(backend, name)))
 
 
 @router.get(_PATH + "/partitioned-stats")
@@ -72,7 +72,7 @@ async def get_partitioned_stats(
         await earliest_answer.close()
         return _filled(answer, body, BacklogStats())
     name = str(TopicName("persistent", tenant, namespace, decoded(topic)))
-    stats = await backend.home.run(_derived(backend, name, earliest))
+    stats = await backend.coordinator_loop.run(_derived(backend, name, earliest))
     return _filled(answer, body, stats)
 
 

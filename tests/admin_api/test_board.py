@@ -12,7 +12,7 @@ from admin_api.routes import events
 from admin_api.routes.events import _stream
 from coordinator.core.events import MembersChanged
 from coordinator.core.model import Member, Rates, ResourceGroup
-from coordinator.insight.model.operations import Stage
+from coordinator.insight.model.operations import OperationStage
 from coordinator.ports import StoreUnreachable
 from tests.admin_api.world import World
 from tests.turns import turns_of
@@ -128,7 +128,7 @@ async def test_a_change_names_its_operation(client: httpx.AsyncClient, orders: s
         "created: publishRateInMsgs 3,000",
     ]
     one = (await client.get(f"/quota/v1/operations/{ids[0]}")).json()
-    assert one["state"] == Stage.SUPERSEDED.value
+    assert one["state"] == OperationStage.SUPERSEDED.value
     assert (await client.get("/quota/v1/operations/99999")).status_code == 404
 
 

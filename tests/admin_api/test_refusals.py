@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 from structlog.testing import capture_logs
 
-from admin_api.refusals import REASONS, Refusals
+from admin_api.refusals import REASONS, RefusalCounts
 from tests.admin_api.test_relay import Broker
 from tests.admin_api.world import World
 
@@ -13,7 +13,7 @@ from tests.admin_api.world import World
 def test_of_each_reason_one_line_a_second_is_logged() -> None:
     """With the last one's host and words, and how many there have been."""
     now_s = 100.0
-    refusals = Refusals(lambda: now_s)
+    refusals = RefusalCounts(lambda: now_s)
     with capture_logs() as logs:
         for number in range(1_000):
             refusals.add("host", f"10.0.0.{number % 250}", "no")

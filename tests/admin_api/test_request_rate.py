@@ -8,7 +8,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
 from admin_api import request_rate
-from admin_api.refusals import Refusals
+from admin_api.refusals import RefusalCounts
 from admin_api.request_rate import RequestRate
 from tests.admin_api.world import World
 
@@ -23,7 +23,7 @@ class Host:
         self.app: ASGIApp = RequestRate(
             PlainTextResponse("done"),
             requests_per_second=10,
-            refusals=Refusals(),
+            refusals=RefusalCounts(),
             now_ns=lambda: self.now_ns,
         )
 

@@ -20,7 +20,7 @@ from coordinator.adapters.memory.surroundings import (
     MemoryTopic,
 )
 from coordinator.adapters.memory.topic_limits import MemoryTopicLimits
-from coordinator.app.following import Following
+from coordinator.app.operation_tracker import OperationTracker
 from coordinator.core.certificate.statement import Basis, Certificate, Holder
 from coordinator.core.events import ConnectionState, Event, GroupsChanged
 from coordinator.core.lifecycle import Lifecycle
@@ -46,8 +46,8 @@ from coordinator.insight.model.views import (
     ShadowOfBrokerView,
     WantView,
 )
+from coordinator.insight.shell.sampler import Sampler
 from coordinator.insight.shell.totals import TrafficTotals
-from coordinator.insight.shell.watch import Watch
 from coordinator.ports import BrokerRelay, Catalogue, RecorderHealth, Unreachable
 
 MILLI_NS = 1_000_000
@@ -286,11 +286,11 @@ class World:
         #: A core that hears of this store's groups, and of whatever a test tells it.
         self.core = CoordinatorState(CoreSettings(broker="broker-1"))
         self.clock = ManualClock()
-        self.watch = Watch(self.core, self.clock)
+        self.watch = Sampler(self.core, self.clock)
         self.store.watch(self._groups_changed)
         self.log_level = FixedLogLevel()
         self.operations = MemoryOperations()
-        self.following = Following(self.core, self.clock, self.operations)
+        self.following = OperationTracker(self.core, self.clock, self.operations)
         self.backend = AdminBackend(
             store=self.store,
             topic_limits=self.topic_limits,

@@ -39,8 +39,8 @@ def found(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[float]]:
     """What contenders find, each in 20 s on one core and in 10 s on two."""
     found = {what: list(values) for what, values in FOUND.items()}
 
-    def run(what: str, _: Path, cores: int) -> spark.Run:
-        return spark.Run(20.0 / cores, 30.0, 2**30, found[what])
+    def run(what: str, _: Path, cores: int) -> spark.ContenderRun:
+        return spark.ContenderRun(20.0 / cores, 30.0, 2**30, found[what])
 
     monkeypatch.setattr(spark, "_run", run)
     monkeypatch.setenv("ROWS", "4000")

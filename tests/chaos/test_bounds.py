@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from deploy.chaos.checker import bounds
-from deploy.chaos.checker.aftermath import aftermaths
 from deploy.chaos.checker.counted import Counted
 from deploy.chaos.checker.history import History, Word
+from deploy.chaos.checker.recovery_window import recovery_windows
 from deploy.demo.recording import Sample
 from tests.chaos.scenes import BROKERS, FAIR, LIMIT, SHARE, history, mishap, sweep, sweeps
 from tests.demo.scenes import Rates
@@ -19,7 +19,7 @@ from tests.demo.scenes import Rates
 def rules(found: History) -> set[str]:
     """The rules that do not hold."""
     counted = Counted(found)
-    return {each.rule for each in bounds.check(found, counted, aftermaths(found, counted))}
+    return {each.rule for each in bounds.check(found, counted, recovery_windows(found, counted))}
 
 
 def one_bursts(rate: float, seconds: float, at_s: float = 30.0) -> Mapping[str, Rates]:

@@ -8,21 +8,21 @@ from dataclasses import replace
 import pytest
 
 from deploy.chaos.checker import messages
-from deploy.chaos.checker.aftermath import aftermaths
 from deploy.chaos.checker.counted import Counted
-from deploy.chaos.checker.history import Finding, Mishap, Received, Topic
+from deploy.chaos.checker.history import Breach, Delivery, Mishap, TopicMessages
+from deploy.chaos.checker.recovery_window import recovery_windows
 from tests.chaos.scenes import BROKERS, MESSAGES, UNTIL_S, history, mishap, sent, topic
 
 ALL = list(range(MESSAGES))
 
 
-def findings(found: Topic, mishaps: Sequence[Mishap] = ()) -> list[Finding]:
+def findings(found: TopicMessages, mishaps: Sequence[Mishap] = ()) -> list[Breach]:
     """What is found in one topic."""
     run = history(topics=[found], mishaps=mishaps)
-    return list(messages.check(run, aftermaths(run, Counted(run))))
+    return list(messages.check(run, recovery_windows(run, Counted(run))))
 
 
-def rules(found: Topic, mishaps: Sequence[Mishap] = ()) -> set[str]:
+def rules(found: TopicMessages, mishaps: Sequence[Mishap] = ()) -> set[str]:
     """The rules that do not hold for one topic."""
     return {finding.rule for finding in findings(found, mishaps)}
 
@@ -123,7 +123,7 @@ def test_what_comes_seconds_late_in_calm_is_found() -> None:
 def test_a_second_delivery_needs_a_broken_connection_in_between() -> None:
     """The consumer had not acknowledged it when its connection broke."""
     delivered = list(topic().delivered)
-    again = Received(199, delivered[-1].message_id, UNTIL_S - 10)
+    again = Delivery(199, delivered[-1].message_id, UNTIL_S - 10)
 
     assert rules(topic(delivered=[*delivered, again])) == {"redelivered"}
     assert rules(topic(delivered=[*delivered, again]), [mishap(30, 40, cuts=BROKERS)]) == set()

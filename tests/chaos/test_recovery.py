@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from deploy.chaos.checker import recovery
-from deploy.chaos.checker.aftermath import aftermaths, recovered_after
 from deploy.chaos.checker.counted import Counted
 from deploy.chaos.checker.history import History
+from deploy.chaos.checker.recovery_window import recovered_after, recovery_windows
 from deploy.chaos.checker.verdict import judge
 from tests.chaos.scenes import BROKERS, FAIR, SHARE, UNTIL_S, history, mishap, sweep, sweeps
 from tests.demo.scenes import Rates
@@ -19,7 +19,7 @@ from tests.demo.scenes import Rates
 def rules(found: History) -> set[str]:
     """The rules that do not hold."""
     counted = Counted(found)
-    return {each.rule for each in recovery.check(found, counted, aftermaths(found, counted))}
+    return {each.rule for each in recovery.check(found, counted, recovery_windows(found, counted))}
 
 
 def all_at(*steps: tuple[float, float]) -> Mapping[str, Rates]:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from deploy.chaos.checker.history import Finding
+from deploy.chaos.checker.history import Breach
 from deploy.chaos.choices import Choice
 from deploy.chaos.results import Result, Results, outcome, summary
 from deploy.chaos.schedule import Planned
-from deploy.demo.errors import WrongUse
+from deploy.demo.errors import WrongDemoUse
 
 PLANNED = (Planned("flood", "broker-1", 2.5), Planned("garbage", "broker-3", 5.0))
 FIRST, SECOND = (Choice(seed, "balanced", 10.0, 0.0, PLANNED) for seed in (1, 2))
@@ -27,7 +27,7 @@ CLEAN = Result(
     version="abc1234",
     ended_at="2026-01-01T00:00:00+00:00",
 )
-FOUND = replace(CLEAN, seed=2, findings=(Finding("lost", "one"), Finding("end", "and another")))
+FOUND = replace(CLEAN, seed=2, findings=(Breach("lost", "one"), Breach("end", "and another")))
 
 
 def test_what_was_written_is_read_back(tmp_path: Path) -> None:
@@ -91,5 +91,5 @@ def test_a_file_of_something_else_is_refused_with_its_line(line: str, tmp_path: 
     with file.open("a") as more:
         more.write(f"{line}\n")
 
-    with pytest.raises(WrongUse, match=r"results.jsonl, line 2 is no result"):
+    with pytest.raises(WrongDemoUse, match=r"results.jsonl, line 2 is no result"):
         Results(file)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from coordinator.cli.answers import AuditEntry
+from coordinator.cli.answers import AuditEntryAnswer
 from coordinator.cli.audit import change_of
 from tests.cli.conftest import Run
 
@@ -73,7 +73,7 @@ def test_a_change_in_words(
     before: dict[str, int | str] | str | None, after: dict[str, int | str] | str | None, words: str
 ) -> None:
     """Nothing before and nothing after is a group that could not be read, deleted."""
-    entry = AuditEntry(
+    entry = AuditEntryAnswer(
         id=1, atMillis=0, actor="", address="", undoes=None, subject="", before=before, after=after
     )
     assert change_of(entry) == words

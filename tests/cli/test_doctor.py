@@ -17,7 +17,7 @@ from kazoo.exceptions import NoAuthError
 from coordinator.adapters.zookeeper.access import ZooKeeperAccess, refusal
 from coordinator.cli.doctor_host import examine_host
 from coordinator.cli.findings import Finding, Level
-from coordinator.cli.port_holders import Holder, shortened
+from coordinator.cli.port_holders import PortHolder, shortened
 from coordinator.cli.probes import Probes
 from coordinator.config import Config
 from coordinator.core.lifecycle import Lifecycle, Trouble
@@ -306,15 +306,18 @@ def test_who_holds_a_port_is_named(
 
 @pytest.mark.parametrize(
     ("holder", "text"),
-    [(Holder("pulsar"), "in use, by a process of user pulsar"), (None, "address already in use")],
+    [
+        (PortHolder("pulsar"), "in use, by a process of user pulsar"),
+        (None, "address already in use"),
+    ],
 )
 def test_who_holds_a_port_unseen_is_found_by_root(
-    taken_address: str, free_address: str, holder: Holder | None, text: str
+    taken_address: str, free_address: str, holder: PortHolder | None, text: str
 ) -> None:
     """Another user's process is not shown, and without /proc nothing is: then the fix says how to see."""
 
     class Unseen(WellProbes):
-        def holder(self, host: str, port: int) -> Holder | None:  # noqa: ARG002 - as the real one
+        def holder(self, host: str, port: int) -> PortHolder | None:  # noqa: ARG002 - as the real one
             return holder
 
     config = replace(config_of(taken_address, free_address), gate_listen=taken_address)
@@ -348,8 +351,8 @@ def test_a_port_that_systemd_keeps_is_no_fault(taken_address: str, free_address:
     """It is the sidecar's, if the socket unit is; nobody is told to kill process 1."""
 
     class Kept(WellProbes):
-        def holder(self, host: str, port: int) -> Holder:  # noqa: ARG002 - as the real one
-            return Holder("root", 1, "/sbin/init")
+        def holder(self, host: str, port: int) -> PortHolder:  # noqa: ARG002 - as the real one
+            return PortHolder("root", 1, "/sbin/init")
 
     config = replace(config_of(taken_address, free_address), gate_listen=taken_address)
 

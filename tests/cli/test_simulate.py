@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from coordinator.adapters.recorder.tables import CLUSTER_KEY, Table
+from coordinator.adapters.recorder.tables import CLUSTER_KEY, RecordedTable
 from coordinator.core.allocation.laws import ALL_LAWS
 from coordinator.core.model import Dimension
 from coordinator.core.transfer.policies import POLICIES
@@ -229,7 +229,11 @@ def test_a_run_is_recorded_as_sidecars_do(run: Run, tmp_path: Path) -> None:
 
     assert shown.exit_code == 0
     tables = {path.name.removeprefix("table=") for path in place.iterdir()}
-    assert tables == {table.value for table in Table} - {"operations", "backlogs", "namespaces"}
+    assert tables == {table.value for table in RecordedTable} - {
+        "operations",
+        "backlogs",
+        "namespaces",
+    }
     files = list(place.rglob("*.parquet"))
     clusters = {pq.read_schema(file).metadata[CLUSTER_KEY].decode() for file in files}
     assert clusters == {f"S11.{law}.balanced" for law in ALL_LAWS}

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from coordinator.cli.frames import History, fair_share, read_frame, spark_line, state_of
-from coordinator.cli.session import Session
+from coordinator.cli.frames import RateHistory, fair_share, read_frame, spark_line, state_of
+from coordinator.cli.session import GlobalOptions
 from coordinator.core.certificate.statement import Certificate
 from coordinator.core.events import MembersChanged
 from coordinator.core.lifecycle import Lifecycle, Trouble
@@ -321,7 +321,9 @@ def test_top_shows_brokers_of_a_group_without_limits(world: World, transport: In
     key = next(key for key in world.views.explanations if key[2] == "broker-1")
     world.views.explanations[key] = replace(world.views.explanations[key], wants=())
 
-    with Session("http://127.0.0.1", None, as_json=False, transport=transport).connect() as client:
+    with GlobalOptions(
+        "http://127.0.0.1", None, as_json=False, transport=transport
+    ).connect() as client:
         frame = read_frame(client, "orders", None)
 
     want = frame.groups[0].wants[0]
@@ -364,8 +366,10 @@ def test_spark_line(rates: list[int], line: str) -> None:
 
 def test_history_is_bounded(transport: InProcess) -> None:
     """Thirty seconds are kept, however long somebody looks."""
-    history = History(samples=3)
-    with Session("http://127.0.0.1", None, as_json=False, transport=transport).connect() as client:
+    history = RateHistory(samples=3)
+    with GlobalOptions(
+        "http://127.0.0.1", None, as_json=False, transport=transport
+    ).connect() as client:
         frame = read_frame(client, None, None)
     for _ in range(9):
         history.add(frame)
@@ -376,7 +380,9 @@ def test_history_is_bounded(transport: InProcess) -> None:
 
 def test_states_of_brokers(transport: InProcess) -> None:
     """Only the answering sidecar's state is known; of the others, when they were heard."""
-    with Session("http://127.0.0.1", None, as_json=False, transport=transport).connect() as client:
+    with GlobalOptions(
+        "http://127.0.0.1", None, as_json=False, transport=transport
+    ).connect() as client:
         health = client.health()
     silent = replace(health.members[1], broker="broker-3", report_age_ns=60_000_000_000)
     joining = replace(health.members[1], broker="broker-4", report_age_ns=None)

@@ -13,10 +13,10 @@ import pytest
 
 from coordinator.adapters.memory.surroundings import MemoryReceiver
 from coordinator.adapters.webhook import WebhookReceiver
-from coordinator.insight.model.alarms import AlarmKind, Sighting
+from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
 from coordinator.ports import AlarmReceiver, Notice, ReceiverUnreachable
 
-LOST = Sighting(AlarmKind.PEER_LOST, "b9", "b9 is gone")
+LOST = AlarmCondition(AlarmKind.PEER_LOST, "b9", "b9 is gone")
 BEGUN = Notice(LOST, began_ms=1_700_000_000_000)
 OVER = Notice(LOST, began_ms=1_700_000_000_000, ended_ms=1_700_000_061_500)
 

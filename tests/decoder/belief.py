@@ -57,8 +57,8 @@ class Belief:
 
 def of_gate(bench: Bench, client: Client) -> Belief:
     """What the gate believes."""
-    roster = client.session._roster
-    producers, consumers = roster.producers, roster.consumers
+    participants = client.session._participants
+    producers, consumers = participants.producers, participants.consumers
     belief = Belief(
         producers={number: each.topic for number, each in producers.items()},
         consumers={

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from coordinator.core.model import Rates
 from coordinator.gate.limits.groups import GroupTable
+from coordinator.gate.protocol.connect_policy import Client, ConnectPolicy
 from coordinator.gate.protocol.frames import MalformedFrame
-from coordinator.gate.protocol.introduction import Client, Introduction
 from tests.decoder import corpus, mutations
 from tests.decoder.wire import CONNECT, SEND, Draft, split, take_apart
 from tests.gate import peer
@@ -193,8 +193,8 @@ def run(case: Case) -> Run:
     if case.limited:
         bench.set_limits("group", Rates(10**12, 10**15, None, None))
     bench.wait(10)
-    introduction = Introduction(targets=frozenset({TARGET}), vouches=case.vouches)
-    connection = bench.client(introduction=introduction, connected=False)
+    connect_policy = ConnectPolicy(targets=frozenset({TARGET}), vouches=case.vouches)
+    connection = bench.client(connect_policy=connect_policy, connected=False)
     session = connection.session
     if case.certified:
         session.connected(Client("10.0.0.1", PRINCIPAL))

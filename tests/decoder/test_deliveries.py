@@ -51,7 +51,7 @@ def deliver(frame: bytes) -> tuple[int, int, int]:
     assert client.is_sent(frame) == [frame]
     (traffic,) = bench.groups.collect(bench.now_ns)
     assert traffic.monitoring_class is MonitoringClass.DISPATCH
-    permits = _PERMITS - client.session._roster.consumers[1].permits
+    permits = _PERMITS - client.session._participants.consumers[1].permits
     client.session.close(bench.now_ns)
     return traffic.messages, traffic.bytes, permits
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from deploy.demo.figures import evaluate, fair_shares, jain
-from deploy.demo.recording import LimitChange, Recording, Wait
+from deploy.demo.recording import DemoRecording, LimitChange, Wait
 from tests.demo.scenes import PERIOD_S, Rates, act, recording, samples
 
 TWO = {"a": 5_000, "b": 2_500}
@@ -149,10 +149,10 @@ def test_a_brokers_death_does_not_spoil_the_act_before_it() -> None:
     assert figures.acts[0].min_share == pytest.approx(1, abs=1e-3)
 
 
-def _killed(survivor: list[tuple[float, float]], last_sample_s: float = 20) -> Recording:
+def _killed(survivor: list[tuple[float, float]], last_sample_s: float = 20) -> DemoRecording:
     acts = [act(0, 20, TWO), act(20, 40, {"a": 9_000}, event="kill", known_s=24)]
     lives = samples("a", survivor, 40.4) + samples("b", [(0, 1_500)], last_sample_s)
-    return Recording(lives, (), acts, [LimitChange(0, 3_000)], killed_s=20.0)
+    return DemoRecording(lives, (), acts, [LimitChange(0, 3_000)], killed_s=20.0)
 
 
 def test_what_was_waited_in_the_worst_window_of_an_act_stands_beside_and_changes_no_figure() -> (

@@ -22,8 +22,8 @@ from typing import NamedTuple
 from coordinator.core.model import Rates, Traffic
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.throttle import ThrottleReason
+from coordinator.gate.protocol.connect_policy import Client, ConnectPolicy
 from coordinator.gate.protocol.frames import MalformedFrame
-from coordinator.gate.protocol.introduction import Client, Introduction
 from tests.gate import peer
 from tests.gate.conftest import TOPIC, Bench
 from tests.gate.helper import deciding
@@ -141,10 +141,10 @@ def run_once(dice: random.Random) -> Outcome:
         bench.limit_topic(_NAMED, Rates(publish_messages=10), partitions=2)
     vouches = dice.random() < 0.3
     pending_requests_max = dice.choice((None, 2)) if limited else None
-    introduction = Introduction(vouches=vouches)
+    connect_policy = ConnectPolicy(vouches=vouches)
     is_connected = dice.random() < 0.8
     client = bench.client(
-        HELD_BYTES_MAX, pending_requests_max, introduction, connected=is_connected
+        HELD_BYTES_MAX, pending_requests_max, connect_policy, connected=is_connected
     )
     if is_connected and dice.random() < 0.8:
         client.opens(*OPENED)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from deploy.chaos.checker.verdict import Verdict, judge
-from deploy.chaos.run import Run
+from deploy.chaos.checker.verdict import RunVerdict, judge
+from deploy.chaos.run import ChaosRun
 from deploy.chaos.schedule import of_names
-from deploy.chaos.stage import Stage
+from deploy.chaos.testbed import Testbed
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import PROGRAM
 
@@ -32,11 +32,11 @@ def play(
     program: Sequence[str] = PROGRAM,
     *,
     path: str = "gate",
-) -> Verdict:
+) -> RunVerdict:
     """Run these mishaps and judge what was seen; what happens is printed for a failure."""
     planned = of_names(SEED, mishaps, [broker.name for broker in cluster.brokers])
-    with Stage(cluster, directory, policy, SEED, program, path=path) as stage:
-        return judge(Run(stage, print).play(planned, time.monotonic() + LONGEST_S))
+    with Testbed(cluster, directory, policy, SEED, program, path=path) as testbed:
+        return judge(ChaosRun(testbed, print).play(planned, time.monotonic() + LONGEST_S))
 
 
 def test_nothing_is_lost_exceeded_or_left_dead_after_a_handful_of_mishaps(

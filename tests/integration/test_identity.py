@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from coordinator.adapters.pulsar.bus import PulsarBus
-from coordinator.app import parts
+from coordinator.app import factories
 from coordinator.gate.server.proxy import Gate
 from coordinator.gate.server.tls import TlsFiles
 from coordinator.gate.server.upstream import UpstreamTls
@@ -149,7 +149,7 @@ def bus_of(cluster: Cluster, token_file: str) -> PulsarBus:
         bus_topics=("non-persistent://t/bus/usage",),
         bus_token_file=token_file,
     )
-    return parts.bus(config)
+    return factories.bus(config)
 
 
 async def test_a_sidecars_role_needs_its_bus_topics_and_nothing_else(

@@ -109,7 +109,9 @@ def limited(world: World, **settings: str) -> World:
 @contextmanager
 def silent_bus(world: World, cut_off: CutOff) -> Iterator[None]:
     """No sidecar hears another, and all of them have noticed."""
-    links = [link for ways in cut_off.ways.values() for link in ways.to_bus]
+    links = [
+        link for network_paths in cut_off.network_paths.values() for link in network_paths.to_bus
+    ]
     cut_off.links.become(STALLED, *links)
     try:
         eventually(
@@ -207,7 +209,7 @@ def test_without_zookeeper_limits_are_held_and_then_follow_each_groups_partition
             loads.enter_context(world.load({"broker-1": MUCH}))
         for world in policies.values():
             wait_for_limit(world, "broker-1", MOST)
-        links = cut_off.ways["broker-1"].to_zookeeper
+        links = cut_off.network_paths["broker-1"].to_zookeeper
         cut_off.links.become(SEVERED, *links)
         try:
             eventually(lambda: "ZOOKEEPER_SUSPENDED" in troubles(hold, "broker-1"), "it is told")

@@ -17,8 +17,8 @@ from coordinator.adapters.broker.backlog import HttpBacklogSource
 from coordinator.adapters.broker.relay import HttpBrokerRelay
 from coordinator.adapters.webhook import WebhookReceiver
 from coordinator.backlog.rules.model import BacklogQuota
-from coordinator.gate.server.tls import Certificate, TlsFiles
-from coordinator.insight.model.alarms import AlarmKind, Sighting
+from coordinator.gate.server.tls import ServerCertificate, TlsFiles
+from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
 from coordinator.ports import Notice, RelayedRequest
 from coordinator.runtime import client_tls
 from coordinator.runtime.client_tls import machine_trust
@@ -40,7 +40,7 @@ async def answering(files: TlsFiles) -> AsyncIterator[str]:
         writer.close()
         await writer.wait_closed()
 
-    context = Certificate(files).context
+    context = ServerCertificate(files).context
     server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
     async with server:
         yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -69,7 +69,9 @@ async def by_relay(url: str) -> None:
 async def by_webhook(url: str) -> None:
     """An alarm."""
     async with WebhookReceiver(url, cluster="test") as receiver:
-        await receiver.tell([Notice(Sighting(AlarmKind.PEER_LOST, "b9", "b9 is gone"), began_ms=1)])
+        await receiver.tell(
+            [Notice(AlarmCondition(AlarmKind.PEER_LOST, "b9", "b9 is gone"), began_ms=1)]
+        )
 
 
 @pytest.fixture(autouse=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from coordinator.simulation import metrics
-from coordinator.simulation.metrics import Series
+from coordinator.simulation.metrics import GroupSeries
 
 
-def series(limit: int, admitted: dict[str, list[int]], wanted: dict[str, list[int]]) -> Series:
+def series(limit: int, admitted: dict[str, list[int]], wanted: dict[str, list[int]]) -> GroupSeries:
     """A group with the same limit all the time."""
     length = len(next(iter(wanted.values())))
-    return Series([limit] * length, admitted, wanted)
+    return GroupSeries([limit] * length, admitted, wanted)
 
 
 def test_fair_shares_fill_the_small_ones_first() -> None:

@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from coordinator.simulation.network import Conditions, Network
+from coordinator.simulation.network import Network, NetworkConditions
 
 SECOND_NS = 1_000_000_000
 
 
 def network(**conditions: float) -> Network:
     """A network with a fixed seed; times are whole numbers."""
-    chosen = Conditions()
+    chosen = NetworkConditions()
     for name, value in conditions.items():
         setattr(chosen, name, value)
     return Network(random.Random(7), chosen)

@@ -11,7 +11,7 @@ from coordinator.core.model import GroupUsage, Suspicion, UsageReport
 from coordinator.core.reports.suspects import NAMED_AT
 from coordinator.insight.model import explain
 from coordinator.simulation.experiment import perform
-from coordinator.simulation.recording import Recording
+from coordinator.simulation.recording import RunRecording
 from coordinator.simulation.stage import GROUP, WARM_UP_S, Parameters, Stage
 
 
@@ -25,7 +25,7 @@ def names(stage: Stage) -> dict[str, set[tuple[str, Suspicion]]]:
     }
 
 
-def least(recording: Recording, brokers: list[str], seconds: range) -> int:
+def least(recording: RunRecording, brokers: list[str], seconds: range) -> int:
     """What any one of these brokers admitted in any of these seconds, at least."""
     tracks = recording.group(GROUP).tracks
     return min(tracks[name].admitted[second] for name in brokers for second in seconds)

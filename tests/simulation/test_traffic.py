@@ -9,21 +9,21 @@ import pytest
 
 from coordinator.core.model import Unit
 from coordinator.simulation.traffic import Constant, Load, OnOff, poisson, zipf
-from coordinator.simulation.valve import BURST_NS, STEP_NS, Limiter
+from coordinator.simulation.valve import BURST_NS, STEP_NS, SimulatedLimiter
 
 SECOND_NS = 1_000_000_000
 STEPS = SECOND_NS // STEP_NS
 
 
-def limited_to(messages: int | None = None, bytes_: int | None = None) -> Limiter:
+def limited_to(messages: int | None = None, bytes_: int | None = None) -> SimulatedLimiter:
     """A new limiter, at the beginning of time."""
-    limiter = Limiter()
+    limiter = SimulatedLimiter()
     limiter.set_rate(Unit.MESSAGES, messages, 0)
     limiter.set_rate(Unit.BYTES, bytes_, 0)
     return limiter
 
 
-def admitted_in_a_second(limiter: Limiter, load: Load, begin_ns: int = 0) -> int:
+def admitted_in_a_second(limiter: SimulatedLimiter, load: Load, begin_ns: int = 0) -> int:
     """Run a second in steps."""
     total = 0
     for step in range(1, STEPS + 1):

@@ -11,7 +11,7 @@ from coordinator.core.model import Dimension
 from coordinator.simulation.replay import Change
 from spark_jobs.changes import BadChange, parse
 from spark_jobs.intake import RefusedInput, examine
-from spark_jobs.what_if import Outcome, ask, main, text
+from spark_jobs.what_if import WhatIfOutcome, ask, main, text
 from tests.spark_jobs.recorded import RecordedCluster
 
 MESSAGES = Dimension.PUBLISH_MESSAGES.value
@@ -30,12 +30,12 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def doubled(spark: SparkSession, calm: Path) -> Outcome:
+def doubled(spark: SparkSession, calm: Path) -> WhatIfOutcome:
     """The answer to: what if the limit were twice as high?"""
     return ask(spark, examine(calm), parse(["orders.publishRateInMsgs=6000"]), seconds=20)
 
 
-def admitted(outcome: Outcome, variant: str, broker: str | None = None) -> float:
+def admitted(outcome: WhatIfOutcome, variant: str, broker: str | None = None) -> float:
     """What an answer says that passed per second."""
     (row,) = [
         row
@@ -45,7 +45,7 @@ def admitted(outcome: Outcome, variant: str, broker: str | None = None) -> float
     return float(row["admitted"])
 
 
-def test_played_again_as_it_was_it_gives_what_was_recorded(doubled: Outcome) -> None:
+def test_played_again_as_it_was_it_gives_what_was_recorded(doubled: WhatIfOutcome) -> None:
     """That is what lets one trust the rest of the answer."""
     assert admitted(doubled, "recorded") == pytest.approx(3_000, rel=0.02)
     assert admitted(doubled, "replayed") == pytest.approx(3_000, rel=0.02)
@@ -53,13 +53,13 @@ def test_played_again_as_it_was_it_gives_what_was_recorded(doubled: Outcome) -> 
     assert doubled.exit_code == 0
 
 
-def test_a_higher_limit_goes_to_those_who_waited(doubled: Outcome) -> None:
+def test_a_higher_limit_goes_to_those_who_waited(doubled: WhatIfOutcome) -> None:
     """The broker that had what it wanted gets no more; the others share the rest."""
     assert admitted(doubled, "changed", "broker-3") == pytest.approx(300, rel=0.05)
     assert admitted(doubled, "changed") == pytest.approx(6_000, rel=0.03)
 
 
-def test_the_answer_fits_a_screen(doubled: Outcome) -> None:
+def test_the_answer_fits_a_screen(doubled: WhatIfOutcome) -> None:
     """Three lines a dimension, and who gains."""
     shown = text(doubled)
 

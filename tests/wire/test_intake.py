@@ -32,7 +32,7 @@ def payload(sequence: int, version: int | None, broker: str = "b1") -> Opened:
     return Opened(broker, report, len(report))
 
 
-def told(found: list[intake.Received]) -> list[tuple[str, int, list[str]]]:
+def told(found: list[intake.ReceivedReport]) -> list[tuple[str, int, list[str]]]:
     """Sender, sequence and groups of reports."""
     return [(of.broker, of.sequence, [entry.group for entry in of.groups]) for of, _ in found]
 

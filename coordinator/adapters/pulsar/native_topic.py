@@ -23,7 +23,7 @@ from coordinator.adapters.pulsar.native_messages import SIDECAR, decode, encode
 from coordinator.native.engine.entries import Amounts
 from coordinator.native.engine.outside import TopicHealth
 from coordinator.native.engine.table import Statement
-from coordinator.runtime.supervision import Supervisor
+from coordinator.runtime.supervision import TaskSupervisor
 from coordinator.wire.fields import BadReport
 
 TOPIC: Final = "non-persistent://pulsar/system/resource-usage"
@@ -155,7 +155,7 @@ class _Channel(BusChannel):
         super().__init__(
             client,
             TOPIC,
-            inbox=Inbox(counters, Supervisor()),
+            inbox=Inbox(counters, TaskSupervisor()),
             counters=counters,
             executor=executor,
             compression=pulsar.CompressionType.NONE,

@@ -49,7 +49,7 @@ from coordinator.gate.protocol.runs import CAN_FIND_RUNS, RunHandler, find_promp
 Buffer = bytes | memoryview
 
 
-class Verdict(Enum):
+class FrameVerdict(Enum):
     """The decision about a frame."""
 
     PASSES = "goes on to the other side"
@@ -58,7 +58,7 @@ class Verdict(Enum):
     STOP = "stays where it is, and nothing behind it is decoded"
 
 
-Decision = Verdict | int | bytes
+Decision = FrameVerdict | int | bytes
 """A verdict; or the position, behind the end of the bytes received, up to which bytes must arrive before
 the frame can be decided; or a frame to send in its place."""
 
@@ -77,8 +77,8 @@ Otherwise = Callable[[int], None]
 
 
 # Enum members as globals: one look-up less per frame.
-_PASSES: Final = Verdict.PASSES
-_SWALLOWED: Final = (Verdict.TAKEN, Verdict.DISCARD)
+_PASSES: Final = FrameVerdict.PASSES
+_SWALLOWED: Final = (FrameVerdict.TAKEN, FrameVerdict.DISCARD)
 _NOTHING: Final = b""
 
 HEAD_FREE: Final = 16 * 1024
@@ -243,7 +243,7 @@ class FrameStream:
                 start = pos
                 if isinstance(decision, bytes):
                     self._replace(decision)
-                    decision = Verdict.DISCARD
+                    decision = FrameVerdict.DISCARD
                 if decision in _SWALLOWED:
                     self._discarding = frame_end > size
                     start = pos = frame_end
@@ -319,7 +319,7 @@ class FrameStream:
         return pos + HEADER_MIN
 
     def _stay(
-        self, data: bytes, pos: int, verdict: Verdict | int, frame_end: int, kept: int
+        self, data: bytes, pos: int, verdict: FrameVerdict | int, frame_end: int, kept: int
     ) -> None:
         """Leave a frame undecided, for now or until resumed; its `kept` bytes are already counted."""
         if not isinstance(verdict, int):

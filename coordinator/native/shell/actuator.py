@@ -31,7 +31,7 @@ from coordinator.core.model import (
 )
 from coordinator.core.topics import TopicName
 from coordinator.core.transfer.policies import STRICT
-from coordinator.insight.model.alarms import AlarmKind, Sighting
+from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
 from coordinator.insight.model.delayed import DelayedView
 from coordinator.insight.model.gate_views import (
     ConnectionFigures,
@@ -193,12 +193,12 @@ class NativeActuator:
         seen.unsteered = self._steering.unsteered(now_ns)
         return tuple(conditions(seen, now_ns))
 
-    def sightings(self, now_ns: int) -> Iterator[Sighting]:
+    def sightings(self, now_ns: int) -> Iterator[AlarmCondition]:
         """Yield conditions for alarms; limits that no broker can enforce fire at once and for good."""
         for found in self.conditions(now_ns):
             if found.code != NOT_NATIVE:
                 text = f"{self._broker}: {found.text}"
-                yield Sighting(AlarmKind.NATIVE_INEXACT, f"{self._broker} {found.code}", text)
+                yield AlarmCondition(AlarmKind.NATIVE_INEXACT, f"{self._broker} {found.code}", text)
 
     # Instructions to a gate.
 

@@ -20,7 +20,7 @@ from coordinator.adapters.recorder.compaction import (
     compact,
 )
 from coordinator.adapters.recorder.files import RecordedFiles
-from coordinator.adapters.recorder.tables import SCHEMAS, Table
+from coordinator.adapters.recorder.tables import SCHEMAS, RecordedTable
 from spark_jobs.intake import examine
 from tests.adapters.recorder.world import files_at
 from tests.spark_jobs.intake_of import required
@@ -64,7 +64,11 @@ def write(files: RecordedFiles, numbers: range, date: str = DAY) -> None:
         {"cluster": "test", "broker": "broker-1", "run": "run-1", "monotonic_ns": number}
         for number in numbers
     ]
-    files.write(Table.MEMBERSHIP, date, pa.Table.from_pylist(rows, SCHEMAS[Table.MEMBERSHIP]))
+    files.write(
+        RecordedTable.MEMBERSHIP,
+        date,
+        pa.Table.from_pylist(rows, SCHEMAS[RecordedTable.MEMBERSHIP]),
+    )
 
 
 @pytest.fixture

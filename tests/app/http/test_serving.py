@@ -20,7 +20,7 @@ import pytest
 from fastapi import FastAPI
 
 from admin_api.app import create_app
-from admin_api.home import Home
+from admin_api.coordinator_loop import CoordinatorLoop
 from coordinator.adapters.broker.relay import HttpBrokerRelay
 from coordinator.app.http import serving
 from coordinator.app.http.protocol import MAX_HEAD_BYTES
@@ -50,7 +50,7 @@ def config(**keys: object) -> Config:
 
 def app_of(world: World, *, broker_url: str = "", **changes: Any) -> serving.Build:
     """The world's app for a thread of its own, with the test's loop as the home of its state."""
-    home = Home(asyncio.get_running_loop())
+    home = CoordinatorLoop(asyncio.get_running_loop())
 
     @asynccontextmanager
     async def build() -> AsyncIterator[FastAPI]:

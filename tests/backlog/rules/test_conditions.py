@@ -9,7 +9,7 @@ from coordinator.backlog.rules.conditions import BacklogConditions
 from coordinator.backlog.rules.model import BacklogQuota
 from coordinator.backlog.rules.views import BacklogView
 from coordinator.core.settings import AlarmSettings
-from coordinator.insight.model.alarms import AlarmKind, Sighting
+from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
 from tests.backlog.rules.world import TOPIC, World
 
 KIB = 1024
@@ -25,12 +25,12 @@ def world_with(quota: BacklogQuota, messages: int) -> World:
     return world
 
 
-def seen(world: World, settings: AlarmSettings | None = None) -> list[Sighting]:
+def seen(world: World, settings: AlarmSettings | None = None) -> list[AlarmCondition]:
     """What is the case at b1."""
     return seen_of([world.view()], settings or AlarmSettings())
 
 
-def seen_of(views: list[BacklogView], settings: AlarmSettings) -> list[Sighting]:
+def seen_of(views: list[BacklogView], settings: AlarmSettings) -> list[AlarmCondition]:
     """What is the case at b1 with these topics."""
     conditions = BacklogConditions("b1", settings)
     for view in views:
@@ -51,7 +51,7 @@ def test_a_backlog_near_its_quota_names_topic_broker_and_subscription() -> None:
     world = world_with(BacklogQuota(size_bytes=20 * KIB), 17)
     (sighting,) = seen(world)
 
-    assert sighting == Sighting(
+    assert sighting == AlarmCondition(
         AlarmKind.BACKLOG_NEAR_QUOTA,
         f"b1 {TOPIC}",
         f"the backlog of {TOPIC} is at 85% of its size quota; oldest is billing at b1",

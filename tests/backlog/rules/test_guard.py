@@ -10,8 +10,8 @@ from coordinator.adapters.memory.backlog import MemoryTopicStorage
 from coordinator.backlog.rules.guard import (
     ACTIONS,
     BacklogGuard,
-    Deed,
     Enforcement,
+    EnforcementAction,
     behind,
     block_of,
     evicted_target,
@@ -40,12 +40,14 @@ def exceeding(policy: QuotaPolicy, messages: int = 20) -> World:
 @pytest.mark.parametrize(
     ("policy", "deed"),
     [
-        (QuotaPolicy.HOLD, Deed.HOLD),
-        (QuotaPolicy.REFUSE, Deed.REFUSE),
-        (QuotaPolicy.EVICT, Deed.EVICT),
+        (QuotaPolicy.HOLD, EnforcementAction.HOLD),
+        (QuotaPolicy.REFUSE, EnforcementAction.REFUSE),
+        (QuotaPolicy.EVICT, EnforcementAction.EVICT),
     ],
 )
-def test_the_policy_of_the_quota_says_what_is_done(policy: QuotaPolicy, deed: Deed) -> None:
+def test_the_policy_of_the_quota_says_what_is_done(
+    policy: QuotaPolicy, deed: EnforcementAction
+) -> None:
     """One action, with what there was and what is allowed."""
     world = exceeding(policy)
     (action,) = guard().decide([world.view()], world.now_ms)
@@ -68,7 +70,7 @@ def test_a_topic_is_held_once_and_released_when_the_quota_is_kept_again() -> Non
     world.topic.acknowledged["a"] = 15
     world.check()
     (release,) = guarding.decide([world.view()], world.now_ms)
-    assert release.deed is Deed.RELEASE
+    assert release.deed is EnforcementAction.RELEASE
     assert guarding.decide([world.view()], world.now_ms) == []
 
 
@@ -76,7 +78,9 @@ def test_a_topic_that_moves_away_is_released_here() -> None:
     """The sidecar of its new owner decides about it."""
     world, guarding = exceeding(QuotaPolicy.HOLD), guard()
     guarding.decide([world.view()], world.now_ms)
-    assert [action.deed for action in guarding.decide([], world.now_ms)] == [Deed.RELEASE]
+    assert [action.deed for action in guarding.decide([], world.now_ms)] == [
+        EnforcementAction.RELEASE
+    ]
     assert not guarding.blocked
 
 
@@ -88,7 +92,7 @@ def test_another_policy_takes_over_from_the_old_one() -> None:
     world.pass_s(60)
     world.check()
     deeds = [action.deed for action in guarding.decide([world.view()], world.now_ms)]
-    assert deeds == [Deed.RELEASE, Deed.EVICT]
+    assert deeds == [EnforcementAction.RELEASE, EnforcementAction.EVICT]
 
 
 def test_a_dry_run_decides_the_same_and_says_so() -> None:

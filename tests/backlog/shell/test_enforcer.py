@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.backlog.rules.guard import Deed, Enforcement
+from coordinator.backlog.rules.guard import Enforcement, EnforcementAction
 from coordinator.backlog.rules.model import BacklogQuota, QuotaPolicy, QuotaType
 from coordinator.backlog.shell import enforcer
 from coordinator.ports import BrokerUnreachable, NotFound
@@ -36,7 +36,7 @@ async def test_the_gate_holds_or_refuses_until_the_quota_is_kept(
     world.topic().acknowledged["a"] = 15
     await world.enforcement.look()
     assert world.gate.blocks == {}
-    assert [action.deed for action in world.enforcement.actions()][-1] is Deed.RELEASE
+    assert [action.deed for action in world.enforcement.actions()][-1] is EnforcementAction.RELEASE
 
 
 async def test_a_backlog_is_evicted_down_to_nine_tenths_and_counted() -> None:

@@ -7,7 +7,7 @@ from ipaddress import ip_network
 import pytest
 
 from coordinator.gate.engine.replication import ReplicationPeers
-from coordinator.gate.protocol.introduction import Client
+from coordinator.gate.protocol.connect_policy import Client
 from tests.gate import peer
 from tests.gate.conftest import PEER, TOPIC, Bench
 

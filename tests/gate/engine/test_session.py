@@ -31,7 +31,7 @@ def test_unknown_commands_pass_both_ways(bench: Bench) -> None:
 
     assert client.sends(*unknown) == unknown
     assert client.is_sent(*unknown) == unknown
-    assert bench.tally.unknown_commands == {90: 1, 99: 1, 300: 1}
+    assert bench.counters.unknown_commands == {90: 1, 99: 1, 300: 1}
 
 
 def test_only_the_throttled_producer_is_held(bench: Bench) -> None:
@@ -101,7 +101,7 @@ def test_what_is_held_of_a_producer_that_the_broker_ended_is_dropped(bench: Benc
     bench.wait(1000)
     assert client.broker_got() == []
     assert (client.session.held_bytes, client.session.producers) == (0, 0)
-    assert bench.tally.dropped_frames == 2
+    assert bench.counters.dropped_frames == 2
 
 
 def test_an_error_after_success_ends_nothing(bench: Bench) -> None:
@@ -167,7 +167,7 @@ def test_a_publish_that_crosses_with_the_brokers_close_is_dropped(bench: Bench) 
     client.is_sent(peer.close_producer(1, 2**64 - 1))
 
     assert client.sends(peer.send(), peer.PING) == [peer.PING]
-    assert bench.tally.refusals == {RefusalReason.CLOSED_PRODUCER: 1}
+    assert bench.counters.refusals == {RefusalReason.CLOSED_PRODUCER: 1}
     assert client.refusals == []  # nothing that its client is to blame for
 
 
@@ -193,7 +193,7 @@ def test_replication_is_exempt_and_counted_apart(bench: Bench) -> None:
 
     assert client.sends(peer.send(messages=5)) == [peer.send(messages=5)]
     assert client.exemptions == ["pulsar.repl.west-->east"]
-    assert bench.tally.replicated_messages == 5
+    assert bench.counters.replicated_messages == 5
     assert bench.groups.collect(bench.now_ns) == ()
 
 

@@ -59,7 +59,7 @@ def test_during_a_pause_the_gate_answers_for_the_client(bench: Bench) -> None:
     assert client.broker_got() == [peer.PONG]
     client.session.keep_alive()
     assert client.client_got() == [peer.PONG]
-    assert bench.tally.keep_alive_replies == 2
+    assert bench.counters.keep_alive_replies == 2
 
 
 def test_a_challenged_client_is_heard_while_its_producer_is_held(bench: Bench) -> None:

@@ -45,7 +45,7 @@ def test_publishes_to_a_refused_topic_are_answered_with_the_error_for_it(bench: 
     sends = [peer.send(1, number) for number in (7, 8, 1_000_000)]
     assert client.sends(*sends) == []
     assert client.client_got() == [refusal(1, number) for number in (7, 8, 1_000_000)]
-    assert bench.tally.refused_publishes == 3
+    assert bench.counters.refused_publishes == 3
     block(bench, None)
     assert client.sends(sends[0]) == [sends[0]]
 

@@ -72,7 +72,7 @@ def test_a_message_is_delayed_whatever_its_time_of_delivery_is(
     apart.limit("late", 0)
     client = apart.producing()
     assert client.sends(later(deliver_at_ms=deliver_at_ms)) == []
-    assert apart.tally.throttles[ThrottleReason.DELAYED_MESSAGES] == 1
+    assert apart.counters.throttles[ThrottleReason.DELAYED_MESSAGES] == 1
     apart.limit("late", None)
     assert client.broker_got() == [later(deliver_at_ms=deliver_at_ms)]
 

@@ -230,7 +230,7 @@ def test_partly_acknowledged_batches_cost_fewer_permits(bench: Bench) -> None:
 
     assert client.is_sent(frame) == [frame]
 
-    (consumer,) = client.session._roster.consumers.values()
+    (consumer,) = client.session._participants.consumers.values()
     assert consumer.permits == 96
     (traffic,) = bench.groups.collect(bench.now_ns)
     assert traffic.messages == 64

@@ -21,7 +21,7 @@ def test_who_subscribes_too_often_is_refused(bench: Bench) -> None:
     refusal = "Subscribe limited by subscribe rate limit per consumer."
     assert client.client_got() == [peer.command(14, (1, 3), (2, 22), (3, refusal))]
     client.is_sent(peer.success(1), peer.success(2))
-    assert bench.tally.refused_subscribes == 1
+    assert bench.counters.refused_subscribes == 1
     assert client.session.consumers == 1  # the one that it had goes on
     other = peer.subscribe(TOPIC, 2, 4)
     assert client.sends(other) == [other]

@@ -65,7 +65,7 @@ def test_the_publish_buffer_bounds_all_connections_together(bench: Bench) -> Non
     assert second.sends(*sends(3)) == []
 
     assert (second.session.held_frames, second.session.paused) == (0, True)
-    assert bench.tally.throttles[ThrottleReason.PUBLISH_BUFFER] == 1
+    assert bench.counters.throttles[ThrottleReason.PUBLISH_BUFFER] == 1
     first.session.close(bench.now_ns)
     bench.limit("limited", None)
     bench.wait(5)
@@ -143,7 +143,7 @@ def test_each_limit_is_counted_by_its_reason(bench: Bench) -> None:
         set_limit(Rates())
         assert client.broker_got() == [peer.send(), peer.send()]
         assert client.session.throttle.counts[reason] == 1
-        assert bench.tally.throttles[reason] == 1
+        assert bench.counters.throttles[reason] == 1
 
 
 def test_limits_of_topic_and_broker_bind_consumers_too(bench: Bench) -> None:

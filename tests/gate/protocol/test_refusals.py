@@ -98,7 +98,7 @@ def test_a_name_that_is_too_long_is_refused(bench: Bench, name: str, request_: b
 
     text = f"{name} is longer than {NAME_SIZE_MAX} bytes: use a shorter one"
     assert client.client_got() == [error_frame(1, INVALID_TOPIC_NAME, text)]
-    assert bench.tally.refusals == {RefusalReason.NAME_TOO_LONG: 1}
+    assert bench.counters.refusals == {RefusalReason.NAME_TOO_LONG: 1}
 
 
 def test_the_longest_name_passes(bench: Bench) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.gate.protocol.frames import SEND, FrameFault, MalformedFrame
-from coordinator.gate.protocol.stream import FrameStream, Verdict
+from coordinator.gate.protocol.stream import FrameStream, FrameVerdict
 from tests.gate import peer
 
 TAKEN, SWALLOWED, WATCHED = 101, 102, 103
@@ -27,15 +27,15 @@ class Decider:
 
     def decide(
         self, data: bytes, start: int, _body: int, _command_end: int, frame_end: int
-    ) -> Verdict | int:
+    ) -> FrameVerdict | int:
         producer_id = data[start + 13]
         if producer_id == TAKEN:
             if frame_end > len(data):
                 return frame_end
             self.taken.append(data[start:frame_end])
-            return Verdict.TAKEN
+            return FrameVerdict.TAKEN
         self.seen += 1
-        return Verdict.DISCARD if producer_id == SWALLOWED else Verdict.PASSES
+        return FrameVerdict.DISCARD if producer_id == SWALLOWED else FrameVerdict.PASSES
 
     def out(self) -> bytes:
         written = b"".join(self.stream.out)
@@ -130,7 +130,7 @@ def test_a_command_that_nobody_watches_is_not_awaited() -> None:
 
 def test_nothing_behind_a_stop_is_decoded() -> None:
     """apache/pulsar#26006: pausing the socket does not pause what is already in memory."""
-    passes = [Verdict.PASSES, Verdict.STOP]
+    passes = [FrameVerdict.PASSES, FrameVerdict.STOP]
     stream = FrameStream({SEND: lambda *_: passes.pop(0)}, SEND, let_pass)
 
     stream.feed(peer.send(1) + peer.send(2) + peer.send(3) + b"\xff" * 100)
@@ -143,7 +143,13 @@ def test_nothing_behind_a_stop_is_decoded() -> None:
 
 def test_resume_begins_with_the_frame_that_stopped() -> None:
     """Nothing is lost and nothing is decided twice."""
-    verdicts = [Verdict.PASSES, Verdict.STOP, Verdict.PASSES, Verdict.STOP, Verdict.PASSES]
+    verdicts = [
+        FrameVerdict.PASSES,
+        FrameVerdict.STOP,
+        FrameVerdict.PASSES,
+        FrameVerdict.STOP,
+        FrameVerdict.PASSES,
+    ]
     stream = FrameStream({SEND: lambda *_: verdicts.pop(0)}, SEND, let_pass)
     frames = [peer.send(1), peer.send(2), peer.send(3)]
 

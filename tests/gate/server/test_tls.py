@@ -13,7 +13,7 @@ import pytest
 import structlog
 
 from coordinator.core.model import Rates
-from coordinator.gate.server.tls import Certificate, TlsError, TlsFiles
+from coordinator.gate.server.tls import ServerCertificate, TlsError, TlsFiles
 from tests.gate import peer
 from tests.gate.conftest import TOPIC
 from tests.gate.server.test_proxy import GROUP, Client, Site, site, until
@@ -172,4 +172,4 @@ def test_files_that_cannot_be_used_are_named(files: TlsFiles, broken: str) -> No
     path.write_text("nonsense")
 
     with pytest.raises(TlsError, match=path.name):
-        Certificate(with_ca)
+        ServerCertificate(with_ca)

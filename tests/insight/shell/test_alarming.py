@@ -11,14 +11,14 @@ from coordinator.core.events import MembersChanged
 from coordinator.core.model import Member
 from coordinator.core.settings import AlarmSettings, CoreSettings
 from coordinator.core.state import CoordinatorState
-from coordinator.insight.model.alarms import AlarmKind, Sighting
+from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
 from coordinator.insight.shell import alarming
 from coordinator.insight.shell.alarming import Alarming
-from coordinator.insight.shell.watch import Watch
+from coordinator.insight.shell.sampler import Sampler
 
 AT_ONCE = AlarmSettings(raise_after_ns=0, clear_after_ns=0)
-SHARED = Sighting(AlarmKind.PEER_LOST, "b9", "b9 is gone")
-OWN = Sighting(AlarmKind.BUS_SILENT, "b2", "b2 hears nothing")
+SHARED = AlarmCondition(AlarmKind.PEER_LOST, "b9", "b9 is gone")
+OWN = AlarmCondition(AlarmKind.BUS_SILENT, "b2", "b2 hears nothing")
 
 
 class Site:
@@ -26,7 +26,7 @@ class Site:
 
     def __init__(self, receiver: MemoryReceiver) -> None:
         self.state = CoordinatorState(CoreSettings(broker="b2", alarms=AT_ONCE))
-        self.watch = Watch(self.state, ManualClock())
+        self.watch = Sampler(self.state, ManualClock())
         self.receiver = receiver
         self.alarming = Alarming(self.state, self.watch, receiver)
         self._now_ns = 0
@@ -36,7 +36,7 @@ class Site:
         members = tuple(Member(name, 1) for name in names)
         self.state.handle(MembersChanged(members), self._now_ns)
 
-    def see(self, *sightings: Sighting) -> None:
+    def see(self, *sightings: AlarmCondition) -> None:
         """What is the case now; looked at twice, so that what is over is over."""
         for _ in range(2):
             self._now_ns += 1
@@ -77,7 +77,7 @@ async def test_a_receiver_that_was_away_hears_what_is_still_the_case(site: Site)
     await site.alarming.tell()
     site.told()
     site.receiver.away = True
-    site.see(SHARED, Sighting(AlarmKind.PEER_LOST, "b7", "gone"))
+    site.see(SHARED, AlarmCondition(AlarmKind.PEER_LOST, "b7", "gone"))
     assert not await site.alarming.tell()
     site.see(OWN)
     assert not await site.alarming.tell()
@@ -129,7 +129,7 @@ async def test_many_alarms_are_told_in_messages_of_a_bounded_size(
 ) -> None:
     """A receiver has a bound of its own on what it takes."""
     monkeypatch.setattr(alarming, "MAX_NOTICES", 2)
-    site.see(*(Sighting(AlarmKind.PEER_LOST, f"x{number}", "gone") for number in range(5)))
+    site.see(*(AlarmCondition(AlarmKind.PEER_LOST, f"x{number}", "gone") for number in range(5)))
 
     await site.alarming.tell()
 

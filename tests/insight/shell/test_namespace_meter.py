@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from coordinator.adapters.recorder.tables import Table
+from coordinator.adapters.recorder.tables import RecordedTable
 from coordinator.core.events import DrainCompleted, DrainRequested
 from coordinator.core.model import NamespaceTraffic
 from coordinator.insight.shell.namespace_meter import NamespaceMeter
@@ -49,7 +49,7 @@ async def test_clients_of_the_gate_are_recorded_by_the_minute(tmp_path: Path) ->
         passed = sum(each.messages for each in bench.groups.collect(bench.now_ns)) // 2
         core.send(DrainRequested(), DrainCompleted())
         await meter.count()
-    rows = recording.rows(Table.NAMESPACES)
+    rows = recording.rows(RecordedTable.NAMESPACES)
 
     assert passed == 70 + 1_000
     assert {(row["namespace"], row["observed_us"]): row["messages"] for row in rows} == {

@@ -8,12 +8,12 @@ which one class keeps:
 
     A handler that is given the backend runs at home.
 
-Such a handler has the parameter ``backend``: its route (`admin_api.routes.common.HomeRoute`) sends it
+Such a handler has the parameter ``backend``: its route (`admin_api.routes.common.CoordinatorRoute`) sends it
 home, waits, and returns or raises its result. It goes once per request. It may use the request and the
 answer there, except the request's body, because that arrives on the API's loop: bodies are read by
 dependencies, and these run on the API's loop, as do the few handlers without the backend. Both know only
 the constant parts of the state, above all the rules of access, and send all other questions home
-(`Home.run`, `Home.stream`). tests/admin_api/test_home.py lists them.
+(`CoordinatorLoop.run`, `CoordinatorLoop.stream`). tests/admin_api/test_coordinator_loop.py lists them.
 
 A caller who leaves before the answer cancels the work for him at home. Where the API runs on the
 coordinator's loop, as in most tests, all code is at home.
@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Home:
+class CoordinatorLoop:
     """The loop that the sidecar's state belongs to.
 
     Args:

@@ -15,7 +15,7 @@ import structlog
 from fastapi.routing import APIRoute, APIRouter
 
 from admin_api import routes
-from admin_api.home import Home
+from admin_api.coordinator_loop import CoordinatorLoop
 from admin_api.routes import (
     alarms,
     attachments,
@@ -38,7 +38,7 @@ from admin_api.routes import (
     topic_stats,
     topics,
 )
-from admin_api.routes.common import HomeRoute, is_given_backend
+from admin_api.routes.common import CoordinatorRoute, is_given_backend
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ def test_every_route_runs_at_home_but_for_those_that_are_named_here() -> None:
 
     assert elsewhere == FREE
     assert len(given) > 50
-    assert {type(route) for route in given} == {HomeRoute}
+    assert {type(route) for route in given} == {CoordinatorRoute}
 
 
 def test_no_module_of_routes_is_overlooked_here() -> None:
@@ -127,7 +127,7 @@ async def here() -> str:
 
 async def test_work_runs_at_home_and_its_result_comes_back() -> None:
     """With what is bound to the log of whoever asked."""
-    home = Home(asyncio.get_running_loop())
+    home = CoordinatorLoop(asyncio.get_running_loop())
 
     async def ask() -> str:
         with structlog.contextvars.bound_contextvars(request_id="r1"):
@@ -141,7 +141,7 @@ async def test_work_runs_at_home_and_its_result_comes_back() -> None:
 
 async def test_what_fails_at_home_fails_for_who_asked() -> None:
     """With the very same exception."""
-    home = Home(asyncio.get_running_loop())
+    home = CoordinatorLoop(asyncio.get_running_loop())
     trouble = KeyError("orders")
 
     async def fail() -> None:
@@ -156,7 +156,7 @@ async def test_what_fails_at_home_fails_for_who_asked() -> None:
 
 async def test_who_is_gone_cancels_what_runs_for_him() -> None:
     """At home, where it gets the chance to clean up."""
-    home = Home(asyncio.get_running_loop())
+    home = CoordinatorLoop(asyncio.get_running_loop())
     begun, ended = asyncio.Event(), asyncio.Event()
 
     async def wait_for_ever() -> None:
@@ -176,7 +176,7 @@ async def test_who_is_gone_cancels_what_runs_for_him() -> None:
 
 async def test_a_stream_is_made_at_home_and_closed_there_when_its_reader_goes() -> None:
     """Whether he is gone between two pieces or while he waits for one."""
-    home = Home(asyncio.get_running_loop())
+    home = CoordinatorLoop(asyncio.get_running_loop())
     closed: asyncio.Queue[str] = asyncio.Queue()
 
     async def pieces() -> AsyncGenerator[str, None]:
@@ -216,9 +216,9 @@ async def test_a_stream_ends_when_its_generator_does() -> None:
         yield 1
         yield 2
 
-    async def read(home: Home) -> list[int]:
+    async def read(home: CoordinatorLoop) -> list[int]:
         return [piece async for piece in home.stream(pieces())]
 
     async with another_loop() as elsewhere:
-        assert await elsewhere(read(Home(asyncio.get_running_loop()))) == [1, 2]
-    assert await read(Home()) == [1, 2]
+        assert await elsewhere(read(CoordinatorLoop(asyncio.get_running_loop()))) == [1, 2]
+    assert await read(CoordinatorLoop()) == [1, 2]

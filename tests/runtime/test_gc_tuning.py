@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from coordinator.runtime.collector import not_collecting
+from coordinator.runtime.gc_tuning import not_collecting
 
 SAYS_SO = """
 import gc
-from coordinator.runtime.collector import keep_what_is_loaded
+from coordinator.runtime.gc_tuning import keep_what_is_loaded
 loaded = [[] for _ in range(1000)]
 keep_what_is_loaded()
 late = []

@@ -33,7 +33,7 @@ from coordinator.native.shell.actuator import NativeActuator
 from coordinator.ports import Clock
 from coordinator.runtime.client_tls import ClientTls
 from coordinator.runtime.release import RELEASE
-from coordinator.runtime.supervision import Supervisor
+from coordinator.runtime.supervision import TaskSupervisor
 from coordinator.wire.seal import Seal
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _SECONDS_PER_DAY = 86_400
 
 
-def session(config: Config, supervisor: Supervisor | None = None) -> ZooKeeperSession:
+def session(config: Config, supervisor: TaskSupervisor | None = None) -> ZooKeeperSession:
     """Return the one session with ZooKeeper."""
     return ZooKeeperSession(
         config.zookeeper_servers,
@@ -59,7 +59,7 @@ def broker_admin(config: Config) -> HttpBrokerAdmin:
     return HttpBrokerAdmin(config.broker_web_url, token=_broker_token(config))
 
 
-def bus(config: Config, supervisor: Supervisor | None = None) -> PulsarBus:
+def bus(config: Config, supervisor: TaskSupervisor | None = None) -> PulsarBus:
     """Return the bus that carries usage reports."""
     return PulsarBus(
         config.bus_service_url,

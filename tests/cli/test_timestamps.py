@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from coordinator.cli.failures import WrongUse
-from coordinator.cli.moments import age_of, clock_of
+from coordinator.cli.timestamps import age_of, clock_of
 
 NOW = datetime(2026, 11, 21, 12, 30, 0, tzinfo=UTC)
 

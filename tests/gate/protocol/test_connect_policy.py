@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from coordinator.gate.engine.session import Session
+from coordinator.gate.protocol.connect_policy import Client, ConnectPolicy
 from coordinator.gate.protocol.frames import FrameFault, MalformedFrame
-from coordinator.gate.protocol.introduction import Client, Introduction
 from tests.gate import peer
 from tests.gate.conftest import Bench
 
@@ -21,9 +21,9 @@ def session(bench: Bench, *, vouches: bool, principal: str = "") -> Session:
     made = Session(
         bench.groups,
         bench.queue,
-        bench.tally,
+        bench.counters,
         released=lambda: None,
-        introduction=Introduction(frozenset({"broker:6650"}), vouches=vouches),
+        connect_policy=ConnectPolicy(frozenset({"broker:6650"}), vouches=vouches),
     )
     made.connected(Client("10.0.0.1", principal))
     return made

@@ -48,7 +48,7 @@ def test_an_id_in_use_is_not_taken_for_another_topic(bench: Bench, kind: str) ->
     assert client.sends(OPENS[kind](FREE, 1, 2)) == []
 
     assert refusal(client.client_got(), 2) == SERVICE_NOT_READY
-    assert bench.tally.refusals == {IN_USE[kind]: 1}
+    assert bench.counters.refusals == {IN_USE[kind]: 1}
     (traffic,) = bench.groups.collect(bench.now_ns)
     assert (traffic.group, traffic.participants) == ("limited", 1)
 
@@ -150,7 +150,7 @@ def test_a_connection_has_so_many_participants(bench: Bench, kind: str) -> None:
 
     assert client.sends(OPENS[kind](TOPIC, 3, 3)) == []
     assert refusal(client.client_got(), 3) == TOO_MANY_REQUESTS
-    assert bench.tally.refusals == {RefusalReason.PARTICIPANTS: 1}
+    assert bench.counters.refusals == {RefusalReason.PARTICIPANTS: 1}
 
     client.is_sent(peer.error(2))
     client.opens(OPENS[kind](TOPIC, 3, 4))
@@ -189,11 +189,11 @@ def test_what_is_said_of_no_consumer_is_dropped(bench: Bench, frame: bytes) -> N
     """As by the broker; the client is to blame unless the consumer has just been closed."""
     client = bench.client()
     assert client.sends(frame, peer.PING) == [peer.PING]
-    assert bench.tally.refusals == {RefusalReason.UNKNOWN_CONSUMER: 1}
+    assert bench.counters.refusals == {RefusalReason.UNKNOWN_CONSUMER: 1}
 
     client.opens(peer.subscribe(TOPIC, 7, 1))
     client.is_sent(peer.close_consumer(7, 2**64 - 1))
     assert client.sends(frame, peer.PING) == [peer.PING]
 
-    assert bench.tally.refusals[RefusalReason.CLOSED_CONSUMER] == 1
+    assert bench.counters.refusals[RefusalReason.CLOSED_CONSUMER] == 1
     assert client.refusals == [(RefusalReason.UNKNOWN_CONSUMER, "consumer 7")]

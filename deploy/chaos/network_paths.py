@@ -15,7 +15,7 @@ from deploy.local.cluster import Cluster
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class NetworkPaths:
     """The links of one sidecar.
 
     Attributes:
@@ -38,10 +38,10 @@ class Ways:
         }
 
 
-def open_ways(links: Links, cluster: Cluster) -> dict[str, Ways]:
+def open_network_paths(links: Links, cluster: Cluster) -> dict[str, NetworkPaths]:
     """Open the ways of every sidecar, by the name of its broker, in a cluster with `LISTENERS`."""
     return {
-        broker.name: Ways(
+        broker.name: NetworkPaths(
             listener,
             tuple(links.open(server.port) for server in cluster.state.zookeepers),
             tuple(
