@@ -193,8 +193,8 @@ def run(case: Case) -> Run:
     if case.limited:
         bench.set_limits("group", Rates(10**12, 10**15, None, None))
     bench.wait(10)
-    connect_policy = ConnectPolicy(targets=frozenset({TARGET}), vouches=case.vouches)
-    connection = bench.client(connect_policy=connect_policy, connected=False)
+    policy = ConnectPolicy(targets=frozenset({TARGET}), vouches=case.vouches)
+    connection = bench.client(connect_policy=policy, connected=False)
     session = connection.session
     if case.certified:
         session.connected(Client("10.0.0.1", PRINCIPAL))
