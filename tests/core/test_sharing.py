@@ -194,7 +194,7 @@ def test_a_silent_bus_holds_the_limits_and_then_goes_to_equal_parts(cluster: Clu
 
 
 def share_and_fall_silent(cluster: Cluster) -> None:
-    """b1 and b2 have half each when nobody hears anybody any more, b3 neither if it comes."""
+    """b1 and b2 hold half each when the bus falls silent; b3, if it comes, holds neither."""
     for broker in ("b1", "b2"):
         cluster.start(broker, demand=5000)
     cluster.run(5)
@@ -204,7 +204,7 @@ def share_and_fall_silent(cluster: Cluster) -> None:
 
 
 def test_a_pause_of_a_producer_costs_it_nothing_while_the_bus_is_silent(cluster: Cluster) -> None:
-    """What was given up could not be had again before the bus is back."""
+    """A broker could not get its share back before the bus is back."""
     share_and_fall_silent(cluster)
     cluster.want("b1", 1)
     cluster.run(5)
@@ -215,7 +215,7 @@ def test_a_pause_of_a_producer_costs_it_nothing_while_the_bus_is_silent(cluster:
 
 
 def test_a_lower_limit_lowers_all_parts_alike_while_the_bus_is_silent(cluster: Cluster) -> None:
-    """Nobody knows what the others want by now; what is in force adds up to no more than there is."""
+    """No sidecar knows the others' demands; the limits in force add up to at most the limit."""
     cluster.start("b1", demand=5000)
     cluster.start("b2", demand=500)
     cluster.run(130)

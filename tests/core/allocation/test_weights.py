@@ -21,7 +21,7 @@ def saturated(**topics: int) -> Cluster:
 
 
 def limits(cluster: Cluster) -> list[int]:
-    """What is in force, by broker."""
+    """Return the limits in force, by broker."""
     return [cluster.limit_of(broker) for broker in sorted(cluster.states)]
 
 

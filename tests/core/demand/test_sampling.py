@@ -1,4 +1,4 @@
-"""What counts tell before a round is over, and what is paid for after the messages have passed."""
+"""Counts show saturation before a round is over, and bill large batches to later rounds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def debt() -> BucketMirror:
 
 
 def counted(rate: int, *, waited: bool = False) -> Count:
-    """A count of 50 ms: the rate per second, and whether somebody waited all the time."""
+    """A count of 50 ms: the rate per second, and whether a client waited all the time."""
     held_ns = COUNT_NS if waited else 0
     return Count(rate // COUNTS, held_ns, held_ns, COUNT_NS, rate // COUNTS)
 
@@ -64,7 +64,7 @@ def test_two_counts_of_waiting_for_a_limit_that_is_used_up_show_saturation(
 
 
 def test_after_a_false_alarm_twice_as_many_counts_are_needed(alarm: SaturationDetector) -> None:
-    """Up to more than a round has: whoever flushes once a second is judged by whole rounds then."""
+    """The number may exceed a round's counts: whole rounds judge a client that flushes once a second."""
     needed = [counts_needed(alarm)]
     for _ in range(6):
         false_alarm(alarm)
@@ -108,7 +108,7 @@ def use(debt: BucketMirror, limit: int, batch: int) -> int:
 
 
 def test_a_batch_uses_the_limit_until_it_is_paid_for(debt: BucketMirror) -> None:
-    """What passed at once counts in its round, and what is paid of it in the next ones."""
+    """Its round counts the whole batch; the next rounds count their payments."""
     assert [use(debt, 100, batch) for batch in (250, 0, 0, 0)] == [250, 100, 50, 0]
 
 
@@ -144,7 +144,7 @@ def test_without_a_limit_nothing_is_owed(debt: BucketMirror) -> None:
 
 @pytest.mark.parametrize(("enforced", "demand"), [(True, 100), (False, 0)])
 def test_a_group_that_holds_nothing_back_owes_nothing(*, enforced: bool, demand: int) -> None:
-    """What exceeds an observed limit never has to be paid for: it is idle as soon as it stops."""
+    """An observed group owes nothing for its excess: it is idle as soon as it stops."""
     meter = Meter(CoreSettings("b1", headroom_permille=0))
     for passed in (5_000, 0):
         for number in range(COUNTS):

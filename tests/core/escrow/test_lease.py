@@ -176,7 +176,7 @@ def test_a_connection_long_ago_proves_nothing_by_itself() -> None:
 
 
 def test_confirmations_of_different_connections_prove_nothing_together() -> None:
-    """What one follower has heard, another one does not tell."""
+    """One follower does not tell what another one has heard."""
     held = a_lease()
     for asked_ns, connected_ns in ((T, 0), (2 * T, 0), (2 * T + 10, 1), (2 * T + 20, 1)):
         held.confirmed(asked_ns, connected_ns, T, asked_ns + 1)

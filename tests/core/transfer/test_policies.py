@@ -59,7 +59,7 @@ def test_with_equal_views_all_ceilings_fit_together(
 def test_ceilings_are_the_targets_when_these_add_up_to_the_limit(
     names: list[str], limit: int, held: int
 ) -> None:
-    """Max-min hands out exactly the limit: nobody is held back once views are equal."""
+    """Max-min hands out exactly the limit: with equal views no broker waits."""
     targets = apportion(limit, dict.fromkeys(names, 1))
     in_force = dict.fromkeys(names, held)
 
