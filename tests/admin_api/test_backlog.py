@@ -301,7 +301,7 @@ async def test_a_very_large_answer_passes_as_it_is(world: World, backlog: Backlo
 async def test_partitioned_stats_of_an_old_broker_follow_from_its_partitions(
     world: World, backlog: BacklogWorld
 ) -> None:
-    """The oldest of all subscriptions of all partitions, whoever owns them; readers do not count."""
+    """The oldest backlog of all partitions' subscriptions counts, on any broker; readers do not count."""
 
     def partition(**subscriptions: Any) -> dict[str, Any]:
         return {"subscriptions": subscriptions}

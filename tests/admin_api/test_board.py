@@ -1,4 +1,4 @@
-"""What the dashboard is made from: overview, past, preview, events, operations, and its own files."""
+"""The dashboard's sources: overview, past, preview, events, operations, and its own files."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ async def test_events_begin_after_the_last_one_that_is_known(world: World) -> No
 async def test_a_reader_that_falls_behind_is_told_and_let_go(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What waits for it is bounded, and nobody else is held up."""
+    """Its queue is bounded, and it delays no other reader."""
     monkeypatch.setattr(events, "MAX_WAITING", 2)
     readers: set[object] = set()
     world.handle(MembersChanged(()))

@@ -41,7 +41,7 @@ class SlowStore(MemoryStore):
 
 
 class BusyStore(MemoryStore):
-    """Somebody else changes every group between our read and our write."""
+    """A store in which another writer changes every group between our read and our write."""
 
     async def update_group(
         self, group: ResourceGroup, version: int, *, by: Origin = NOBODY

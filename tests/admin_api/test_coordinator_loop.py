@@ -81,7 +81,7 @@ def test_every_route_runs_at_home_but_for_those_that_are_named_here() -> None:
 
 
 def test_no_module_of_routes_is_overlooked_here() -> None:
-    """What has a router is looked at."""
+    """The test reads every module with a router."""
     names = {found.name for found in pkgutil.iter_modules(routes.__path__)}
     assert names - {module.__name__.rpartition(".")[2] for module in MODULES} == {
         "callers",

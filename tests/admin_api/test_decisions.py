@@ -1,4 +1,4 @@
-"""What was decided, over the API: listed in short, and explained as of a time."""
+"""The API lists past decisions in short, and explains one as of a time."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ async def test_explain_says_what_counts_against_the_limit(
 async def test_the_metrics_tell_how_many_there_were_and_how_many_in_vain(
     client: httpx.AsyncClient,
 ) -> None:
-    """What was admitted and held, and the limit, are those of the group."""
+    """Admitted and held messages, and the limit, are the group's."""
     families = await scrape(client)
     assert value_of(families["pulsar_quota_gate_delayed_messages"]) == 1_200
     vain = families["pulsar_quota_gate_delayed_without_effect"]

@@ -139,7 +139,7 @@ async def test_unknown_fields_with_a_value_are_refused(client: httpx.AsyncClient
 
 
 async def test_body_needs_no_content_type(client: httpx.AsyncClient) -> None:
-    """What `curl -d` sends by default is read too."""
+    """The API also reads the type that `curl -d` sends by default."""
     headers = {"content-type": "application/x-www-form-urlencoded"}
 
     response = await client.put(
@@ -179,7 +179,7 @@ async def test_own_settings_show_only_where_they_differ(client: httpx.AsyncClien
 async def test_update_without_change_writes_nothing(
     client: httpx.AsyncClient, world: World, orders: str
 ) -> None:
-    """Repeating a PUT gives nobody a new definition to converge to."""
+    """A repeated PUT makes no new definition."""
     before = await world.store.read_group(orders)
 
     await client.put(f"{GROUPS}/{orders}", json={"publishRateInMsgs": 3_000})

@@ -1,4 +1,4 @@
-"""What parsers stumble over, in headers, queries and bodies: a 4xx with a reason, or nothing."""
+"""Headers, queries and bodies that break parsers get a 4xx with a reason, or no answer."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_a_last_event_id_is_a_number_of_a_note(client: httpx.AsyncClient) 
     ],
 )
 async def test_no_header_makes_a_server_error(world: World, name: str) -> None:
-    """Whatever stands in it, of whatever length; nothing is logged with a traceback."""
+    """This holds for any value of any length; the log has no traceback."""
     paths = ["/metrics", "/quota/v1/groups", "/", "/dashboard/app.js", "/quota/v1/ready"]
     with capture_logs() as logs:
         async with world.client() as client:

@@ -1,4 +1,4 @@
-"""What a sidecar says, and refuses, whose broker's own limiter holds the limits."""
+"""A sidecar with native enforcement answers and refuses by its own rules."""
 
 from __future__ import annotations
 

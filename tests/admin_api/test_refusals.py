@@ -1,4 +1,4 @@
-"""What is refused is counted by its reason, and does not fill the log."""
+"""Refusals count by their reason, and do not fill the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is not ours goes to the broker and comes back as it is."""
+"""All other paths go to the broker, and its answers come back as they are."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ async def test_a_body_has_a_bound(
 async def test_with_access_control_nothing_passes_without_a_token(
     world: World, broker: Broker
 ) -> None:
-    """What the token may do is the broker's to say; it gets it as it is."""
+    """The broker gets the token as it is, and decides what it may do."""
     async with world.client(relay=broker.relay, access=access()) as client:
         assert (await client.get("/admin/v2/clusters")).status_code == 401
         assert not broker.asked

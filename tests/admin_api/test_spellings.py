@@ -140,7 +140,7 @@ async def test_of_many_mistakes_a_few_are_told(client: httpx.AsyncClient) -> Non
 async def test_so_is_it_with_every_other_body(
     world: World, method: str, path: str, body: dict[str, object]
 ) -> None:
-    """No limit is set by a name that nobody knows, wherever."""
+    """No body sets a limit by an unknown name."""
     async with world.client(cluster_group="all") as client:
         paths = client.get("/openapi.json")
         known = (await paths).json()["paths"]

@@ -1,4 +1,4 @@
-"""What a super-user put on a tenant, the tenant's admin cannot lift: by no path that the API has."""
+"""By no path of the API can a tenant's admin lift what a super-user put on the tenant."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ async def test_rates_are_set_read_and_lifted_as_in_pulsar(
 
 
 async def test_a_body_replaces_both_of_its_rates(client: httpx.AsyncClient) -> None:
-    """What is absent is not limited, as in Pulsar; "12" is 12."""
+    """An absent rate is unlimited, as in Pulsar; "12" is 12."""
     await client.post(f"{TOPIC}/publishRate", json=PUBLISH)
     body = {"publishThrottlingRateInByte": "12"}
 

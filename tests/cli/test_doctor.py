@@ -60,11 +60,11 @@ class WellProbes(Probes):
         root: str,  # noqa: ARG002
         access: ZooKeeperAccess,  # noqa: ARG002
     ) -> str | None:
-        """What the test says."""
+        """Return the test's state of the session."""
         return self._zookeeper
 
     def get_status(self, url: str) -> int | str:  # noqa: ARG002 - as the real one
-        """What the test says."""
+        """Return the test's status."""
         return self._status
 
 
@@ -160,7 +160,7 @@ def test_passing_states_are_no_failure(run: Run, world: World) -> None:
 
 
 def test_unreadable_entries_and_dropped_reports(run: Run, world: World) -> None:
-    """What is broken in the store is wrong; what was dropped is worth knowing."""
+    """A broken entry of the store is a fault; a dropped report is a warning."""
     world.views.shown = replace(world.views.shown, faults={"/groups/x": "not JSON"})
     world.views.turn(reports_dropped={"stale": 4})
 
@@ -348,7 +348,7 @@ def test_too_few_file_descriptors_are_told(
 
 
 def test_a_port_that_systemd_keeps_is_no_fault(taken_address: str, free_address: str) -> None:
-    """It is the sidecar's, if the socket unit is; nobody is told to kill process 1."""
+    """The port is the sidecar's if the socket unit is; the doctor does not say to kill process 1."""
 
     class Kept(WellProbes):
         def holder(self, host: str, port: int) -> PortHolder:  # noqa: ARG002 - as the real one

@@ -121,7 +121,7 @@ def test_an_owner_moves_without_being_detached(run: Run, file: Path) -> None:
 
 
 class Interfering(InProcess):
-    """Somebody else changes the group just before the first PUT arrives."""
+    """A server whose group another writer changes just before the first PUT arrives."""
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Be faster."""

@@ -93,7 +93,7 @@ def test_nothing_changed_is_nothing_to_wait_for(run: Run) -> None:
 
 
 def test_operations_are_a_table_newest_first(run: Run, world: World) -> None:
-    """What, who, and how it went."""
+    """A row has the change, its author and its result."""
     run(*UPDATE)
     asyncio.run(_end_all(world, OperationStage.SETTLED))
     run("groups", "attach", "orders", "--tenant", "public")

@@ -116,7 +116,7 @@ def test_something_else_answers(run: Run, response: httpx.Response) -> None:
 
 
 def test_refused_token(run: Run) -> None:
-    """Who lacks a token is told how to send one."""
+    """The message says how to send a token."""
     response = httpx.Response(401, json={"reason": "Authentication required"})
 
     failed = run("groups", "list", carrier=answering(response))

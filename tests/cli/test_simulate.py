@@ -98,10 +98,8 @@ def test_a_crash_says_how_soon_the_part_was_back(run: Run) -> None:
 
 
 def test_a_scenarios_own_loss_is_said(run: Run) -> None:
-    """Who chooses none gets the scenario's, and sees which that is."""
-    words = "--scenario S14 --brokers 2 --seeds 1 --json"
-
-    (summary,) = json.loads(run("simulate", *words.split()).stdout)
+    """Without an option the scenario's own loss applies, and the output names it."""
+    (summary,) = json.loads(run("simulate", "--scenario", "S14", "--seeds", "1", "--json").stdout)
 
     assert summary["loss"] == 0.3
 

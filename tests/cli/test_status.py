@@ -207,7 +207,7 @@ def test_explain_tells_the_story_behind_the_limit(run: Run, world: World) -> Non
     ],
 )
 def test_a_past_that_cannot_be_asked_for_is_wrong_use(run: Run, words: tuple[str, ...]) -> None:
-    """What cannot be combined or read is said."""
+    """The message names the options that exclude each other, or the time that cannot be read."""
     refused = run("explain", "orders", *words)
 
     assert refused.exit_code == 2
@@ -260,7 +260,7 @@ def test_explain_without_participants(run: Run, world: World) -> None:
     ],
 )
 def test_exit_codes(run: Run, words: tuple[str, ...], code: int) -> None:
-    """What is not there is 1, what cannot be is 2."""
+    """A missing thing is 1, an impossible request is 2."""
     assert run(*words).exit_code == code
 
 
@@ -343,8 +343,17 @@ def test_top_shows_brokers_of_a_group_without_limits(world: World, transport: In
     ],
 )
 def test_fair_share(wants: int | None, weight: int, level: int | None, fair: int | None) -> None:
-    """What a broker wants, cut at the water level for as many times as it counts."""
-    want = WantView("b", wants, 0, weight, 0, None, 0, 0)
+    """A broker's fair share is its demand, cut at the water level times its weight."""
+    want = Want(
+        broker="b",
+        wants=wants,
+        wantsAtLeast=0,
+        weight=weight,
+        admitted=0,
+        limit=-1,
+        throttledShare=0.0,
+        reportAgeMillis=0,
+    )
 
     assert fair_share(want, level) == fair
 
@@ -365,7 +374,7 @@ def test_spark_line(rates: list[int], line: str) -> None:
 
 
 def test_history_is_bounded(transport: InProcess) -> None:
-    """Thirty seconds are kept, however long somebody looks."""
+    """The command keeps thirty seconds, however long it runs."""
     history = RateHistory(samples=3)
     with GlobalOptions(
         "http://127.0.0.1", None, as_json=False, transport=transport

@@ -119,11 +119,11 @@ class Client:
         return self.client_got()
 
     def broker_got(self) -> list[bytes]:
-        """What the broker received since the last look."""
+        """Return the bytes that the broker received since the last call."""
         return _take(self.session.to_broker)
 
     def client_got(self) -> list[bytes]:
-        """What the client received since the last look."""
+        """Return the bytes that the client received since the last call."""
         return _take(self.session.to_client)
 
 
@@ -231,7 +231,7 @@ class Bench:
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Whatever has a socket is tested on both event loops."""
+    """Tests with sockets run on both event loops."""
     return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
 

@@ -1,4 +1,4 @@
-"""Frames that nobody should send, from both sides: ``python -m tests.gate.fuzz --cases N --seed S``.
+"""Send frames that no peer sends, from both sides: ``python -m tests.gate.fuzz --cases N --seed S``.
 
 A case is a handful of well-formed frames, most of them damaged (bytes changed, cut out or put in, sizes
 rewritten), cut into pieces at random and fed to one connection. Whatever comes, a connection either
@@ -83,7 +83,7 @@ def damage(dice: random.Random, frames: bytearray) -> None:
 
 
 def stream_of(dice: random.Random, frames: list[bytes]) -> bytes:
-    """What one side sends in a case."""
+    """Return the bytes that one side sends in a case."""
     stream = bytearray(b"".join(dice.choices(frames, k=dice.randrange(1, 12))))
     for _ in range(dice.choice((0, 0, 1, 1, 2, 5))):
         if stream:
@@ -92,7 +92,7 @@ def stream_of(dice: random.Random, frames: list[bytes]) -> bytes:
 
 
 class Outcome(NamedTuple):
-    """How a case went.
+    """The outcome of a case.
 
     Args:
         end: why the connection was closed, or that it goes on.

@@ -50,7 +50,7 @@ def test_nothing_is_lost_exceeded_or_left_dead_after_a_handful_of_mishaps(
 
 
 def test_planted_faults_are_found(bare: Cluster, tmp_path: Path) -> None:
-    """A SEND that each gate drops, and limits that nobody granted: the checker can fail."""
+    """The checker finds a SEND that each gate drops, and limits that no broker granted."""
     program = (str(Path(__file__).with_name("planted_faults.py")),)
     verdict = play(bare, tmp_path, "strict", (), program)
 

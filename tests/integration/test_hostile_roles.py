@@ -107,7 +107,7 @@ def attach(cluster: Cluster) -> None:
 
 
 def shown(cluster: Cluster, at: str) -> list[str]:
-    """What a sidecar says is attached to each of `OWNERS`."""
+    """Return the group that a sidecar shows for each of `OWNERS`."""
     root = Caller(cluster, "admin")
     return [root.asks("GET", owner, at=at)[1] for owner in OWNERS]
 

@@ -131,7 +131,7 @@ async def test_a_client_may_do_what_the_role_of_its_certificate_may(
 async def test_nobody_borrows_the_gates_role(
     broker: tuple[Cluster, int], certificates: dict[str, TlsFiles]
 ) -> None:
-    """Without a certificate, or in somebody else's name, the answer is an error."""
+    """Without a certificate, or in another client's name, the answer is an error."""
     claims = peer.command(2, (1, "test"), (4, 19), (5, "tls"), (7, "alice"))
     bob = trusting(certificates["gate"].certificate, certificates["bob"])
     async with gate_before(certificates, broker[1]) as gate:

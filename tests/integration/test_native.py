@@ -49,7 +49,7 @@ def test_what_others_change_is_set_again(native: Native) -> None:
 
 
 def test_a_stranger_on_the_topic_is_named_and_written_over(native: Native) -> None:
-    """Whoever writes in a broker's name ten times a second changes no broker's part by much."""
+    """A stranger that writes in a broker's name ten times a second changes each part by little."""
     with native.load(dict.fromkeys(native.by_broker, 5_000)):
         native.comes_to(dict.fromkeys(native.by_broker, 1_000.0), within=0.05)
         with native.stranger_in_the_name_of("broker-1", messages=1):
@@ -61,7 +61,7 @@ def test_a_stranger_on_the_topic_is_named_and_written_over(native: Native) -> No
 
 
 def test_a_broker_that_is_not_there_is_named(native: Native) -> None:
-    """What is reported in its name the others do not get; once nobody reports, it is set to nothing."""
+    """A report in its name costs the others its share; without more reports its entry is cleared."""
     with native.load(dict.fromkeys(native.by_broker, 5_000)):
         with native.stranger_in_the_name_of("pulsar://nowhere:6650", messages=1_000):
             wait_until(lambda: "unsteered" in native.conditions(), "no sidecar names the broker")

@@ -60,7 +60,7 @@ def test_namespaces_are_attached_and_detached(world: World) -> None:
 
 
 def test_a_sidecars_address_serves_as_web_service_url(world: World) -> None:
-    """What is not ours is the broker's answer: topics, also those of other brokers, and namespaces."""
+    """The broker answers all other paths: topics, also those of other brokers, and namespaces."""
     for name, owned in world.topic_of.items():
         created = admin(world, "broker-1", "topics", "create", f"{owned}-made")
         assert created.returncode == 0, created.stderr

@@ -18,12 +18,15 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 HELD = (
-    "admin_api",
-    "benchmarks",
-    "coordinator",
-    "deploy",
-    "spark_jobs",
-    "tests/core",
+    *("admin_api", "benchmarks", "coordinator", "deploy", "spark_jobs"),
+    *(
+        "tests/admin_api",
+        "tests/cli",
+        "tests/core",
+        "tests/gate",
+        "tests/integration",
+        "tests/native",
+    ),
     "tests/prose",
 )
 """Folders of code whose words are held to this; add a folder when it passes."""
@@ -50,7 +53,8 @@ def faults(source: str) -> Iterator[tuple[int, str]]:
             if _FREE_RELATIVE.match(text):
                 yield node.body[0].lineno, text.splitlines()[0]
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type in (tokenize.COMMENT, tokenize.STRING, _F_STRING):
+        # A string without a space is a name, not a sentence.
+        if token.type in (tokenize.COMMENT, tokenize.STRING, _F_STRING) and " " in token.string:
             yield from vague(token.string, token.start[0])
 
 
@@ -106,7 +110,12 @@ def test_a_bad_habit_is_found(source: str) -> None:
 
 @pytest.mark.parametrize(
     "source",
-    ['"""What if: a question?"""', "class Nobody: pass", '"""Return the limit; what it costs."""'],
+    [
+        '"""What if: a question?"""',
+        "class Nobody: pass",
+        'name = "nobody"',
+        '"""Return the limit; what it costs."""',
+    ],
 )
 def test_a_question_and_a_name_are_no_fault(source: str) -> None:
     """And a free relative inside a sentence is none either."""

@@ -1,4 +1,4 @@
-"""What connections are waited for, sweep by sweep."""
+"""Each sweep checks the deadlines of connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a publish takes in advance of its limit, and how one is paid that would take more."""
+"""A publish takes a bounded time of its limit in advance and pays the rest in instalments."""
 
 from __future__ import annotations
 

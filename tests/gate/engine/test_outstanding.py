@@ -133,7 +133,7 @@ def test_so_many_requests_may_be_under_way(
     )
 )
 def test_every_request_that_is_answered_is_told_how_it_went(steps: list[tuple[str, bool]]) -> None:
-    """Whatever the order: once all is answered, as many succeeded as the broker said.
+    """In any order of answers, as many requests succeed as the broker said.
 
     No client uses an id again while an ERROR to it is ambiguous: its ids only grow.
     """

@@ -1,4 +1,4 @@
-"""Who is on a connection: ids belong to what the broker has, whatever a client asks for."""
+"""An id belongs to the participant that the broker has, whatever a client asks for."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_a_named_address_or_role_is_exempt(client: Client) -> None:
     ids=["nothing known", "other network", "other prefix", "other case", "no certificate"],
 )
 def test_any_other_client_is_limited(client: Client) -> None:
-    """What a client calls its producer proves nothing."""
+    """The name of a client's producer proves nothing."""
     assert not PEERS.exempt(client, NAME)
 
 

@@ -225,7 +225,7 @@ def test_forwarded_sends_are_counted_until_answered(bench: Bench) -> None:
 
 
 def test_a_drain_lets_no_send_through_and_everything_else(bench: Bench) -> None:
-    """What was held and what still comes is the client's to send again; acks are not lost."""
+    """The client sends held and later messages again elsewhere; acks are not lost."""
     bench.attach(ns="limited")
     bench.limit("limited", 1000)
     client = bench.producing(held_bytes_max=300)
@@ -307,7 +307,7 @@ def test_participants_are_reported_when_they_begin_and_end(bench: Bench) -> None
 
 
 def test_a_change_of_attachments_moves_producers_at_once(bench: Bench) -> None:
-    """Who waits for the old group waits for the new one, and nobody appears to have left in between."""
+    """A producer that waits for the old group waits for the new one, and its wait goes on."""
     bench.attach(ns="slow")
     bench.limit("slow", 0)
     bench.limit("quick", 1000)

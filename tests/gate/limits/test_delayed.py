@@ -46,7 +46,7 @@ def counted(bench: Bench) -> dict[str, int]:
 
 
 def view(bench: Bench) -> DelayedView:
-    """What the gate has counted, as the gate itself asks for it."""
+    """Return the gate's counts, as the gate's own method returns them."""
     assert bench.groups.delayed is not None
     sessions: list[Session] = [client.session for client in bench.clients]
     hasty: dict[str, set[str]] = {}
@@ -113,7 +113,7 @@ def test_delayed_messages_pass_at_their_own_rate(apart: Bench) -> None:
 def test_a_producer_whose_next_message_is_not_delayed_waits_for_no_turn_of_delayed_ones(
     apart: Bench,
 ) -> None:
-    """What was held behind a delayed message goes with it, up to the next delayed one."""
+    """The frames behind a delayed message leave with it, up to the next delayed one."""
     apart.limit("late", 20)
     first, second = apart.producing(TOPIC), apart.producing(OTHER)
     apart.wait(1_000)
@@ -235,7 +235,7 @@ def test_beyond_so_many_topics_messages_are_counted_together() -> None:
 
 
 def test_delayed_messages_are_no_part_of_a_prompt_run() -> None:
-    """Nor is one whose metadata has not arrived in full."""
+    """Neither is a message whose metadata has not arrived in full."""
     scan = built("scan_prompt")
     data = prompt(0) + prompt(1) + later(2) + prompt(3)
     run = scan(data, 0, 10**6)
@@ -250,7 +250,7 @@ def test_delayed_messages_are_no_part_of_a_prompt_run() -> None:
 
 @pytest.mark.parametrize("cut", [1, 2])
 def test_metadata_that_ends_inside_a_field_closes_the_connection(apart: Bench, cut: int) -> None:
-    """Nobody can say whether such a message is delayed."""
+    """The gate could not tell whether such a message is delayed."""
     client = apart.producing()
     metadata = peer.message((1, "p"), (2, 1), (3, 2), (19, LATER))[:-cut]
     payload = len(metadata).to_bytes(4, "big") + metadata

@@ -60,7 +60,7 @@ def test_what_passes_after_a_silence_is_counted(bench: Bench) -> None:
 
 
 def test_a_group_is_forgotten_when_nobody_mentions_it_any_more(bench: Bench) -> None:
-    """Not while it has limits or somebody is connected."""
+    """It stays while it has limits or a connected participant."""
     bench.attach(ns="group")
     bench.limit("group", 1_000)
     client = bench.producing()

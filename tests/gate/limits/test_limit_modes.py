@@ -44,7 +44,7 @@ def test_the_101st_of_100_messages_a_second_in_400_ms_is_held_for_600_ms(bench: 
 def test_a_soft_limit_of_a_partition_holds_only_after_a_look_and_until_the_second_ends(
     bench: Bench,
 ) -> None:
-    """What came within 50 ms has passed, however much."""
+    """All messages of the first 50 ms pass."""
     with_modes(bench, Modes(topics=LimitMode.SOFT))
     bench.limit_topic(TOPIC, Rates(publish_messages=10))
     client = bench.producing()

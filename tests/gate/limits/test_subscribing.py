@@ -1,4 +1,4 @@
-"""The subscribe rate: too often is refused as a broker refuses it, and nobody else is."""
+"""The gate refuses a consumer that subscribes too often as a broker does, and no other one."""
 
 from __future__ import annotations
 

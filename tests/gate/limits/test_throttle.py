@@ -54,7 +54,7 @@ def test_a_producer_that_ends_counts_for_no_pending_requests(bench: Bench) -> No
 
 
 def test_the_publish_buffer_bounds_all_connections_together(bench: Bench) -> None:
-    """Who would have to hold more is not read until half of it is free, whoever held it."""
+    """A connection that would exceed the buffer is not read until half of it is free."""
     size = len(peer.send()) + HELD_FRAME_OVERHEAD
     bench.buffer = PublishBuffer(4 * size)
     bench.attach(ns="limited")
@@ -159,7 +159,7 @@ def test_limits_of_topic_and_broker_bind_consumers_too(bench: Bench) -> None:
 
 
 def test_pulsars_own_topics_are_free_of_the_brokers_limit(bench: Bench) -> None:
-    """The usage reports must get through, or nobody could lift the limit."""
+    """The usage reports must get through, or no sidecar could raise the limit."""
     bench.limit_broker(NEVER)
     client = bench.producing("non-persistent://pulsar/system/quota-usage")
 
@@ -190,7 +190,7 @@ def test_a_partitioned_topic_keeps_its_limit_as_a_whole(bench: Bench) -> None:
 
 
 def test_invented_partitions_pile_up_nothing(bench: Bench) -> None:
-    """Whoever asks for partitions that there are not shares one limiter with all who do."""
+    """All requests for partitions that do not exist share one limiter."""
     bench.limit_topic(TOPIC, Rates(publish_messages=100), partitions=2)
     dice = random.Random(1)
     for _ in range(50):

@@ -90,7 +90,7 @@ async def test_what_cannot_be_understood_ends_the_channel() -> None:
 
 
 async def test_the_last_words_arrive() -> None:
-    """Whoever closes need not wait before."""
+    """The sender may close at once."""
     heard: list[Any] = []
     async with both_ends() as (one, other):
         other.listen(heard.append)

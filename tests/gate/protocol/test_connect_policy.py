@@ -30,7 +30,7 @@ def session(bench: Bench, *, vouches: bool, principal: str = "") -> Session:
 
 
 def told(made: Session, *frames: bytes) -> list[bytes]:
-    """What the broker receives of these."""
+    """Return the bytes that the broker receives of these commands."""
     made.receive_from_client(b"".join(frames), 0)
     return peer.split(b"".join(made.to_broker))
 
@@ -39,7 +39,7 @@ def told(made: Session, *frames: bytes) -> list[bytes]:
     "connect", [TOKEN, BASIC, CERTIFICATE, PROXY], ids=["token", "basic", "tls", "proxy"]
 )
 def test_a_gate_without_a_certificate_passes_every_connect(bench: Bench, connect: bytes) -> None:
-    """Untouched: the broker sees no certificate, so nobody gets anything by method tls."""
+    """CONNECT stays as it is: the broker sees no certificate, so method tls gives a client no role."""
     assert told(session(bench, vouches=False), connect) == [connect]
 
 
@@ -99,7 +99,7 @@ def test_what_a_later_release_adds_is_left_out(bench: Bench) -> None:
 
 
 def test_who_asks_for_another_broker_is_refused_however_it_says_who_it_is(bench: Bench) -> None:
-    """And whoever asks for ours is not."""
+    """A client that asks for our broker is accepted."""
     ours = peer.command(2, (1, "c"), (4, 19), (5, "none"), (6, "broker:6650"))
     foreign = peer.command(2, (1, "c"), (4, 19), (5, "none"), (6, "elsewhere:6650"))
 

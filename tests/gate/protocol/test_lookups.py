@@ -59,7 +59,7 @@ def test_no_principal_is_passed_on_where_the_gate_vouches(bench: Bench) -> None:
 
 @pytest.mark.parametrize("kind", [21, 23])
 def test_numbers_of_a_later_release_are_left_out(bench: Bench, kind: int) -> None:
-    """What the gate does not know might name an address or a role."""
+    """A field that the gate does not know might name an address or a role."""
     fields = peer.message((1, TOPIC), (2, 7))
     client = bench.client()
 

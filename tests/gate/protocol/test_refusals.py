@@ -1,4 +1,4 @@
-"""What is refused of a connection that goes on: counted each time, and told once."""
+"""A connection that goes on has each refusal counted, and logged once."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def test_misuse_is_an_error() -> None:
 
 
 def test_damaged_runs_stay_inside_their_frames() -> None:
-    """Whatever is changed, a run ends where sizes say that frames end."""
+    """After any damage a run ends at the end of a frame."""
     seed = random.randrange(2**32)
     dice = random.Random(seed)
     frames = [*SENDS, peer.receipt(1, 7), peer.delivery(1, 3), peer.delivery(7)]

@@ -60,7 +60,7 @@ def a_frame() -> st.SearchStrategy[bytes]:
 def test_every_split_of_a_stream_gives_the_same_output(
     frames: list[bytes], data: st.DataObject
 ) -> None:
-    """How the network cuts a stream is no matter of the stream."""
+    """The network may cut a stream anywhere."""
     stream = b"".join(frames)
     decider = Decider()
     output = b""
@@ -94,7 +94,7 @@ def test_an_inserted_frame_never_lands_inside_another(position: int) -> None:
 
 
 def test_neighbouring_frames_leave_in_one_piece() -> None:
-    """What was read whole and passes whole is passed on as the very same object."""
+    """Bytes that arrive and pass whole leave as the very same object."""
     decider = Decider()
     data = peer.send(WATCHED) * 50 + peer.PING
 
@@ -228,7 +228,7 @@ def test_the_largest_frame_is_let_through() -> None:
 
 @given(st.binary(max_size=200), st.integers(1, 50))
 def test_random_bytes_raise_one_error_only(data: bytes, chunk: int) -> None:
-    """What precedes the fault has been passed on; nothing but MalformedFrame is raised."""
+    """The frames before the fault have passed; only MalformedFrame is raised."""
     decider = Decider()
     stream = peer.PING + data
     fed = 0

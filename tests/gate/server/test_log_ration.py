@@ -1,4 +1,4 @@
-"""What the log says of connections, and how much of it."""
+"""The log names connections, and its length is bounded."""
 
 from __future__ import annotations
 
@@ -60,6 +60,6 @@ def test_what_fits_is_not_told_again() -> None:
     ],
 )
 def test_no_terminal_obeys_what_a_peer_said(said: str, told: str) -> None:
-    """Control characters are escapes, and nobody fills a screen."""
+    """The log escapes control characters and cuts long lines."""
     assert printable(said) == told
     assert printable(said).isprintable()

@@ -229,7 +229,7 @@ async def test_the_timer_releases_what_may_pass() -> None:
 
 
 async def test_a_client_beyond_its_bound_is_not_read() -> None:
-    """What the gate cannot hold stays in the client's socket, and comes when there is room."""
+    """Bytes beyond the bound stay in the client's socket until there is room."""
     async with site(held_bytes_max=100_000) as here:
         here.gate.set_attachments(GROUP)
         here.gate.set_limits("group", Rates(publish_messages=0))
@@ -250,7 +250,7 @@ async def test_a_client_beyond_its_bound_is_not_read() -> None:
 
 
 async def test_each_release_is_on_its_own() -> None:
-    """apache/pulsar#23930: trouble with one connection keeps nobody else in line waiting."""
+    """apache/pulsar#23930: an error on one connection delays no other one in the queue."""
     async with site(held_bytes_max=1000) as here:
         here.gate.set_attachments(GROUP)
         here.gate.set_limits("group", Rates(publish_messages=0))
@@ -272,7 +272,7 @@ async def test_each_release_is_on_its_own() -> None:
 
 
 async def test_a_pause_beyond_a_send_timeout_is_shown() -> None:
-    """How long the oldest message has been held, as long as it is, and how long it was, afterwards."""
+    """The gate reports the age of the oldest held message, and the length of the pause afterwards."""
     async with site() as here:
         here.gate.set_attachments(GROUP)
         here.gate.set_limits("group", Rates(publish_messages=0))

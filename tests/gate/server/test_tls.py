@@ -43,7 +43,7 @@ def files(tmp_path: Path) -> TlsFiles:
 
 
 def trusting(certificate: Path, own: TlsFiles | None = None) -> ssl.SSLContext:
-    """What a client believes, and its own certificate."""
+    """Return a client's context: the authority that it trusts, and its own certificate."""
     context = ssl.create_default_context(cafile=certificate)
     if own is not None:
         context.load_cert_chain(own.certificate, own.key)
@@ -85,7 +85,7 @@ async def test_frames_pass_and_limits_hold(files: TlsFiles) -> None:
 
 
 async def test_a_client_without_tls_is_turned_away(files: TlsFiles) -> None:
-    """Its bytes are no handshake; nobody else notices."""
+    """Its bytes are no handshake; other clients go on."""
     async with site(tls=files) as here:
         assert here.gate.tls_port is not None
         stranger = Client(*await asyncio.open_connection("127.0.0.1", here.gate.tls_port))
@@ -100,7 +100,7 @@ async def test_a_client_without_tls_is_turned_away(files: TlsFiles) -> None:
 
 
 async def test_clients_certificates_can_be_demanded(files: TlsFiles, tmp_path: Path) -> None:
-    """Whoever has none, or one that nobody knows, does not get in."""
+    """A client without a certificate, or with an unknown one, does not get in."""
     own, foreign = make_certificate(tmp_path / "own", "c"), make_certificate(tmp_path / "x", "x")
     demanding = TlsFiles(files.certificate, files.key, own.certificate)
     async with site(tls=demanding) as here:

@@ -13,7 +13,7 @@ def topic(name: str, messages: int, producers: int = 0, throttles: int = 0) -> T
 
 
 def test_the_first_poll_counts_nothing_that_came_before() -> None:
-    """But tells who is connected."""
+    """It tells the connected clients."""
     book = CounterBook()
     first = book.poll([topic("a", 100, producers=2)])["t/n"]
     second = book.poll([topic("a", 130, producers=1)])["t/n"]

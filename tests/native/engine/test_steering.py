@@ -16,7 +16,7 @@ C = 3_000
 
 
 def url(broker: str) -> str:
-    """What a broker reports as."""
+    """Return the name that a broker reports under."""
     return f"pulsar://{broker}:6650"
 
 
@@ -68,7 +68,7 @@ class World:
                     self.say(broker, amounts, name)
 
     def quotas(self, record: int = C // 2, group: str = "g") -> dict[str, int]:
-        """What each broker makes of the table."""
+        """Return the quota that each broker computes from the table."""
         rows = {name: row.get(group, Amounts()).messages for name, row in self.table.items()}
         total = sum(rows.values())
         return {
@@ -101,7 +101,7 @@ def test_what_nobody_gets_is_in_the_rest() -> None:
 
 
 def test_a_brokers_own_report_is_written_over() -> None:
-    """Whatever it was; who has to do it is told."""
+    """This holds for any report; the view names the sidecar that must write."""
     world = World("a", "b")
     world.limit(a=2_000, b=1_000)
     world.write()
@@ -202,7 +202,7 @@ def test_every_limit_of_several_groups_holds() -> None:
 
 
 def test_traffic_counts_against_every_group_of_its_namespace() -> None:
-    """And who waits does so for the group that binds."""
+    """A client waits for the group that binds."""
     steering = Steering(cluster_group="all")
     steering.configure(url("a"), 1)
     steering.set_attachments(Attachments({}, {"t/n": "g"}))

@@ -86,7 +86,7 @@ class World:
         self.steering.set_whole({"g": Rates(publish_messages=messages)})
 
     async def after(self, seconds: float) -> None:
-        """Look, so much later."""
+        """Run the upkeep again after this time."""
         self.clock.now += round(seconds * S)
         await self.upkeep.look()
 
@@ -100,7 +100,7 @@ async def test_the_first_member_makes_what_is_missing() -> None:
 
 
 async def test_the_second_waits_for_its_turn() -> None:
-    """And who is no member writes nothing."""
+    """A sidecar that is no member writes nothing."""
     world, outsider = World(rank=1), World(rank=None)
     await world.after(0)
     assert world.pulsar.writes == []
