@@ -67,7 +67,7 @@ def test_credentials_are_a_user_and_a_password(tmp_path: Path, text: str) -> Non
 
 
 def test_files_for_tls_to_zookeeper_are_tried_out(tmp_path: Path) -> None:
-    """What is no certificate, or fits no key, is refused at the start; what can be used is used."""
+    """A file that is no certificate, or fits no key, is refused at the start."""
     own, other = (make_certificate(tmp_path / name, name) for name in ("own", "other"))
     missing, text = tmp_path / "missing.pem", tmp_path / "text.pem"
     text.write_text("no certificate")

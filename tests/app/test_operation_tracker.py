@@ -114,7 +114,7 @@ async def test_following_many_changes_leaves_rounds_their_turns(sidecars: Sideca
 
 
 async def test_only_the_lowest_name_adopts(sidecars: Sidecars) -> None:
-    """Everybody else leaves it alone, so nobody's work is done twice."""
+    """All others leave it alone, so no work is done twice."""
     await sidecars.change("b2", 6_000)
     sidecars.kill("b2")
     del sidecars.following["b1"]
@@ -127,7 +127,7 @@ async def test_only_the_lowest_name_adopts(sidecars: Sidecars) -> None:
 
 
 async def test_a_restarted_sidecar_goes_on_with_its_own(sidecars: Sidecars) -> None:
-    """Whatever its name: it is a member again, so nobody else would."""
+    """It is a member again, so no other one would adopt them."""
     await sidecars.change("b3", 6_000)
     sidecars.following["b3"] = sidecars.follow("b3")
 

@@ -1,4 +1,4 @@
-"""What the bench of the API compares with what."""
+"""The bench of the API compares equal work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a figure says of itself, and that the reference for exactness finds a law that is not exact."""
+"""A figure names its target, and the reference for exactness finds a law that is not exact."""
 
 from __future__ import annotations
 

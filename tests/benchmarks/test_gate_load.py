@@ -1,4 +1,4 @@
-"""The puppets that measure the gate: what they send arrives, whoever stands between."""
+"""The puppets that measure the gate deliver every message, with or without a gate between."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_the_free_producer_is_answered_beside_a_throttled_one_and_beside_a_paced
 
 
 def test_a_refusal_ends_the_measurement() -> None:
-    """Whoever is not answered with receipts is not as slow as all that, but wrong."""
+    """A producer without receipts is not slow but wrong."""
 
     async def use(connection: SharedConnection) -> None:
         with pytest.raises(RuntimeError, match="answered with"):

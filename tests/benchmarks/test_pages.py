@@ -23,7 +23,7 @@ PAGES = sorted(DOCS.glob("*.md"))
 
 
 def run(*words: str) -> str:
-    """What a command says; it must succeed."""
+    """Return the output of a command that must succeed."""
     done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -1,4 +1,4 @@
-"""What is found at the limit: each bound with a history that breaks it, and with what excuses it."""
+"""The checker finds each broken bound at the limit, and excuses what a mishap explains."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_minute_a_little_over_the_limit_is_found() -> None:
 
 
 def test_a_saved_up_burst_is_within_the_bound() -> None:
-    """What the buckets may have saved up, let through at once."""
+    """The buckets' saved tokens may pass at once."""
     assert rules(history(one_bursts(SHARE + 0.05 * LIMIT / 0.2, 0.2))) == set()
 
 
@@ -212,7 +212,7 @@ def test_who_says_nothing_all_along_is_found() -> None:
 
 
 def test_a_strict_group_never_holds_more_than_its_limit() -> None:
-    """Whatever is certified."""
+    """No certificate excuses it."""
     broken = {
         index: sweep(index / 2, limit=SHARE + 1, certified=2 * LIMIT) for index in (40, 41, 42)
     }

@@ -19,7 +19,7 @@ A_WHILE_S = 0.3
 
 @pytest.fixture
 def echo() -> Iterator[int]:
-    """The port of somebody who says everything back."""
+    """Return the port of a server that sends everything back."""
     listener = socket.create_server(("127.0.0.1", 0))
     accepted: list[socket.socket] = []
 
@@ -65,7 +65,7 @@ def client(link: Link) -> Iterator[socket.socket]:
 
 
 def said_back(client: socket.socket, data: bytes, timeout_s: float = 10.0) -> bytes:
-    """What comes back of this within the time."""
+    """Return the bytes that come back within the time."""
     client.settimeout(timeout_s)
     client.sendall(data)
     received = b""
@@ -93,7 +93,7 @@ def test_a_sound_link_passes_everything_on_and_ends_when_its_ends_do(client: soc
 def test_what_was_stalled_comes_when_the_link_is_mended(
     links: Links, link: Link, client: socket.socket, condition: Treatment
 ) -> None:
-    """Nobody is told, nothing is lost."""
+    """Neither side notices, and no byte is lost."""
     assert said_back(client, b"before") == b"before"
     links.become(condition, link)
     assert said_back(client, b"during", A_WHILE_S) == b""

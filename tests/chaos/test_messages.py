@@ -1,4 +1,4 @@
-"""What is found among messages: each rule with a history that breaks it, and with what excuses it."""
+"""The checker finds each broken rule among messages, and excuses what a mishap explains."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALL = list(range(MESSAGES))
 
 
 def findings(found: TopicMessages, mishaps: Sequence[Mishap] = ()) -> list[Breach]:
-    """What is found in one topic."""
+    """Return the findings in one topic."""
     run = history(topics=[found], mishaps=mishaps)
     return list(messages.check(run, recovery_windows(run, Counted(run))))
 
@@ -41,7 +41,7 @@ def test_an_acknowledged_message_that_is_not_stored_is_lost() -> None:
 
 
 def test_a_message_without_a_receipt_may_be_stored_or_not() -> None:
-    """Nobody was promised anything but an answer."""
+    """The broker promised an answer and nothing else."""
     open_ended = [replace(message, receipt_s=None) for message in sent()[-3:]]
     messages_sent = [*sent()[:-3], *open_ended]
 
@@ -50,7 +50,7 @@ def test_a_message_without_a_receipt_may_be_stored_or_not() -> None:
 
 
 def test_a_message_that_was_refused_is_found_with_the_reason() -> None:
-    """Nobody gives up: the client waits for ever, and the gate holds."""
+    """No side gives up: the client waits for ever, and the gate holds."""
     refused = [replace(sent()[-1], receipt_s=None, refusal="ChecksumError")]
     (finding,) = findings(topic(ALL[:-1], messages=[*sent()[:-1], *refused]))
 
@@ -93,7 +93,7 @@ def test_a_connection_breaks_no_longer_than_until_seconds_after_the_recovery() -
 
 
 def test_something_that_nobody_sent_is_strange() -> None:
-    """A garbled payload, or somebody else's."""
+    """The payload is garbled, or another publisher's."""
     assert rules(topic([*ALL, MESSAGES + 5])) == {"strange"}
 
 

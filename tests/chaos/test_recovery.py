@@ -1,4 +1,4 @@
-"""What is found after mishaps and at the end: too late, standing still, unfair, dead."""
+"""The checker finds late recovery, standstill, unfair shares and dead processes after mishaps."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_the_end_is_at_the_limit_and_fair() -> None:
 
 
 def test_a_change_that_never_settles_is_found() -> None:
-    """Somebody would have to look after it."""
+    """An operator would have to repair it."""
     assert rules(history(unsettled=["operation 7 is converging"])) == {"end"}
 
 

@@ -1,4 +1,4 @@
-"""What became of runs is read back, and says which of them are left to be played."""
+"""A series reads its results back and knows the runs that are left."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_only_what_was_clean_when_it_was_last_played_is_left_out(tmp_path: Path)
 def test_the_same_seed_with_other_mishaps_another_policy_or_no_gates_is_another_run(
     tmp_path: Path,
 ) -> None:
-    """What a seed stands for is the whole run."""
+    """A seed stands for the whole run."""
     results = Results(tmp_path / "results.jsonl")
     results.add(CLEAN)
 
@@ -70,7 +70,7 @@ def test_the_same_seed_with_other_mishaps_another_policy_or_no_gates_is_another_
 
 
 def test_the_outcome_says_what_was_found_and_what_was_left_out() -> None:
-    """A run that failed is not clean: nobody knows what it would have shown."""
+    """A run that failed is not clean: its findings are unknown."""
     cut = replace(CLEAN, happened=1)
     failed = replace(CLEAN, failure="a client died", happened=0)
 
@@ -85,7 +85,7 @@ def test_the_outcome_says_what_was_found_and_what_was_left_out() -> None:
 
 @pytest.mark.parametrize("line", ["nonsense", "[]", "{}", '{"planned": [], "findings": []}'])
 def test_a_file_of_something_else_is_refused_with_its_line(line: str, tmp_path: Path) -> None:
-    """Nothing is appended to a file that somebody named by mistake."""
+    """The series appends nothing to a file that was named by mistake."""
     file = tmp_path / "results.jsonl"
     Results(file).add(CLEAN)
     with file.open("a") as more:

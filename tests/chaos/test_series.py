@@ -55,9 +55,9 @@ class Memory:
         self._runs = False
 
 
-def played(environment: Memory, file: Path) -> list[str]:
-    """What became of all runs, as a later call reads it."""
-    series.play(CHOICES, environment, Results(file), "abc1234", lambda _: None)
+def played(ground: Memory, file: Path) -> list[str]:
+    """Return the results of all runs, as a later call reads them."""
+    series.play(CHOICES, ground, Results(file), "abc1234", lambda _: None)
     return [outcome(result) for result in Results(file).of(CHOICES)]
 
 
@@ -85,7 +85,7 @@ def test_after_a_run_that_was_not_clean_the_next_one_has_a_new_cluster(tmp_path:
 def test_what_ends_the_series_leaves_the_results_so_far_and_no_cluster(
     error: BaseException, tmp_path: Path
 ) -> None:
-    """A cluster that cannot be started, or somebody who has seen enough."""
+    """A cluster that does not start ends it, and so does the operator."""
 
     class Ending(Memory):
         def prepare(self) -> None:

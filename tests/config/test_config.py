@@ -177,7 +177,7 @@ def test_with_a_key_the_api_may_listen_anywhere(key: str) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "localhost"])
 def test_on_loopback_no_key_is_needed(host: str) -> None:
-    """Whoever is on the machine is trusted."""
+    """Every user of the machine is trusted."""
     assert from_mapping({**GOOD, "admin_listen": f"{host}:1"}).admin_listen == f"{host}:1"
 
 

@@ -39,7 +39,7 @@ class Bench(Protocol):
 
     @property
     def source(self) -> BacklogSource:
-        """What is tested."""
+        """Return the source under test."""
         ...
 
     def publish(self, count: int) -> list[int]:
@@ -309,7 +309,7 @@ async def _glance_once(bench: Bench, condition: Callable[[Glance], bool]) -> Gla
 
 
 async def _once(ask: Callable[[], Awaitable[T]], condition: Callable[[T], bool]) -> T:
-    """What is answered when it is so, or after half a minute."""
+    """Return the answer that meets the condition, or the one after half a minute."""
     found = await ask()
     for _ in range(300):
         if condition(found):

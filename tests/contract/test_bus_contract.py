@@ -156,7 +156,7 @@ async def test_without_a_broker_a_bus_starts_drops_counts_and_stops_quickly() ->
     bus.publish(b"before the start")
     await bus.start()
     for _ in range(100):
-        bus.publish(b"nobody hears")
+        bus.publish(b"unheard")
     assert time.monotonic() - before_s < 10.0
     health = bus.health()
     assert health.connected == dict.fromkeys(topics, False)

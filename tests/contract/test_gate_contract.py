@@ -1,4 +1,4 @@
-"""What every gate's ports promise, in the process of who asks and in one of its own."""
+"""Every gate keeps the promises of its ports, in the caller's process and in one of its own."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def test_messages_pass_and_are_counted(here: AnySite) -> None:
 
 
 async def test_it_is_said_once_when_something_passes_after_a_quiet_time(here: AnySite) -> None:
-    """Who was told of nothing but participants need not ask all the time."""
+    """A caller that knows of participants alone need not ask all the time."""
     resumed: list[None] = []
     here.gate.watch_traffic(lambda: resumed.append(None))
     here.gate.set_attachments(GROUP)

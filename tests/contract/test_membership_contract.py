@@ -205,7 +205,7 @@ async def test_who_left_can_join_again(open_sidecar: OpenSidecar) -> None:
 async def test_the_end_of_a_session_ends_the_registration_and_nothing_renews_it(
     open_sidecar: OpenSidecar,
 ) -> None:
-    """The core asks again; nobody else does."""
+    """Only the core asks again."""
     sidecar, witness = await open_sidecar(), await open_sidecar()
     heard = await _watch(witness)
     own = await _watch(sidecar)

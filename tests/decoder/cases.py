@@ -45,7 +45,7 @@ _TOPICS: Final = {4: 1, 5: 1, 21: 1, 23: 1, 34: 2, 39: 2}
 
 @dataclass(slots=True)
 class Case:
-    """What is sent, and to which gate.
+    """The bytes that are sent, and the gate that gets them.
 
     Args:
         name: seed and number.
@@ -74,7 +74,7 @@ class Case:
 
 @dataclass(slots=True)
 class Run:
-    """How a case went.
+    """The outcome of a case.
 
     Args:
         passed: the frames that left the gate towards the broker.
@@ -102,7 +102,7 @@ class Sent(NamedTuple):
 
 
 class Repertoire(NamedTuple):
-    """What clients send: first of all; then; and what they publish."""
+    """The frames of clients: first of all; then; and their publishes."""
 
     connects: tuple[Sent, ...]
     others: tuple[Sent, ...]
@@ -176,7 +176,7 @@ def case_of(seed: int, number: int) -> Case:
 
 
 def _opened(chosen: list[Sent]) -> tuple[tuple[bytes, ...], ...]:
-    """What has to be there for frames to make sense."""
+    """Return the frames that open the participants that later frames need."""
     if all(each.kind in _PRODUCER_IDS for each in chosen):
         return (PRODUCERS,)
     if all(each.kind in _CONSUMER_IDS for each in chosen):
@@ -223,7 +223,7 @@ def run(case: Case) -> Run:
 
 
 def _missing(stream: bytes) -> bytes:
-    """What the last frame of a stream lacks by its size, if that is little."""
+    """Return the bytes that the last frame of a stream lacks by its size, if these are few."""
     last = split(stream)[-1]
     missing = 4 + int.from_bytes(last[:4], "big") - len(last)
     return bytes(missing) if missing <= 2 * MAX_MESSAGE_SIZE else b""

@@ -1,4 +1,4 @@
-"""What a broker sends is counted as Pulsar reads it, whatever a publisher has put into it."""
+"""The gate counts a delivery as Pulsar reads it, whatever its publisher wrote into it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def judge() -> Iterator[Judge]:
 
 
 def messages() -> list[Draft]:
-    """What brokers deliver, to the only consumer."""
+    """Return brokers' deliveries to the only consumer."""
     drafts = []
     for recorded in corpus.load():
         draft = take_apart(recorded.frame)
@@ -66,7 +66,7 @@ def both_ways(frames: Sequence[bytes]) -> list[tuple[int, int, int]]:
 
 
 def permits_of(reading: Reading) -> int:
-    """What a broker takes from a consumer's permits for a message."""
+    """Return the permits that a broker takes from a consumer for a message."""
     assert reading.command is not None
     assert reading.metadata is not None
     claimed: int = max(1, reading.metadata.get("nummessagesinbatch", 1))

@@ -15,7 +15,7 @@ TOPICS = {broker: f"persistent://t/n/{broker}" for broker in DEMANDS}
 
 
 class ObedientSystem:
-    """A system and the sampler that looks at it: whoever has load is published to."""
+    """A system and its sampler: every broker with load receives publishes."""
 
     samples = ()
     misses = ()

@@ -57,7 +57,7 @@ def test_a_late_reclaim_is_missed(reclaim_s: float | None) -> None:
 
 
 def test_a_missed_target_is_told_with_what_came_out() -> None:
-    """And with nothing else, if the machine let nobody wait."""
+    """Nothing else is told if the machine did not stand still."""
     figures = evaluate(_run())
     late = replace(figures.acts[1], settle_s=None)
     told = result.missed(replace(figures, acts=(figures.acts[0], late)))

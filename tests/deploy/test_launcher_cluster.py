@@ -63,7 +63,7 @@ def test_no_two_ports_of_a_cluster_are_the_same(tmp_path: Path) -> None:
 
 
 def test_further_listeners_have_ports_of_their_own(tmp_path: Path) -> None:
-    """One for each broker and name, written down for whoever is to listen there."""
+    """Each broker and name has a port, written down for the program that will listen there."""
     laid_out(tmp_path, listeners=("bus-1", "bus-2"))
     brokers = state.read(tmp_path).brokers
     ports = [port for broker in brokers for port in broker.listener_ports.values()]

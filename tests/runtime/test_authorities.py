@@ -1,4 +1,4 @@
-"""Whom requests over https trust where nothing is configured: whom the machine does."""
+"""Without a configured authority, requests over https trust those of the machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}"
 
 @asynccontextmanager
 async def answering(files: TlsFiles) -> AsyncIterator[str]:
-    """What answers every request with an empty object; its URL."""
+    """Answer every request with an empty object; yield the URL."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -76,7 +76,7 @@ async def by_webhook(url: str) -> None:
 
 @pytest.fixture(autouse=True)
 def read_anew() -> Iterator[None]:
-    """What the machine trusts is another thing in each test."""
+    """Read the machine's authorities again in each test."""
     client_tls._machine_trust.cache_clear()
     yield
     client_tls._machine_trust.cache_clear()

@@ -1,4 +1,4 @@
-"""What is loaded is nothing that the garbage collector looks at again."""
+"""The garbage collector does not visit loaded code again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a managed Pulsar says of its cluster limit's peaks (its question 2), as tests.
+"""The documented peaks of a managed Pulsar's cluster limit (its question 2), as tests.
 
 "The throttling threshold of each node is the remaining threshold of the current cluster": five brokers
 use 150 each of 1,000, so each may pass 150 + 1000 - 750 = 400, and all together 2,000. And "the current

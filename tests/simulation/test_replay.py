@@ -47,7 +47,7 @@ def test_the_same_settings_give_what_was_recorded() -> None:
 
 
 def test_a_higher_limit_goes_to_those_who_waited() -> None:
-    """Whoever had what it wanted gets no more."""
+    """A broker whose demand was met gets no more."""
     changed = Change(limits={MESSAGES: 2_000}).to(HALF_IDLE)
 
     figures = replay(changed)[MESSAGES]
@@ -88,7 +88,7 @@ def test_seconds_without_clients_and_changes_of_the_limit_are_played_as_they_wer
 
 
 def test_what_passed_before_a_limit_was_lowered_exceeds_nothing() -> None:
-    """In the second of the change nobody can tell on which side of it a message passed."""
+    """In the second of the change a message may have passed on either side of it."""
     higher = ResourceGroup("orders", Rates(publish_messages=1_000))
     lower = ResourceGroup("orders", Rates(publish_messages=500))
     only = BrokerStory([UNBOUNDED] * 20, [1_000] * 10 + [800] + [500] * 9, [0] * 20)

@@ -1,4 +1,4 @@
-"""What clients send, and what a limiter lets pass of it."""
+"""Clients send, and a limiter lets a part of it pass."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_load_sends_exactly_its_rate(rate: int) -> None:
 
 
 def test_held_clients_stop_sending() -> None:
-    """What waits is bounded by the window and one step, however long the limit holds it."""
+    """The window and one step bound the waiting messages, however long the limit holds them."""
     load = Load(Constant(1_000))
     for step in range(100):
         load.arrive(step * STEP_NS, STEP_NS)
@@ -57,7 +57,7 @@ def test_held_clients_stop_sending() -> None:
 
 
 def test_disconnected_clients_take_what_waits_with_them() -> None:
-    """None is that nobody is connected."""
+    """None means that no client is connected."""
     load = Load(Constant(1_000))
     load.arrive(STEP_NS, STEP_NS)
     load.replace(Constant(None))

@@ -44,7 +44,7 @@ class Ensemble:
         self.schedule.run_until(self.schedule.now_ns + round(seconds * SECOND_NS))
 
     def members(self) -> list[str]:
-        """Who is registered."""
+        """Return the registered members."""
         return [member.broker for member in self.zookeeper.members]
 
     def states(self, broker: str) -> list[str]:

@@ -59,7 +59,7 @@ def report(
 
 @pytest.fixture(scope="module")
 def figures(report: tuple[ReportOutcome, Path]) -> dict[str, Any]:
-    """What figures.json says."""
+    """Return the contents of figures.json."""
     loaded: dict[str, Any] = json.loads((report[1] / "figures.json").read_text())
     return loaded
 
@@ -343,6 +343,6 @@ def test_a_damaged_file_is_refused(
 
 
 def _length_after_dictionary(column: Any) -> int:
-    """How many bytes of a column's chunk are data pages: its last byte is a value's, not a header's."""
+    """Return the bytes of data pages in a column's chunk: its last byte is a value's, not a header's."""
     start = column.dictionary_page_offset or column.data_page_offset
     return int(column.total_compressed_size - (column.data_page_offset - start))

@@ -1,4 +1,4 @@
-"""What jobs that write days have in common: here how a forecast is shown."""
+"""Jobs that write days share code; here, how a forecast is shown."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ warning: late""",
 def test_a_forecast_is_shown_in_columns(
     job: Job, rows: list[dict[str, object]], shown: str
 ) -> None:
-    """Titles stand above what they name; what nobody knows is a dash; warnings come last."""
+    """Titles stand above their columns; an unknown value is a dash; warnings come last."""
     assert job.text(DaysOutcome(tuple(rows), 1, ("late",))) == shown

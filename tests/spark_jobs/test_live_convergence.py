@@ -79,7 +79,7 @@ def eventually(condition: Any, seconds: float) -> None:
 
 @pytest.fixture
 def killed(landing: Path, chunks: list[pa.Table], tmp_path: Path) -> Path:
-    """What a stream has written when it is killed in the middle, files landing on."""
+    """Return the output of a stream that is killed in the middle, while files land."""
     files, out = files_at(landing, "run-1", "any"), tmp_path / "out"
     for chunk in chunks[:3]:
         files.write(RecordedTable.ADMITTED, "2027-01-15", chunk)
@@ -115,7 +115,7 @@ def test_a_killed_stream_goes_on_and_writes_every_second_once(
 
 
 def report_of(spark: SparkSession, landing: Path) -> list[tuple[Any, ...]]:
-    """What the report says of the seconds that are final."""
+    """Return the report's figures of the seconds that are final."""
     intake = examine(landing)
     limits = limits_over_time(read(spark, intake, "configuration"))
     no_gaps = spark.createDataFrame([], "resource_group string, second bigint")
@@ -127,7 +127,7 @@ def report_of(spark: SparkSession, landing: Path) -> list[tuple[Any, ...]]:
 
 
 def told(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """What a stream says of them."""
+    """Return the stream's figures of them."""
     return sorted(tuple(row[name] for name in COMPARED) for row in found)
 
 
@@ -183,7 +183,7 @@ def test_a_truncated_file_ends_the_stream_by_name_until_it_is_whole(
 def test_a_file_of_another_version_ends_the_stream_until_it_is_taken_away(
     landing: Path, chunks: list[pa.Table], spark: SparkSession, tmp_path: Path
 ) -> None:
-    """What was written before it landed stays as it is; nothing of its batch is written with it."""
+    """Earlier batches stay as they are; none of its own batch is written."""
     files, out = files_at(landing, "run-1", "any"), tmp_path / "out"
     files.write(RecordedTable.ADMITTED, "2027-01-15", chunks[0])
     stream(spark, landing, out)

@@ -57,7 +57,7 @@ def events(
     spark: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Mapping[str, list[Value]]:
-    """What the report finds, by scenario; of all in one go, as groups of one cluster."""
+    """Return the report's events by scenario, made in one go as groups of one cluster."""
     tables = {
         table: reduce(DataFrame.unionByName, [_renamed(spark, place, name, table) for name in runs])
         for table in SCHEMAS

@@ -46,7 +46,7 @@ def test_an_hour_adds_up_what_all_brokers_admitted(
 
 
 def test_running_it_again_changes_nothing(spark: SparkSession, story: Path, tmp_path: Path) -> None:
-    """What is billed must not depend on how often a job ran."""
+    """A bill must not depend on the number of runs."""
     roll_up(spark, examine(story), tmp_path)
     once = written(spark, tmp_path)
     roll_up(spark, examine(story), tmp_path)
@@ -142,7 +142,7 @@ def record_namespaces(place: Path, broker: str, run: str, messages: int) -> None
 def test_late_minutes_of_a_namespace_are_in_the_next_run(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """What was there before is counted once."""
+    """Earlier minutes count once."""
     place, out = tmp_path / "recorded", tmp_path / "out"
     required(place)
 

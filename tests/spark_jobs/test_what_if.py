@@ -1,4 +1,4 @@
-"""What if: the recording played again gives itself, and with a change what that would have given."""
+"""A replay without a change gives the recording, and with a change its effect."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def doubled(spark: SparkSession, calm: Path) -> WhatIfOutcome:
 
 
 def admitted(outcome: WhatIfOutcome, variant: str, broker: str | None = None) -> float:
-    """What an answer says that passed per second."""
+    """Return the rate per second that an answer gives."""
     (row,) = [
         row
         for row in outcome.rows

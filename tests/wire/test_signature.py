@@ -43,7 +43,7 @@ def test_every_changed_bit_is_noticed() -> None:
 
 @pytest.mark.parametrize("rest", [b"\x00", b"\xa2\x06\x00", b"x" * 43, REPORT])
 def test_no_byte_that_is_read_is_unsigned(rest: bytes) -> None:
-    """What was added behind the report is no report; neither is one that was cut."""
+    """Bytes behind a report make it unreadable, and so does a cut."""
     payload = OWNER.sign(REPORT)
     for changed in (payload + rest, payload[:-1]):
         with pytest.raises(BadReport, match=r"^signature tells another length"):
@@ -66,7 +66,7 @@ def test_older_releases_and_pulsar_read_what_is_signed() -> None:
 
 
 def test_what_is_not_signed_is_nobodys() -> None:
-    """Whatever key there is; a key that is none signs nothing either."""
+    """No key verifies it; an invalid key signs nothing either."""
     assert split_signature(REPORT) == Signed(REPORT, None)
     assert not is_right(REPORT)
     for key in (b"", b"short", bytes(32), b"\xff" * 32):

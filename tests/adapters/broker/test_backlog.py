@@ -1,4 +1,4 @@
-"""What a broker answers about backlogs, as it is taken: kinds of no, absurd values, redirects.
+"""The adapter reads a broker's answers about backlogs: refusals, absurd values, redirects.
 
 What every source promises is in the contract (tests/contract/test_backlog_source_contract.py).
 """

@@ -30,7 +30,7 @@ DAY = "2027-01-15"
 
 
 class Killed(BaseException):
-    """Nobody catches it, as nobody catches SIGKILL."""
+    """An exception that no code catches, like SIGKILL."""
 
 
 class FragileFileSystem:
@@ -91,7 +91,7 @@ def age(path: Path, moment_s: float) -> None:
 
 
 def rows_seen(place: Path) -> Counter[int]:
-    """How often a reader sees each row."""
+    """Return how often a reader sees each row."""
     seen: Counter[int] = Counter()
     for path in examine(place).paths["membership"]:
         seen.update(pq.read_table(path, partitioning=None)["monotonic_ns"].to_pylist())
@@ -99,7 +99,7 @@ def rows_seen(place: Path) -> Counter[int]:
 
 
 def run(place: Path, now_s: float = NOW_S, **bounds: Any) -> Compacted:
-    """A compaction that nobody kills."""
+    """Run a compaction to its end."""
     return compact(fs.LocalFileSystem(), str(place), now_s, CompactionBounds(**bounds))
 
 

@@ -129,7 +129,7 @@ def test_the_oldest_files_make_room(tmp_path: Path) -> None:
 
 
 def test_a_url_is_a_place(tmp_path: Path) -> None:
-    """What pyarrow's file systems know."""
+    """Every file system of pyarrow is a place."""
     files_at(f"file://{tmp_path}").write(RecordedTable.MEMBERSHIP, "2026-11-21", content())
 
     assert all_files(tmp_path) == ["broker-1.run-1.00000000.parquet"]
@@ -142,7 +142,7 @@ def test_an_unknown_url_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_day_is_utc() -> None:
-    """Whatever the machine's time zone."""
+    """The machine's time zone does not matter."""
     assert date_of(1_800_000_000_000_000) == "2027-01-15"
     assert date_of(1_800_057_599_999_999) == "2027-01-15"
     assert date_of(1_800_057_600_000_000) == "2027-01-16"

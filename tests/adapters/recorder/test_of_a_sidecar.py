@@ -1,4 +1,4 @@
-"""What a sidecar's configuration says of recording is what its recorder does."""
+"""A sidecar's recorder does as its configuration says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recorder: what happens becomes rows, in files, whatever the place does, and nobody waits for it."""
+"""The recorder writes events as rows of files, whatever the place does, and delays no caller."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def failing(tmp_path: Path) -> FailingFiles:
 
 
 def test_an_operation_is_a_row_per_stage(tmp_path: Path) -> None:
-    """Who asked for what and when, how long it took, and who gained by it."""
+    """The row has the author, the change, the time it took, and the brokers that gained."""
     asked = Operation(7, "orders", 3, "groups/orders", "more", "admin", "broker-1")
     settled = replace(
         asked,

@@ -13,7 +13,7 @@ START_NS = 1_800_000_000 * NANOS_PER_SECOND
 
 
 def traffic(messages: int, participants: int = 1) -> tuple[Traffic, ...]:
-    """What the gate counted."""
+    """Return the gate's counts."""
     return (
         Traffic(
             "orders",

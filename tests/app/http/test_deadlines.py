@@ -1,4 +1,4 @@
-"""How long a caller may take, by a clock that the test holds."""
+"""Callers have deadlines, by a clock that the test holds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def overdue(
     answers: bool = False,
     unsent: int = 0,
 ) -> Overdue | None:
-    """What is overdue where nothing else is said."""
+    """Return the deadline that is missed, for a connection that is only read by default."""
     return deadlines.overdue(now_s, reads=reads, answers=answers, unsent=unsent)
 
 
@@ -43,7 +43,7 @@ def test_a_silent_connection_ends(deadlines: CallerDeadlines) -> None:
 
 
 def test_between_requests_a_head_counts_from_its_first_byte(deadlines: CallerDeadlines) -> None:
-    """How long nothing comes is another bound."""
+    """The silence between requests has another bound."""
     deadlines.head_taken(101.0)
     deadlines.body_ended()
     deadlines.answered(102.0)

@@ -64,7 +64,7 @@ class Served:
         return status, ""
 
     async def closes(self, reader: asyncio.StreamReader) -> bytes:
-        """What comes until the other side closes."""
+        """Return the bytes until the other side closes."""
         with contextlib.suppress(ConnectionError):
             async with asyncio.timeout(PATIENCE_S):
                 return await reader.read()
@@ -195,7 +195,7 @@ async def test_an_endless_body_after_its_answer_is_cut_off(world: World) -> None
 
 
 async def test_an_answer_that_is_not_taken_is_cut_off(world: World) -> None:
-    """What waits for it in memory is given back."""
+    """The memory of its waiting bytes is free again."""
     body = bytes(16 * 1024 * 1024)
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
     async with broker(answer) as (url, _), served(world, url) as api:

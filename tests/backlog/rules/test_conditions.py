@@ -26,12 +26,12 @@ def world_with(quota: BacklogQuota, messages: int) -> World:
 
 
 def seen(world: World, settings: AlarmSettings | None = None) -> list[AlarmCondition]:
-    """What is the case at b1."""
+    """Return the present conditions of b1."""
     return seen_of([world.view()], settings or AlarmSettings())
 
 
 def seen_of(views: list[BacklogView], settings: AlarmSettings) -> list[AlarmCondition]:
-    """What is the case at b1 with these topics."""
+    """Return the present conditions of b1 with these topics."""
     conditions = BacklogConditions("b1", settings)
     for view in views:
         conditions.look_at(view)
@@ -60,7 +60,7 @@ def test_a_backlog_near_its_quota_names_topic_broker_and_subscription() -> None:
 
 
 def test_of_two_quotas_the_one_is_told_of_which_more_is_used() -> None:
-    """Nobody needs to hear of a topic twice."""
+    """A topic has one condition at a time."""
     world = world_with(BacklogQuota(size_bytes=24 * KIB, age_s=1_000), 20)
     world.pass_s(950)
 
@@ -92,7 +92,7 @@ def test_a_message_that_waits_too_long_is_told_whatever_the_quota() -> None:
 
 
 def test_acknowledging_ends_it() -> None:
-    """What is acknowledged is not the case any more."""
+    """An acknowledged backlog ends the condition."""
     world = world_with(BacklogQuota(size_bytes=10 * KIB), 20)
     assert seen(world)
     world.topic.acknowledged["billing"] = 19

@@ -1,4 +1,4 @@
-"""What is done about exceeded quotas."""
+"""The guard decides the actions against exceeded quotas."""
 
 from __future__ import annotations
 

@@ -350,7 +350,7 @@ def test_a_size_is_exceeded_from_its_limit_on_and_an_age_beyond_it(
 
 
 def test_an_empty_backlog_exceeds_no_quota(world: World) -> None:
-    """A quota of 0 bytes does not block the producers of a topic that nobody is behind with."""
+    """A quota of 0 bytes does not block the producers of a topic without a backlog."""
     world.topic.acknowledged = {"a": 0}
     world.topic.quota = BacklogQuota(size_bytes=0)
     world.publish()

@@ -1,4 +1,4 @@
-"""What is done about exceeded quotas, at a gate and a broker in memory."""
+"""The enforcer acts on exceeded quotas, at a gate and a broker in memory."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_a_backlog_is_evicted_down_to_nine_tenths_and_counted() -> None:
 
 @pytest.mark.parametrize("old", [1, 3, 5, 100])
 async def test_an_age_is_evicted_to_nine_tenths_of_it(old: int) -> None:
-    """What is older than that goes, in every subscription, and a few entries are read for it."""
+    """Every subscription loses its older messages, at the price of a few read entries."""
     world = BacklogWorld(ENFORCED)
     world.topic().quota = BacklogQuota(age_s=60, age_policy=QuotaPolicy.EVICT)
     world.topic().acknowledged["b"] = old + 2
@@ -73,7 +73,7 @@ async def test_an_age_is_evicted_to_nine_tenths_of_it(old: int) -> None:
 
 
 async def test_an_age_that_nobody_exceeds_any_more_is_not_evicted() -> None:
-    """What was too old has been acknowledged between the look and the deed."""
+    """The consumer acknowledged the old messages between the check and the action."""
     world = BacklogWorld(ENFORCED)
     world.topic().quota = BacklogQuota(age_s=60, age_policy=QuotaPolicy.EVICT)
     world.publish(3)
@@ -154,7 +154,7 @@ async def test_an_eviction_that_fails_is_told_and_tried_again(error: Exception) 
 
 
 async def test_a_backlog_of_pulsars_own_cursor_is_not_evicted() -> None:
-    """Nobody consumes for deduplication; it is said, and not counted."""
+    """Deduplication has no consumer; the enforcer tells it and does not count it."""
     world = await exceeding(QuotaPolicy.EVICT, ENFORCED)
     world.topic().acknowledged = {"pulsar.dedup": 0, "a": 20}
     await world.enforcement.look()
@@ -163,7 +163,7 @@ async def test_a_backlog_of_pulsars_own_cursor_is_not_evicted() -> None:
 
 
 async def test_namespaces_can_be_changed_while_it_runs() -> None:
-    """What is not wanted any more is taken back."""
+    """The enforcer takes back the blocks of namespaces that are not enforced any more."""
     world = await exceeding(QuotaPolicy.HOLD, ENFORCED)
     await world.enforcement.look()
     world.enforcement.set_namespaces({})

@@ -1,4 +1,4 @@
-"""What is the case at a sidecar, from what its core knows."""
+"""The conditions of a sidecar follow from the knowledge of its core."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Watched(Cluster):
         self.conditions = AlarmConditions(settings or AlarmSettings())
 
     def send(self, broker: str, event: Event) -> None:
-        """Whatever b1's core hears, its conditions hear of."""
+        """Give b1's core an event, and tell its conditions."""
         super().send(broker, event)
         if broker == "b1":
             self.conditions.handled(event, self.own, self.now_ns)
@@ -48,7 +48,7 @@ class Watched(Cluster):
         return self.states["b1"]
 
     def seen(self) -> dict[AlarmKind, AlarmCondition]:
-        """What is the case now, after as many passes as every group's turn may take."""
+        """Return the present conditions, after enough passes for every group's turn."""
         found: list[AlarmCondition] = []
         for _ in range(CERTIFICATE_PASSES):
             row = self.board.sample(self.own, GROUP, self.now_ns)
@@ -95,7 +95,7 @@ def test_throttling_names_the_brokers() -> None:
 
 
 def test_limits_that_are_tried_out_are_no_case_for_anybody() -> None:
-    """Nobody waits for them."""
+    """No client waits for them."""
     cluster = Watched()
     cluster.enforcement = "observe"
     started(cluster, b1=5_000, b2=5_000)

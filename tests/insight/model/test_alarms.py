@@ -26,7 +26,7 @@ def lost(peer: str = "b2", text: str = "gone") -> AlarmCondition:
 
 
 def told(turns: list[AlarmTransition]) -> list[tuple[str, bool]]:
-    """Whom the turns are about, and whether they begin."""
+    """Return the subjects of the transitions, and whether they begin."""
     return [(turn.alarm.sighting.subject, turn.begins) for turn in turns]
 
 
@@ -57,7 +57,7 @@ def test_what_lasts_is_told_once_and_once_more_when_it_is_over() -> None:
 
 
 def test_what_comes_and_goes_is_one_alarm() -> None:
-    """Nobody hears of every turn of something at the edge."""
+    """A condition at the edge of its bound does not send a notice for every change."""
     alarms = Alarms(SETTINGS)
     alarms.look([lost()], 0)
     alarms.look([lost()], 10 * SECOND_NS)

@@ -49,7 +49,7 @@ def test_a_busy_group_shows_its_use_and_who_is_throttled() -> None:
 
 
 def test_a_strict_group_settles_whatever_those_hold_who_take_no_part() -> None:
-    """The books tell of everybody; only whoever takes part has a target to be off from."""
+    """The books name every broker; only a participant has a target to miss."""
     cluster = Cluster(limit=3_000, policy="strict")
     for broker, demand in (("b1", 5_000), ("b2", 5_000), ("b3", 5_000)):
         cluster.start(broker, demand)
@@ -79,7 +79,7 @@ def test_a_change_shows_as_converging_until_it_is_settled() -> None:
 
 
 def test_idle_unlimited_and_degraded_groups_say_so() -> None:
-    """Nobody takes part; nothing is limited; the sidecar is cut off."""
+    """The groups have no participant, no limit, and a sidecar that is cut off."""
     cluster = Cluster(limit=100)
     cluster.start("b1")
     cluster.run(3)
@@ -125,7 +125,7 @@ def test_a_group_that_is_gone_is_forgotten() -> None:
 
 
 def test_throttling_and_settling_are_noted_once() -> None:
-    """What lasts is not noted again."""
+    """A state that lasts is not noted again."""
     cluster, shown, journal = busy_cluster(), Board(), Journal()
 
     def look() -> None:
@@ -191,7 +191,7 @@ def test_a_preview_of_a_lifted_limit_is_unlimited() -> None:
 
 
 def test_nobody_waits_for_a_limit_that_is_tried_out() -> None:
-    """Who waits there waits for another one; the row says that it holds nothing back."""
+    """Clients wait for another limit; the row says that this one holds nothing back."""
     cluster = busy_cluster()
     cluster.enforcement = "observe"
     shown = Board()

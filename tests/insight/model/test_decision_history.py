@@ -43,7 +43,7 @@ def watched() -> Watched:
 
 
 def test_a_group_that_is_left_alone_adds_nothing(watched: Watched) -> None:
-    """Whatever noise there is below the threshold of a report."""
+    """Noise below the threshold of a report adds nothing."""
     before = watched.history.decisions(GROUP, MESSAGES)
     watched.run(60)
 

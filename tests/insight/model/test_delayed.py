@@ -1,4 +1,4 @@
-"""What is said of delayed messages."""
+"""The view of delayed messages shows their number, limit and effect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ TOPIC = "persistent://shop/orders/later"
 
 
 def test_messages_that_wait_for_their_time_give_no_cause_for_a_warning() -> None:
-    """Whatever they count against."""
+    """This holds for every group that they count against."""
     assert DelayedTopic(TOPIC, 1_000, 0).warnings == ()
 
 

@@ -63,7 +63,7 @@ def test_a_new_limit_converges_and_settles_with_who_gained() -> None:
 
 
 def test_a_lowered_limit_says_who_lost() -> None:
-    """What is lost is negative."""
+    """A loss is negative."""
     cluster = busy_cluster()
     followed = follow(cluster)
     cluster.set_limit(1_500)

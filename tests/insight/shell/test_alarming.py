@@ -32,18 +32,18 @@ class Site:
         self._now_ns = 0
 
     def members(self, *names: str) -> None:
-        """Who is alive."""
+        """Return the live members."""
         members = tuple(Member(name, 1) for name in names)
         self.state.handle(MembersChanged(members), self._now_ns)
 
     def see(self, *sightings: AlarmCondition) -> None:
-        """What is the case now; looked at twice, so that what is over is over."""
+        """Look twice at the present conditions, so that ended ones clear."""
         for _ in range(2):
             self._now_ns += 1
             self.watch.alarms.look(sightings, self._now_ns)
 
     def told(self) -> list[tuple[str, str]]:
-        """What the receiver has taken since the last time, as subject and state."""
+        """Return the subjects and states that the receiver has taken since the last call."""
         taken, self.receiver.taken = self.receiver.taken, []
         return [
             (notice.sighting.subject, "over" if notice.ended_ms else "begins") for notice in taken
@@ -59,7 +59,7 @@ def site() -> Site:
 
 
 async def test_an_alarm_is_told_once_when_it_begins_and_once_when_it_is_over(site: Site) -> None:
-    """However often somebody looks."""
+    """The number of checks does not matter."""
     site.see(SHARED)
     for _ in range(3):
         assert await site.alarming.tell()
@@ -72,7 +72,7 @@ async def test_an_alarm_is_told_once_when_it_begins_and_once_when_it_is_over(sit
 
 
 async def test_a_receiver_that_was_away_hears_what_is_still_the_case(site: Site) -> None:
-    """What began and ended meanwhile is nobody's worry any more."""
+    """It does not hear of alarms that began and ended meanwhile."""
     site.see(SHARED)
     await site.alarming.tell()
     site.told()
@@ -90,7 +90,7 @@ async def test_a_receiver_that_was_away_hears_what_is_still_the_case(site: Site)
 
 
 async def test_what_all_see_is_told_by_the_lowest_name_only(site: Site) -> None:
-    """What one sees of itself, by itself."""
+    """Each sidecar tells of its own alarms itself."""
     site.members("b1", "b2")
     site.see(SHARED, OWN)
     await site.alarming.tell()

@@ -1,4 +1,4 @@
-"""What passed of each namespace comes into the recording, up to the end."""
+"""The recording holds the traffic of each namespace, up to the end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class BenchGate:
         self._bench = bench
 
     async def namespace_traffic(self) -> tuple[NamespaceTraffic, ...]:
-        """What was counted since the last time."""
+        """Return the counts since the last call."""
         return self._bench.groups.namespaces.collect(self._bench.now_ns)
 
 
