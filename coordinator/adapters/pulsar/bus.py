@@ -121,7 +121,7 @@ class PulsarBus:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def watch(self, listener: Callable[[bytes], None]) -> None:
-        """Call the listener with every payload that arrives, the own ones included."""
+        """See `ReportBus`."""
         self._inbox.watch(listener)
 
     def publish(self, payload: bytes) -> None:
@@ -133,7 +133,7 @@ class PulsarBus:
                 self._counters.dropped += len(self._topics)
 
     def health(self) -> BusHealth:
-        """Return the state of the bus topics."""
+        """See `ReportBus`."""
         connected = dict.fromkeys(self._topics, False)
         for topic, channel in self._channels.items():
             connected[topic] = channel.is_connected()

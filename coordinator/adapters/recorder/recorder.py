@@ -153,7 +153,7 @@ class ParquetRecorder:
                 self._record_second(second, state, now_ns)
 
     def health(self) -> RecorderHealth:
-        """Return the state of recording."""
+        """See `Recorder`."""
         return self._writer.health()
 
     def close(self) -> None:

@@ -183,11 +183,11 @@ class ZooKeeperStore:
         await self._attachments.detach(AttachmentNode(tenant, namespace), expected, by)
 
     async def audit_entries(self, limit: int, before: int | None = None) -> tuple[AuditEntry, ...]:
-        """Return the newest entries, newest first; raises StoreUnreachable."""
+        """See `GroupStore`."""
         return await self._audit.entries(limit, before)
 
     async def audit_entry(self, entry_id: int) -> AuditEntry:
-        """Return one entry; raises NotFound, StoreUnreachable."""
+        """See `GroupStore`."""
         return await self._audit.entry(entry_id)
 
     def _apply(self, path: str, node: Node | None) -> None:
