@@ -117,7 +117,7 @@ class ZooKeeperMembership:
         self._own_path = None
 
     async def confirm(self) -> Confirmation:
-        """See `Membership`."""
+        """See `Membership`; raises Refused, too."""
         return await self._session.confirm()
 
     async def _create_or_replace(self, path: str, document: bytes) -> int | None:
