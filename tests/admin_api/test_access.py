@@ -94,7 +94,7 @@ async def test_a_viewer_cannot_read_the_audit_trail(world: World) -> None:
 
 
 async def test_a_tenant_admin_attaches_his_own_tenant(world: World) -> None:
-    """And its namespaces, and detaches them; another tenant's are not his."""
+    """He attaches and detaches its namespaces, too; another tenant's are not his."""
     async with world.client(token("admin"), access=access()) as client:
         await client.put(GROUP, json={})
     async with world.client(token("alice"), access=access()) as client:

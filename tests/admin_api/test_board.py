@@ -99,7 +99,7 @@ async def test_a_preview_changes_nothing(
 
 
 async def test_choices_are_what_a_change_accepts(client: httpx.AsyncClient, orders: str) -> None:
-    """Every one of them."""
+    """A change accepts every one of them."""
     choices = (await client.get("/quota/v1/choices")).json()
 
     names = ["enforcement", "law", "overshootPolicy", "partitionPolicy", "weights"]
@@ -216,5 +216,5 @@ async def test_the_page_and_its_files_need_no_token_and_run_nothing_foreign(
 
 @pytest.mark.parametrize("name", ["..%2Fapp.py", "app.py", "nothing.js", "%2e%2e"])
 async def test_only_the_pages_own_files_are_served(client: httpx.AsyncClient, name: str) -> None:
-    """Nothing else of the host."""
+    """No other file of the host is served."""
     assert (await client.get(f"/dashboard/{name}")).status_code == 404

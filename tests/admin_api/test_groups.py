@@ -131,7 +131,7 @@ async def test_largest_rates_are_those_of_javas_types(client: httpx.AsyncClient)
 
 
 async def test_unknown_fields_with_a_value_are_refused(client: httpx.AsyncClient) -> None:
-    """By name: a limit under a mistaken name would be no limit."""
+    """The reason names them: a limit under a mistaken name would be no limit."""
     response = await client.put(f"{GROUPS}/rg1", json=FULL | {"replicationRate": [1]})
 
     assert response.status_code == 400

@@ -196,7 +196,7 @@ async def test_no_body_makes_a_server_error(world: World, method: str, path: str
 
 @pytest.mark.parametrize("path", ["/quota/v1/log-level", GROUP])
 async def test_an_endless_body_is_413_before_anybody_is_identified(world: World, path: str) -> None:
-    """Without an announced length, on every path that reads one: it does not fill the memory."""
+    """A body without a length fills no memory, on any path that reads one."""
     sent = 0
 
     async def endless() -> object:

@@ -260,7 +260,7 @@ async def test_topics_beyond_the_bound_are_counted(
 async def test_groups_beyond_the_bound_are_counted(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those that come first by name have series; how many have none is told."""
+    """The first by name have series; a metric tells how many have none."""
     monkeypatch.setattr(metrics, "MAX_GROUPS", 2)
     for name in ("c", "a", "b"):
         await client.put(f"/admin/v2/resourcegroups/{name}", json={"publishRateInMsgs": 1})
@@ -288,7 +288,7 @@ async def test_counts_of_a_group_that_is_undecided_are_told(
 async def test_minute_averages_stand_beside_the_busiest_second(
     client: httpx.AsyncClient, world: World, orders: str
 ) -> None:
-    """So a dashboard shows why there was waiting below the limit; nothing passed, no series."""
+    """A dashboard shows why clients waited below the limit; without traffic there is no series."""
     key = (orders, Dimension.PUBLISH_MESSAGES)
     world.views.minutes[key] = MinuteView(60, 33, 1_000, 2)
     families = await scrape(client)

@@ -11,7 +11,7 @@ from tests.admin_api.world import World
 
 
 def test_of_each_reason_one_line_a_second_is_logged() -> None:
-    """With the last one's host and words, and how many there have been."""
+    """The line has the last caller's host and words, and the number of refusals."""
     now_s = 100.0
     refusals = RefusalCounts(lambda: now_s)
     with capture_logs() as logs:
@@ -29,7 +29,7 @@ def test_of_each_reason_one_line_a_second_is_logged() -> None:
 
 
 async def test_requests_that_are_refused_stand_in_the_metrics(world: World) -> None:
-    """Of each reason a series, from the start."""
+    """Each reason has a series from the start."""
     async with world.client(relay=Broker().relay, requests_per_second=5) as client:
         told = (await client.get("/metrics")).text
         assert 'pulsar_quota_api_refused_total{reason="host"} 0.0' in told

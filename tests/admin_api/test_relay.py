@@ -131,7 +131,7 @@ async def test_a_broker_that_does_not_answer(
 async def test_our_own_paths_never_pass(
     client: httpx.AsyncClient, broker: Broker, method: str, path: str
 ) -> None:
-    """Also not with a method that we do not know."""
+    """An unknown method does not pass either."""
     assert (await client.request(method, path)).status_code == 405
     assert not broker.asked
 
@@ -149,7 +149,7 @@ async def test_other_paths_are_nobodys(
 async def test_a_body_has_a_bound(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, announced: bool
 ) -> None:
-    """Whether it announces its length or not."""
+    """It may announce its length or not."""
     monkeypatch.setattr(relay, "MAX_RELAYED_BYTES", 10)
 
     async def pieces() -> AsyncIterator[bytes]:

@@ -13,7 +13,7 @@ GROUP_PATH = "/admin/v2/resourcegroups/orders"
 
 
 async def test_an_answer_names_the_id_that_the_caller_gave(client: httpx.AsyncClient) -> None:
-    """So that a chain of services has one; refusals have it too."""
+    """A chain of services shares one id; refusals have it too."""
     for path in ("/quota/v1/health", "/quota/v1/groups/none", "/nowhere"):
         answer = await client.get(path, headers={"X-Request-Id": "trace-17"})
         assert answer.headers["x-request-id"] == "trace-17"

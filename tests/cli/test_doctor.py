@@ -226,7 +226,7 @@ def test_host_where_all_is_well(taken_address: str, free_address: str) -> None:
 
 
 def test_host_where_nothing_answers(taken_address: str, free_address: str) -> None:
-    """Every address that is dead is named, each with its fix; the taken port as well."""
+    """The doctor names every dead address with its fix, and the taken port."""
     dead = config_of(taken=free_address, free=taken_address)
 
     findings = list(examine_host(dead, None, Probes(timeout_s=0.1)))
@@ -289,7 +289,7 @@ def server_elsewhere() -> Iterator[tuple[int, str]]:
 def test_who_holds_a_port_is_named(
     taken_address: str, free_address: str, server_elsewhere: tuple[int, str], host: str
 ) -> None:
-    """With pid and command, also where the configuration takes all addresses of the machine."""
+    """The doctor names pid and command, also where the sidecar listens on all addresses."""
     pid, address = server_elsewhere
     config = config_of(taken_address, free_address)
     listen = f"{host}:{address.rpartition(':')[2]}"
@@ -378,7 +378,7 @@ def test_a_long_command_is_shown_by_its_beginning_and_its_end() -> None:
 def test_files_that_cannot_be_read_are_named(
     taken_address: str, free_address: str, tmp_path: Path
 ) -> None:
-    """With their keys; without any, nothing is said of files."""
+    """The doctor names their keys; without files it says nothing of them."""
     (tmp_path / "key").write_text("a secret of the bus")
     config = config_of(taken_address, free_address)
     missing = replace(

@@ -73,7 +73,7 @@ def test_a_file_is_applied_once(run: Run, file: Path) -> None:
 
 
 def test_what_is_exported_can_be_applied(run: Run, file: Path) -> None:
-    """Without a difference; in another place it makes the same groups."""
+    """There it makes no difference; in another place it makes the same groups."""
     run("groups", "attach", "orders", "--tenant", "public")
     exported = run("groups", "export")
     file.write_text(exported.stdout)

@@ -66,7 +66,7 @@ def test_api_and_token_come_from_the_environment(
 
 
 def test_after_two_dashes_nothing_is_an_option(run: Run) -> None:
-    """So even a group called --json can be asked for."""
+    """Even a group called --json can be named."""
     asked = run("groups", "get", "--", "--json")
 
     assert (asked.exit_code, asked.stderr) == (1, "ResourceGroup does not exist\n")

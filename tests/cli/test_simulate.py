@@ -220,7 +220,7 @@ def test_a_broken_promise_is_a_failure(run: Run, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_run_is_recorded_as_sidecars_do(run: Run, tmp_path: Path) -> None:
-    """In a new directory, each run as a cluster of its own; there are groups in it and no namespaces."""
+    """Each run is a cluster of its own in a new directory, with groups and without namespaces."""
     place = tmp_path / "recorded"
     words = f"--scenario S11 --law all --brokers 2 --seeds 1 --jobs 1 --record {place} --json"
     shown = run("simulate", *words.split())

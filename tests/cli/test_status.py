@@ -100,7 +100,7 @@ def test_explain(run: Run) -> None:
 
 
 def test_explain_says_when_nothing_can_be_certified(run: Run, world: World) -> None:
-    """And why; in status there is no number then."""
+    """It says why; status then shows no number."""
     nothing = Certificate(
         "orders",
         Dimension.PUBLISH_MESSAGES,
@@ -162,7 +162,7 @@ def test_explain_lists_what_was_decided(run: Run, world: World) -> None:
 
 
 def test_explain_at_a_time_tells_what_was_in_force_then(run: Run, world: World) -> None:
-    """By the time of day; the past has no certificate."""
+    """The time of day selects it; the past has no certificate."""
     world.handle(MembersChanged((Member("broker-1", 1),)))
     asyncio.run(world.watch.look())
     world.clock.advance(3_600_000_000_000)
@@ -215,7 +215,7 @@ def test_a_past_that_cannot_be_asked_for_is_wrong_use(run: Run, words: tuple[str
 
 
 def test_a_throttled_demand_is_shown_as_a_band(run: Run, world: World) -> None:
-    """At the least and at the most, where the two differ."""
+    """The band has the least and the most, where the two differ."""
     key = ("orders", Dimension.PUBLISH_MESSAGES, "broker-1")
     found = world.views.explanations[key]
     calm, throttled = found.wants
@@ -236,7 +236,7 @@ def test_what_the_api_says_is_no_markup(run: Run, world: World) -> None:
 
 
 def test_explain_without_participants(run: Run, world: World) -> None:
-    """Without anybody who wants something there is no level, and no table."""
+    """Without a participant there is no level, and no table."""
     key = ("orders", Dimension.PUBLISH_MESSAGES, "broker-1")
     alone = replace(world.views.explanations[key], wants=(), water_level=None, target=3_000)
     world.views.explanations[key] = alone
@@ -316,7 +316,7 @@ def test_top_of_nothing(run: Run) -> None:
 
 
 def test_top_shows_brokers_of_a_group_without_limits(world: World, transport: InProcess) -> None:
-    """Nothing is decided there, so demand is what is admitted."""
+    """Such a group has no decision, so its demand is the admitted rate."""
     world.views.rows = (usage_row("broker-1", 500, None, 0),)
     key = next(key for key in world.views.explanations if key[2] == "broker-1")
     world.views.explanations[key] = replace(world.views.explanations[key], wants=())
@@ -369,7 +369,7 @@ def test_fair_share(wants: int | None, weight: int, level: int | None, fair: int
     ],
 )
 def test_spark_line(rates: list[int], line: str) -> None:
-    """At most ten bars, the highest one full."""
+    """It has at most ten bars, the highest one full."""
     assert spark_line(rates) == line
 
 

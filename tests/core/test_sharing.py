@@ -173,7 +173,7 @@ def test_the_end_of_the_lease_stops_a_sidecar_at_once_and_not_at_the_end_of_the_
 
 
 def test_a_silent_bus_holds_the_limits_and_then_goes_to_equal_parts(cluster: Cluster) -> None:
-    """Nothing is raised; after `hold` lower to C/N, after a second `hold` raise to C/N."""
+    """No limit rises; after `hold` limits fall to C/N, after a second `hold` they rise to C/N."""
     cluster.start("b1", demand=5000)
     cluster.start("b2", demand=300)
     cluster.run(130)
@@ -246,7 +246,7 @@ def test_a_newcomers_reserve_is_made_room_for_while_the_bus_is_silent(cluster: C
 def test_a_limit_that_is_put_back_takes_nothing_away_while_the_bus_is_silent(
     cluster: Cluster,
 ) -> None:
-    """Nothing was raised with it, so nothing is lowered: each holds its part of the least there was."""
+    """No limit rose with it, so none falls: each broker keeps its part of the least limit."""
     share_and_fall_silent(cluster)
     for limit in (30_000, 3000, 30_000, 3000):
         cluster.set_limit(limit)

@@ -236,7 +236,7 @@ LABELS = {
 def test_the_four_metrics_have_the_labels_that_the_broker_gives_them(
     bench: Bench, connect: Connect
 ) -> None:
-    """So a dashboard that was made for a broker that has them works with any."""
+    """A dashboard that was made for a broker with these metrics works with any."""
     topic, owner = bench.topic("metric")
     connect(bench.sidecars.service_url).subscribe(topic, "a")
 
@@ -284,7 +284,7 @@ def test_a_seek_back_and_an_empty_backlog_are_seen(bench: Bench, connect: Connec
 
 
 def test_every_partition_has_an_age_at_its_owners_sidecar(bench: Bench, connect: Connect) -> None:
-    """And the parent answers through any of them."""
+    """Any sidecar answers for the parent topic."""
     name = f"parts-{time.monotonic_ns()}"
     url = bench.cluster.brokers[0].web_url
     path = f"persistent/{NAMESPACE}/{name}"
@@ -407,7 +407,7 @@ def test_an_age_is_evicted_within_seconds(bench: Bench, connect: Connect) -> Non
 
 
 def test_a_dry_run_evicts_nothing(bench: Bench, connect: Connect) -> None:
-    """And says what it would have."""
+    """It says what it would have evicted."""
     bench.set_quota("destination_storage", "consumer_backlog_eviction", 20_600, DRY)
     topic, _ = bench.topic("dry", DRY)
     client = connect(bench.sidecars.service_url)

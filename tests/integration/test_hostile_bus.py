@@ -150,7 +150,7 @@ def test_forged_farewells_of_everybody_raise_no_limit(world: World, connect: Con
 
 
 def test_a_report_of_nobody_is_dropped(world: World, connect: Connect) -> None:
-    """Of a broker that ZooKeeper does not know, and of a plain broker of Pulsar's."""
+    """Its sender is unknown to ZooKeeper, or a plain broker of Pulsar's."""
     producer = hostile_producer(world, connect)
     before = {name: dropped_at(world, name) for name in BROKERS}
     stranger = UsageReport("stranger", 1, 1, SECOND_NS, (), complete=True, learning=True)

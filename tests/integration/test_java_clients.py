@@ -59,7 +59,7 @@ def run(cluster: Cluster, url: str, tool: str, *arguments: str) -> str:
 def test_pulsar_perf_sends_and_receives(
     world: World, limit: int, count: int, options: tuple[str, ...]
 ) -> None:
-    """At the rate that is allowed, and every message is there to be received; chunks count each."""
+    """It sends at the allowed rate and receives every message; each chunk counts."""
     world.limit(publishRateInMsgs=limit)
     topic, url = world.topic_of["broker-2"], world.sidecars.service_url
     produce = ("produce", "-r", "2000", "-m", str(count), *options, topic)

@@ -20,7 +20,7 @@ def native(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Native]:
 
 
 def test_the_limit_holds_and_is_shared(native: Native) -> None:
-    """By brokers that know nothing of us; a joiner gets its share, a leaver's goes to the others."""
+    """The brokers know nothing of us; a joiner gets its share, a leaver's goes to the others."""
     with native.load({"broker-1": 5_000, "broker-2": 5_000}):
         native.comes_to({"broker-1": 1_500, "broker-2": 1_500}, within=0.05)
         with native.load({"broker-3": 5_000}):
@@ -41,7 +41,7 @@ def test_without_writers_the_sum_stays(native: Native) -> None:
 
 
 def test_what_others_change_is_set_again(native: Native) -> None:
-    """And told by the sidecar that sets it again, whichever of them is first to see it twice."""
+    """The sidecar that sees the change twice first sets it again, and tells it."""
     url = f"{native.cluster.web_url()}/admin/v2/resourcegroups/native"
     assert native.http.put(url, json={"publishRateInMsgs": 77_777}).is_success
     wait_until(lambda: "edited" in native.conditions(), "no sidecar tells of the edit")

@@ -21,7 +21,7 @@ def admin(world: World, sidecar: str, *arguments: str) -> subprocess.CompletedPr
 
 
 def test_groups_are_created_read_updated_and_deleted(world: World) -> None:
-    """Every command at another sidecar: what one is told, all know."""
+    """Every command goes to another sidecar: all know what one is told."""
     group = world.group
     created = admin(world, "broker-1", "resourcegroups", "create", group, "-mp", "900")
     assert created.returncode == 0, created.stderr

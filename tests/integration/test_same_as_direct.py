@@ -113,7 +113,7 @@ def limit(world: World) -> None:
 
 @pytest.mark.parametrize("name", WAYS)
 def test_what_is_sent_arrives(world: World, connect: Connect, name: str) -> None:
-    """Once, unchanged, and in order (in the order of its key, where keys are what orders)."""
+    """Each message arrives once, unchanged, and in order (in the order of its key, where keys order)."""
     seed = random.randrange(2**32)
     way = WAYS[name]
     limit(world)

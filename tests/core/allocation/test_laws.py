@@ -147,7 +147,7 @@ def test_a_limit_of_zero_gives_nobody_anything(law: str, claims: dict[str, Claim
 def test_there_is_a_level_when_somebody_gets_less_than_it_wants(
     law: str, limit: int, claims: dict[str, Claim]
 ) -> None:
-    """And it is not below what any of those gets per unit of weight; else there is none."""
+    """The level is not below any limited broker's rate per unit of weight; else there is no level."""
     split = ALL_LAWS[law](limit, claims)
     cut = {
         name: claim
@@ -207,7 +207,7 @@ def test_no_claim_of_others_pushes_anybody_below_the_floor(
 
 @with_property(lambda row: row.floor == 0)
 def test_a_law_without_a_floor_lets_one_take_nearly_everything(law: str) -> None:
-    """By what it claims to use or to want, from others that are saturated but used little lately."""
+    """A claim of use or demand takes it from others that are saturated but used little lately."""
     victims = {f"victim-{i}": Claim(1_000, used=10) for i in range(9)}
     found = [
         ALL_LAWS[law](1_000, victims | {"liar": liar}).targets

@@ -136,7 +136,7 @@ def test_pulsars_formula_is_reproduced_with_its_rounding(
 
 @pytest.mark.parametrize(("used", "total"), [(-1, 0), (0, -1)])
 def test_pulsars_formula_refuses_a_negative_use(used: int, total: int) -> None:
-    """As upstream throws PulsarAdminException."""
+    """Upstream throws PulsarAdminException."""
     with pytest.raises(ValueError, match="usage must be >= 0"):
         pulsar_quota(0, used, total)
 

@@ -131,7 +131,7 @@ def test_a_known_demand_stays_known_while_the_gate_stands_still() -> None:
 
 
 def test_a_newcomer_whose_gate_stands_still_is_unbounded() -> None:
-    """Of it nothing is known, and producers wait all the time."""
+    """Nothing is known of it, and its producers wait all the time."""
     demand = estimate()
     observe(demand, 20, held=1_000, limit=40)
 
@@ -236,7 +236,7 @@ def test_who_sent_little_is_idle_after_half_a_minute_without() -> None:
 def test_after_a_probe_that_was_enough_the_demand_is_what_it_was(
     passed: int, expected: int
 ) -> None:
-    """Not what happened to pass while there was room; more, if that did."""
+    """The traffic that used the room does not lower it; more traffic raises it."""
     demand = estimate()
     observe(demand, 20)
     observe(demand, 21, held=1_000, limit=21)

@@ -112,7 +112,7 @@ def observed_cluster() -> Observed:
 
 
 def test_an_observed_group_is_split_and_told_as_any_other_but_not_to_the_gate() -> None:
-    """Everybody sees the others' real demand; the gate is told of no limit."""
+    """Every sidecar sees the others' real demand; the gate gets no limit."""
     cluster = observed_cluster()
     state = cluster.states["b1"]
 
@@ -137,7 +137,7 @@ def test_what_would_have_waited_is_the_demand_above_the_local_limit() -> None:
 
 
 def test_nothing_is_certified_of_a_limit_that_nobody_is_held_to() -> None:
-    """And the certificate says why."""
+    """The certificate says why."""
     cluster = observed_cluster()
     (certificate,) = certificates(cluster.states["b1"], GROUP, cluster.now_ns)
 
@@ -146,7 +146,7 @@ def test_nothing_is_certified_of_a_limit_that_nobody_is_held_to() -> None:
 
 
 def test_the_gate_hears_when_a_group_turns_from_observed_to_enforced() -> None:
-    """At once, although the local limit is the same, and back again."""
+    """It hears at once, although the local limit is the same, and so it does on the way back."""
     cluster = observed_cluster()
     state = cluster.states["b1"]
     observed = GroupsChanged((cluster.group(),))

@@ -118,7 +118,7 @@ def test_a_second_batch_is_paid_for_after_the_first(debt: BucketMirror) -> None:
 
 
 def test_a_higher_limit_pays_sooner(debt: BucketMirror) -> None:
-    """As the bucket does."""
+    """The bucket does the same."""
     assert use(debt, 100, 500) == 500
     assert [use(debt, 300, 0) for _ in range(3)] == [300, 100, 0]
 
@@ -135,7 +135,7 @@ def test_what_a_bucket_had_saved_up_is_no_debt(debt: BucketMirror) -> None:
 
 
 def test_without_a_limit_nothing_is_owed(debt: BucketMirror) -> None:
-    """And what was owed is forgotten with the bucket."""
+    """The debt is forgotten with the bucket."""
     use(debt, 100, 500)
     debt.forgive()
 

@@ -65,7 +65,7 @@ def test_what_is_given_is_gone_before_it_arrives() -> None:
 
 
 def test_nobody_gives_what_he_has_not() -> None:
-    """Not more than is held, nothing negative, not to himself, not to the dead."""
+    """An account gives no more than it holds, nothing negative, and nothing to itself or to the dead."""
     ledger = Ledger(B, record(b=100))
     ledger.close(C)
     for receiver, parts in ((A, 101), (A, -1), (B, 1), (C, 1)):

@@ -163,7 +163,7 @@ def test_a_registration_that_was_replaced_is_inherited_from_after_the_fence(
 
 
 def test_a_sidecar_lowers_itself_before_it_says_farewell(cluster: WatchedCluster) -> None:
-    """Nothing passes any more when the others hear that its share is free."""
+    """No traffic passes any more when the others hear that its share is free."""
     settle(cluster, 5000, 5000)
     state = cluster.states["b2"]
     instructions = state.handle(BrokerAvailabilityChanged(answering=False), cluster.now_ns)
@@ -282,7 +282,7 @@ def test_a_constant_demand_moves_no_limit(cluster: WatchedCluster) -> None:
 
 
 def test_with_nothing_new_the_books_are_not_repeated(cluster: WatchedCluster) -> None:
-    """At constant demand only complete reports tell of the books: nothing is given any more."""
+    """At constant demand brokers give no parts, and only complete reports tell of the books."""
     cluster.small_report_entries = 0
     cluster.start("b1", demand=5000)
     cluster.start("b2", demand=5000)

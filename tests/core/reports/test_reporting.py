@@ -27,7 +27,7 @@ def test_with_nothing_new_reports_are_empty_but_for_a_few(cluster: Cluster) -> N
 
 
 def test_whoever_missed_a_change_of_a_large_report_asks_and_is_told(cluster: Cluster) -> None:
-    """Also when every repeat was lost, and long before a complete report is due."""
+    """This holds when every repeat was lost, and long before a complete report is due."""
     cluster.small_report_entries = 0
     cluster.start("b1", demand=5000)
     cluster.start("b2", demand=5000)

@@ -23,7 +23,7 @@ def test_targets_that_add_up_to_more_than_the_limit_are_cut_in_proportion_to_nee
 
 
 def test_nobody_announces_a_raise_while_more_is_held_for_good_than_there_is() -> None:
-    """Everybody's lower targets are more than the limit: nothing is left to raise."""
+    """The lower targets add up to more than the limit, so there is no room to raise."""
     assert ceiling(100, "a", {"a": 50, "b": 80}, {"a": 30, "b": 80}) == 30
 
 

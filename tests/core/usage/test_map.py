@@ -84,7 +84,7 @@ def test_only_the_incarnation_that_membership_shows_counts() -> None:
 
 
 def test_who_is_no_member_leaves_nothing_behind() -> None:
-    """Neither rows nor a sender; not even once it is a member."""
+    """The map keeps neither its rows nor its name, not even once it is a member."""
     usage = usage_map("b1")
     assert usage.take(report("stranger"), 0).verdict is Verdict.STRANGER
     usage.set_members({"stranger": Member("stranger", 1)})

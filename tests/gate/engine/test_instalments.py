@@ -34,7 +34,7 @@ def paid(bench: Bench) -> int:
 
 
 def test_a_limiter_lends_an_hour_beside_its_bucket() -> None:
-    """Of messages as of bytes; without a limit, as much as there may be."""
+    """It lends messages and bytes alike; without a limit it lends any amount."""
     limiter = PublishLimiter(TrafficCounter("group", MonitoringClass.PUBLISH, Story()))
     assert min(limiter.most) > 10**18
 

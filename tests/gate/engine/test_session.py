@@ -139,7 +139,7 @@ def test_a_producer_that_begins_anew_drops_what_it_held(bench: Bench) -> None:
 
 
 def test_what_comes_behind_a_reopened_producer_stays_behind_it(bench: Bench) -> None:
-    """In one read: the close that was held, the producer that begins anew, and what follows."""
+    """One read brings the close that was held, the new producer, and its frames."""
     bench.attach(ns="limited")
     bench.limit("limited", 0)
     client = bench.producing()
@@ -151,7 +151,7 @@ def test_what_comes_behind_a_reopened_producer_stays_behind_it(bench: Bench) -> 
 
 
 def test_a_publish_of_an_unknown_producer_ends_the_connection(bench: Bench) -> None:
-    """As at the broker."""
+    """The broker does the same."""
     client = bench.producing()
 
     with pytest.raises(MalformedFrame) as raised:
@@ -162,7 +162,7 @@ def test_a_publish_of_an_unknown_producer_ends_the_connection(bench: Bench) -> N
 
 
 def test_a_publish_that_crosses_with_the_brokers_close_is_dropped(bench: Bench) -> None:
-    """As at the broker: the client learns of the close a little later, and sends it again then."""
+    """The broker does the same: the client learns of the close a little later, and sends again then."""
     client = bench.producing()
     client.is_sent(peer.close_producer(1, 2**64 - 1))
 
@@ -212,7 +212,7 @@ def test_released_frames_wait_for_the_frame_under_way(bench: Bench) -> None:
 
 
 def test_forwarded_sends_are_counted_until_answered(bench: Bench) -> None:
-    """By a receipt, by an error, or by the end of their producer."""
+    """A receipt, an error, or the end of their producer answers them."""
     client = bench.producing()
     client.opens(peer.producer(OTHER, 2, 2))
     client.sends(*(peer.send(1, number) for number in range(4)))

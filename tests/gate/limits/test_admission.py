@@ -87,7 +87,7 @@ def test_a_burst_of_3000_frames_is_spread_out(bench: Bench) -> None:
 
 @pytest.mark.slow
 def test_producers_of_a_group_take_turns(bench: Bench) -> None:
-    """Whether they share a connection or a topic is no matter."""
+    """They may share a connection or a topic, or not."""
     bench.attach(ns="limited")
     bench.limit("limited", 1000)
     clients = [bench.producing(TOPIC if n else f"{TOPIC}-other") for n in range(4)]

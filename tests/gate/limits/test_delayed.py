@@ -78,7 +78,7 @@ def test_a_message_is_delayed_whatever_its_time_of_delivery_is(
 
 
 def test_the_limit_of_delayed_messages_holds_nobody_else(apart: Bench) -> None:
-    """Neither another producer of the same connection nor those that are not delayed."""
+    """Other producers of the connection go on, and so do messages without delay."""
     apart.limit("late", 0)
     client = apart.client()
     client.opens(peer.producer(TOPIC, 1, 1), peer.producer(OTHER, 2, 2))
@@ -140,7 +140,7 @@ def test_a_limit_on_all_messages_holds_delayed_ones_as_well(apart: Bench) -> Non
 
 
 def test_a_namespace_in_the_group_of_delayed_messages_counts_them_once(apart: Bench) -> None:
-    """And nothing but them."""
+    """Its other messages do not count."""
     apart.attach(ns="late")
     client = apart.producing()
     client.sends(prompt(0), later(1))
@@ -156,7 +156,7 @@ def test_consumers_do_not_take_part_in_the_group_of_delayed_messages(apart: Benc
 
 
 def test_geo_replication_and_the_coordinators_own_topics_are_exempt(apart: Bench) -> None:
-    """As from every limit."""
+    """They are exempt from every limit."""
     apart.limit("late", 0)
     client = apart.replicating()
     client.opens(peer.producer(str(BUS), 2, 2))
@@ -189,7 +189,7 @@ def test_a_message_in_pieces_is_decided_once_its_metadata_is_there(
 
 
 def test_what_was_due_when_it_was_published_is_told_by_topic(apart: Bench) -> None:
-    """By the clock of the producer, which wrote both times."""
+    """The producer's clock decides, which wrote both times."""
     first, second = apart.producing(TOPIC), apart.producing(OTHER)
     first.sends(later(0), later(1, deliver_at_ms=peer.PUBLISHED_MS), later(2, deliver_at_ms=0))
     second.sends(later(0), prompt(1))
@@ -199,7 +199,7 @@ def test_what_was_due_when_it_was_published_is_told_by_topic(apart: Bench) -> No
 
 
 def test_held_messages_are_told_once(apart: Bench) -> None:
-    """When they come, not again when they pass."""
+    """They count when they come, and not again when they pass."""
     apart.limit("late", 0)
     client = apart.producing()
     client.sends(later(0), later(1))

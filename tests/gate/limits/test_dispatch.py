@@ -132,7 +132,7 @@ def test_a_client_that_stops_giving_permits_leaves_its_share_to_the_other(bench:
 
 
 def test_a_lifted_limit_releases_all_permits_at_once(bench: Bench) -> None:
-    """Also those of consumers that wait for nothing, and later ones pass untouched."""
+    """Consumers that wait for nothing get theirs, and later permits pass untouched."""
     bench.attach(ns="limited")
     bench.limit_dispatch("limited", 10)
     begin(bench, 2, [], queue=100)
@@ -148,7 +148,7 @@ def test_a_lifted_limit_releases_all_permits_at_once(bench: Bench) -> None:
 
 
 def test_a_namespace_that_is_detached_releases_all_permits_at_once(bench: Bench) -> None:
-    """Of consumers that wait as well as of those that do not."""
+    """Waiting consumers get theirs, and so do the others."""
     bench.attach(ns="limited")
     bench.limit_dispatch("limited", 10)
     begin(bench, 2, [], queue=100)

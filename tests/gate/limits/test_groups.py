@@ -13,7 +13,7 @@ from tests.gate.conftest import Bench
 def test_only_groups_that_may_have_news_are_asked(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of many that have limits the one with a producer, as long as it has one."""
+    """Of many limited groups the gate asks the one with a producer, as long as it has one."""
     for number in range(50):
         bench.limit(f"g{number}", 1_000)
     bench.attach(ns="g7")

@@ -29,7 +29,7 @@ def passed(limiter: PublishLimiter, messages: int, size: int, now_ns: int) -> in
 
 
 def test_no_limit_admits_everything(limiter: PublishLimiter) -> None:
-    """And counts it."""
+    """The counter counts it."""
     limiter.set_limits(Rates(), START_NS)
 
     assert passed(limiter, 10, 10**9, START_NS) == 1000
@@ -46,7 +46,7 @@ def test_a_new_limit_starts_empty_and_saves_up_50_ms(limiter: PublishLimiter) ->
 
 
 def test_to_take_is_to_ask_and_to_consume() -> None:
-    """In one call: random messages at random moments are admitted and counted alike."""
+    """One call admits and counts random messages at random moments like two."""
     rolls = random.Random(7)
     asked, taken = (
         PublishLimiter(TrafficCounter("group", MonitoringClass.PUBLISH, Story())) for _ in range(2)

@@ -12,7 +12,7 @@ SECOND_NS = 1_000_000_000
 
 
 def test_who_subscribes_too_often_is_refused(bench: Bench) -> None:
-    """With ERROR NotAllowedError for that request; the broker does not hear of it."""
+    """ERROR NotAllowedError answers that request; the broker does not hear of it."""
     bench.groups.subscribe_rate.set_rate(2, 30)
     client = bench.client()
     again = [peer.subscribe(TOPIC, 1, request) for request in (1, 2, 3)]
@@ -50,7 +50,7 @@ def test_strangers_are_forgotten_in_time() -> None:
 
 @pytest.mark.parametrize(("rate", "period_s", "message"), [(-1, 1, "is -1"), (1, 0, "is 0 s")])
 def test_a_rate_that_means_nothing_is_refused(rate: int, period_s: int, message: str) -> None:
-    """And the one in force stays."""
+    """The rate in force stays."""
     limit = SubscribeRate()
     limit.set_rate(0, 1)
 

@@ -96,7 +96,7 @@ def test_a_connection_is_read_when_all_reasons_are_gone(bench: Bench) -> None:
 
 
 def test_connections_that_leave_are_not_kept_by_the_buffer(bench: Bench) -> None:
-    """With a limit of 0 it is never relieved, and reconnecting clients would pile up."""
+    """A limit of 0 never relieves the buffer, and reconnecting clients would pile up."""
     bench.buffer = PublishBuffer(10)
     bench.attach(ns="limited")
     bench.limit("limited", 0)
@@ -205,7 +205,7 @@ def test_invented_partitions_pile_up_nothing(bench: Bench) -> None:
      ("-partition-1", "-partition-1", 0), ("t-partition-x", "t-partition-x", 0)],
 )  # fmt: skip
 def test_a_partition_is_part_of_its_topic(local_name: str, base: str, index: int) -> None:
-    """As TopicName.getPartitionedTopicName reads it."""
+    """The name is read as TopicName.getPartitionedTopicName does."""
     name = TopicName("persistent", "tenant", "ns", local_name)
 
     assert name.split_partition() == (TopicName("persistent", "tenant", "ns", base), index)

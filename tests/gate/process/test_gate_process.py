@@ -28,7 +28,7 @@ from tests.gate.server.test_proxy import Client, FakeBroker
 
 
 async def test_a_mistake_in_the_configuration_is_told_by_its_key() -> None:
-    """As if the gate were here."""
+    """The message is the same as for a gate in this process."""
     settings = {
         "gate_tls_listen": "127.0.0.1:0",
         "gate_tls_certificate_file": "/nowhere/certificate.pem",
@@ -80,7 +80,7 @@ async def test_a_socket_for_which_there_is_no_key_is_a_mistake_in_the_configurat
 def test_sockets_are_those_that_were_handed_to_this_very_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As sd_listen_fds(3) has it; what this process starts hears nothing of them."""
+    """sd_listen_fds(3) says so; processes that this one starts hear nothing of them."""
     monkeypatch.setenv("LISTEN_FDS", "2")
     monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
     assert handed_over() == (3, 4)

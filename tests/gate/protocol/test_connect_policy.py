@@ -46,12 +46,12 @@ def test_a_gate_without_a_certificate_passes_every_connect(bench: Bench, connect
 @pytest.mark.parametrize("principal", ["", "alice"])
 @pytest.mark.parametrize("connect", [TOKEN, BASIC], ids=["token", "basic"])
 def test_credentials_say_who_a_client_is(bench: Bench, principal: str, connect: bytes) -> None:
-    """With a certificate or without they are the broker's to judge; OAuth2 shows its token as one."""
+    """The broker judges them, with a certificate or without; OAuth2 shows its token as one."""
     assert told(session(bench, vouches=True, principal=principal), connect) == [connect]
 
 
 def test_the_broker_is_told_whose_certificate_it_was(bench: Bench) -> None:
-    """As Pulsar's proxy does it, in front of everything that came with it; the rest stays as it is."""
+    """The gate does as Pulsar's proxy, before all other frames of the client, which stay as they are."""
     expected = peer.command(
         2, (1, "client 4.2"), (4, 19), (5, "tls"), (7, "alice"), (10, b"\x08\x01")
     )

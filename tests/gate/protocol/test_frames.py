@@ -96,7 +96,7 @@ def test_a_negative_number_of_messages_is_malformed() -> None:
 def test_the_messages_of_a_batch_are_read(
     checksum: bool, broker_entry: bytes | None, messages: int
 ) -> None:
-    """With and without checksum, with and without broker entry metadata."""
+    """Checksum and broker entry metadata may be there or not."""
     frame = peer.delivery(7, messages, checksum=checksum, broker_entry=broker_entry)
     start, end = body(frame)
 

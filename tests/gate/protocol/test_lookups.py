@@ -25,7 +25,7 @@ def test_no_listener_is_passed_on(bench: Bench, connect_policy: ConnectPolicy) -
 
 
 def test_what_a_lookup_says_else_is_passed_on(bench: Bench) -> None:
-    """In its order, properties that come several times included."""
+    """The order stays, and so do properties that occur several times."""
     fields: list[peer.Field] = [
         (1, TOPIC),
         (2, 7),

@@ -67,7 +67,7 @@ def test_what_happens_to_honest_clients_is_counted_only(reason: RefusalReason) -
 def test_a_topic_that_pulsar_does_not_accept_is_refused(
     bench: Bench, kind: str, topic: str
 ) -> None:
-    """With the error of the broker; a name that no group is found for would count for none."""
+    """The error is the broker's; a name without a group would count for none."""
     opens = peer.producer if kind == "PRODUCER" else peer.subscribe
     client = bench.client()
 

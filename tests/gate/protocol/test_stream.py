@@ -142,7 +142,7 @@ def test_nothing_behind_a_stop_is_decoded() -> None:
 
 
 def test_resume_begins_with_the_frame_that_stopped() -> None:
-    """Nothing is lost and nothing is decided twice."""
+    """No frame is lost or decided twice."""
     verdicts = [
         FrameVerdict.PASSES,
         FrameVerdict.STOP,
@@ -201,7 +201,7 @@ def test_only_one_type_carries_a_payload() -> None:
     ],
 )
 def test_sizes_that_cannot_be_are_malformed(head: str, fault: FrameFault, more: int) -> None:
-    """As soon as they are there. Netty's bound holds for the frame with its size field."""
+    """The stream judges them as soon as they arrive; Netty's bound includes the size field."""
     sizes = bytes.fromhex(head)
     behind = b"\x08\x12\x92\x01"[:more]
     with pytest.raises(MalformedFrame) as together:

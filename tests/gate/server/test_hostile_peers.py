@@ -432,7 +432,7 @@ async def test_a_client_that_leaves_behind_what_the_broker_does_not_take_is_forg
 
 
 async def test_a_paused_client_that_reads_slowly_keeps_its_broker() -> None:
-    """Neither is read: the gate gives both a sign of life, or the broker takes the client for dead."""
+    """The gate reads neither side and gives both a sign of life, or the broker drops the client."""
     async with site(held_bytes_max=100_000) as here:
         here.gate.set_attachments(Attachments({}, {"tenant/ns": "group"}))
         here.gate.set_limits("group", Rates(publish_messages=0))

@@ -15,7 +15,7 @@ from coordinator.gate.server.log_ration import (
 
 
 def test_a_flood_is_a_few_lines_and_a_number() -> None:
-    """Of each event on its own: a flood of one hides no other."""
+    """Each event has a ration of its own: a flood of one hides no other."""
     log = LogRation()
     with structlog.testing.capture_logs() as lines:
         for _ in range(10_000):

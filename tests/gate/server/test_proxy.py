@@ -305,7 +305,7 @@ async def test_a_changed_attachment_takes_effect_on_open_connections() -> None:
 
 
 async def test_a_malformed_frame_closes_that_connection_only() -> None:
-    """With a reason in the log and in the figures."""
+    """The log and the figures have the reason."""
     async with site() as here:
         good, bad = await here.client(), await here.client()
         with structlog.testing.capture_logs() as logs:
@@ -332,7 +332,7 @@ async def test_a_broker_out_of_reach_turns_clients_away() -> None:
 
 
 async def test_the_end_of_either_side_ends_the_other() -> None:
-    """And what it had held."""
+    """Its held frames are dropped."""
     async with site() as here:
         here.gate.set_attachments(GROUP)
         here.gate.set_limits("group", Rates(publish_messages=0))
@@ -350,7 +350,7 @@ async def test_the_end_of_either_side_ends_the_other() -> None:
 
 
 async def test_a_drain_answers_what_was_forwarded_and_discards_what_was_held() -> None:
-    """So that the client sends again exactly what the broker does not have."""
+    """The client sends again exactly the messages that the broker does not have."""
     async with site() as here:
         here.gate.set_attachments(GROUP)
         here.broker.answers = False
@@ -456,7 +456,7 @@ async def test_a_dispatch_limit_withholds_permits_and_its_end_releases_them() ->
 
 
 async def test_a_limit_of_no_partition_is_refused() -> None:
-    """With what to write instead; nothing changes."""
+    """The message says what to write instead; the limits stay."""
     async with site() as here:
         with pytest.raises(ValueError, match="partitions is 0: use 1"):
             here.gate.set_topic_limits(topic_name(TOPIC), Rates(publish_messages=0), partitions=0)

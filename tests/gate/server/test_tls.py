@@ -66,7 +66,7 @@ def refused() -> Iterator[None]:
 
 
 async def test_frames_pass_and_limits_hold(files: TlsFiles) -> None:
-    """With TLS as without, side by side; the broker gets the same plain frames."""
+    """TLS changes nothing: the broker gets the same plain frames."""
     async with site(tls=files) as here:
         here.gate.set_attachments(GROUP)
         secure, plain = await connect(here, trusting(files.certificate)), await here.client()
@@ -164,7 +164,7 @@ async def test_a_drain_answers_what_was_forwarded(files: TlsFiles) -> None:
 
 @pytest.mark.parametrize("broken", ["certificate", "key", "client_ca"])
 def test_files_that_cannot_be_used_are_named(files: TlsFiles, broken: str) -> None:
-    """At the start, before anybody connects."""
+    """The gate names them at its start, before a client connects."""
     with_ca = TlsFiles(files.certificate, files.key, files.certificate.with_name("ca.pem"))
     assert with_ca.client_ca is not None
     with_ca.client_ca.write_bytes(files.certificate.read_bytes())

@@ -212,7 +212,7 @@ async def test_a_broker_that_proves_nothing_is_not_spoken_to(
 
 
 def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
-    """At the start, before anybody connects."""
+    """The gate names them at its start, before a client connects."""
     missing = tmp_path / "missing.pem"
     with pytest.raises(TlsError, match=r"missing\.pem"):
         Upstream("127.0.0.1", 1, lambda: 0, tls=UpstreamTls("localhost", ClientTls(missing)))

@@ -74,7 +74,7 @@ def test_a_saturated_broker_uses_its_limit_up_in_every_round(
 
 @pytest.mark.parametrize("demand", [10, 300, 900])
 def test_who_wants_less_never_waits(demand: int) -> None:
-    """And what passes is what it wants."""
+    """Its admitted rate is its demand."""
     seen = list(rounds(1_000, demand, 1, 300_000_000, 20))[3:]
 
     assert all(abs(admitted - demand) <= 0.1 * demand + 1 for admitted, _ in seen)

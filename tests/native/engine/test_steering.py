@@ -77,7 +77,7 @@ class World:
 
 
 def test_every_broker_gets_its_limit_and_no_rest_is_needed() -> None:
-    """Where the limits add up to the group's."""
+    """The limits add up to the group's."""
     world = World("a", "b", "c")
     world.limit(a=1_500, b=1_000, c=500)
     world.write()
@@ -87,7 +87,7 @@ def test_every_broker_gets_its_limit_and_no_rest_is_needed() -> None:
 
 
 def test_what_nobody_gets_is_in_the_rest() -> None:
-    """So quotas are not scaled up while limits move, and it goes when it is not needed."""
+    """The rest keeps quotas from growing while limits move, and ends when it is not needed."""
     world = World("a", "b")
     world.limit(a=1_000, b=500)
     world.write()
@@ -125,7 +125,7 @@ def test_a_forged_entry_is_written_over_at_once() -> None:
 
 
 def test_the_row_of_a_dead_broker_is_set_to_nothing() -> None:
-    """Once its sidecar is gone and it is silent."""
+    """Its sidecar must be gone and the broker silent."""
     world = World("a", "b", "c")
     world.limit(a=1_000, b=1_000, c=1_000)
     world.say(url("c"), {"g": Amounts(990)})
@@ -154,7 +154,7 @@ def test_a_broker_behind_a_gate_shares_the_limit() -> None:
 
 
 def test_an_entry_behind_a_gate_is_above_the_gates_limit() -> None:
-    """By the margin, as is the record; so is a native broker's own quota exact in the same cluster."""
+    """The margin raises entry and record, and a native broker's quota in the same cluster stays exact."""
     gated = Steering(margin_permille=200, behind_gate=True)
     native = Steering(margin_permille=200)
     for name, steering in (("a", gated), ("b", native)):

@@ -21,7 +21,7 @@ def ours(broker: str, messages: int, sidecar: str = "a") -> Statement:
 
 
 def test_the_last_word_counts() -> None:
-    """As at the brokers; groups that a message leaves out stay as they are."""
+    """Brokers do the same; groups that a message leaves out stay as they are."""
     table = Table()
     table.take(own(A, 5), 1, 0)
     table.take(ours(A, 1_000), 1, 1)
