@@ -29,7 +29,7 @@ _BOUNDS = RecorderBounds(file_rows=200_000, file_s=3_600.0, buffer_rows=2_000_00
 
 
 class NotRecorded(RuntimeError):
-    """Not everything could be written; the message gives the table and the reason."""
+    """A part of the recording could not be written; the message gives the table and the reason."""
 
 
 def cluster_of(trial: Trial) -> str:

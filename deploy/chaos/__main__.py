@@ -64,7 +64,7 @@ def _announce(choice: Choice) -> None:
 
 
 def _version() -> str:
-    """Which code this is: its commit, or its release where there is no repository."""
+    """Return the commit of this code, or its release where there is no repository."""
     command = ("git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty")
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

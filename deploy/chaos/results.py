@@ -53,8 +53,8 @@ class Result:
 
     @property
     def key(self) -> Key:
-        """Which run it is."""
-        return self.seed, self.policy, self.planned, self.path
+        """Return the identity of the run."""
+        return self.seed, self.policy, self.planned
 
     @property
     def clean(self) -> bool:

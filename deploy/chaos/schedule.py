@@ -1,4 +1,4 @@
-"""Which mishaps happen, where and for how long: a function of the seed."""
+"""The schedule of mishaps, their places and lengths: a function of the seed."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ async def sample() -> list[prometheus.Metric]:
 
 
 async def test_every_type_arrives_as_its_counterpart_with_its_unit(collector: Collector) -> None:
-    """And a family without a sample does not arrive."""
+    """A family without a sample does not arrive."""
     async with push_to(collector.url) as push:
         await push.push(sample)
     told = collector.metrics()

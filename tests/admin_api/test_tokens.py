@@ -1,4 +1,4 @@
-"""Which tokens prove something."""
+"""A token proves a role only with a valid signature, audience and time."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_never_is_worse_than_any_number() -> None:
 
 
 def test_rows_and_series_stand_on_a_line_each() -> None:
-    """So that a difference between two states of the data can be read."""
+    """A reader can follow the difference of two states of the data."""
     rows = {"rows": [{"law": "a"}, {"law": "b"}], "series": list(range(1_000))}
 
     text = runs.as_text(rows)

@@ -315,7 +315,7 @@ async def test_the_list_is_found_filtered_and_sorted_by_keyboard(browser: Browse
 async def test_nothing_is_wider_than_the_screen(
     browser: Browser, width: int, scheme: Literal["light", "dark"]
 ) -> None:
-    """Neither on a phone nor beside it, in either scheme."""
+    """This holds on a phone and on a desk, in either scheme."""
     async with orders() as world:
         for path in ("", "#/groups/orders", "#/members", "#/topics", "#/operations", "#/events"):
             async with opened(browser, world, path, width=width, scheme=scheme) as (page, _):

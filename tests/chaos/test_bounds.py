@@ -130,7 +130,7 @@ def test_more_than_can_have_waited_is_found_for_all_that() -> None:
 def test_a_broker_that_has_just_come_back_may_stand_still_for_half_a_second(
     seconds: float, found: set[str]
 ) -> None:
-    """And then counts what waited, long after the mishap itself."""
+    """It then counts the waiting messages, long after the mishap itself."""
     hiccups: Rates = [
         (0.0, SHARE),
         (30.0, 0),
@@ -201,7 +201,7 @@ def test_the_lowest_certificate_counts_and_none_is_no_certificate() -> None:
 
 
 def test_who_says_nothing_all_along_is_found() -> None:
-    """Neither a limit nor a certificate: nothing would be held against it."""
+    """A sidecar without limits and certificates could break no rule."""
     silent = sweep(0.0)["broker-1"]
     silent = replace(silent, limit=None, certified=None)
     words = [{**said, "broker-1": silent} for said in sweeps()]

@@ -53,7 +53,7 @@ def test_of_many_runs_every_other_one_is_strict_and_all_are_short(
 
 
 def test_a_seed_is_the_same_run_alone_and_among_many(ask: pytest.MonkeyPatch) -> None:
-    """So that a finding can be looked into."""
+    """A finding can be played again."""
     ask.setenv("MISHAPS", "4")
     ask.setenv("SEEDS", "1-3")
     *_, among = chosen()

@@ -105,7 +105,7 @@ def test_what_was_stalled_comes_when_the_link_is_mended(
 def test_a_severed_link_resets_what_is_connected_and_who_connects(
     links: Links, link: Link, client: socket.socket
 ) -> None:
-    """And works again when it is mended."""
+    """It works again when it is mended."""
     assert said_back(client, b"before") == b"before"
     links.become(Treatment(severed=True), link)
     with pytest.raises((ConnectionResetError, BrokenPipeError)):

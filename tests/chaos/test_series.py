@@ -70,8 +70,8 @@ def test_clean_runs_share_one_cluster_and_leave_nothing(tmp_path: Path) -> None:
 
 
 def test_after_a_run_that_was_not_clean_the_next_one_has_a_new_cluster(tmp_path: Path) -> None:
-    """And what it left is kept before the servers' logs are gone."""
-    environment = Memory(FOUND, DemoError("a client died"), CLEAN)
+    """Its files are kept before the servers' logs are gone."""
+    ground = Memory(FOUND, DemoError("a client died"), CLEAN)
 
     assert played(environment, tmp_path / "file") == ["FOUND lost", "failed", "clean"]
     assert environment.asked == [

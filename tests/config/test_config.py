@@ -252,7 +252,7 @@ def test_a_wrong_setting_is_refused_by_name(tmp_path: Path, setting: str, said: 
 
 
 def test_a_namespace_is_guarded_in_earnest_or_as_a_dry_run_not_both() -> None:
-    """And not without looking at backlogs at all."""
+    """Either needs checks of backlogs."""
     enforced = {"backlog_enforced_namespaces": ["shop/orders"]}
     config = from_mapping({**GOOD, **enforced, "backlog_dry_run_namespaces": ["shop/returns"]})
     assert config.backlog_enforcement == {

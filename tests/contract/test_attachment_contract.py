@@ -98,7 +98,7 @@ ROOT = Origin("root")
 
 
 async def test_what_a_super_user_attached_only_a_super_user_changes(store: GroupStore) -> None:
-    """Neither replaced nor detached by the tenant's admin, nor made his by attaching it again."""
+    """The tenant's admin can neither replace nor detach it, nor make it his by attaching it again."""
     for group in (GOLD, SILVER):
         await store.create_group(group)
     await store.attach_tenant("acme", "gold", by=ROOT)

@@ -97,7 +97,7 @@ async def why_not(session: ZooKeeperSession) -> str:
 async def test_nobody_else_reads_changes_or_deletes_what_sidecars_keep(
     own_zookeeper: OwnZooKeeper,
 ) -> None:
-    """Neither groups nor members, at any level; those with the same credentials can."""
+    """Groups and members are protected at every level; sidecars with the same credentials get in."""
     async with store_of(own_zookeeper.hosts, OURS) as store:
         await store.create_group(ORDERS)
         await store.attach_namespace("shop", "orders", "orders")

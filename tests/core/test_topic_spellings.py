@@ -77,7 +77,7 @@ NO_PARTITIONS = [
 
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_a_name_that_a_release_accepts_has_the_namespace_that_it_says(name: str) -> None:
-    """Or a client would count for another group than its topic's."""
+    """Otherwise a client would count for another group than its topic's."""
     topic = TopicName.parse(name)
 
     assert topic is not None

@@ -120,7 +120,7 @@ def _peak_when_obeyed_after(delay_s: float) -> float:
 
 
 def test_the_mean_is_of_the_acts_under_the_first_limit() -> None:
-    """So that mean, limit and error belong together."""
+    """Mean, limit and error belong together."""
     acts = [act(0, 10, {"a": 9_000}), act(10, 20, {"a": 9_000}, event="double", limit=6_000)]
     limits = [LimitChange(0, 3_000), LimitChange(10, 6_000)]
     figures = evaluate(recording({"a": [(0, 3_030), (10, 5_400)]}, acts, limits=limits))

@@ -116,7 +116,7 @@ def test_demands_follow_the_topics(told: DemoRecording) -> None:
 
 @pytest.mark.slow
 def test_a_death_is_known_when_the_others_know_it(told: DemoRecording) -> None:
-    """Not when it happens."""
+    """The moment of the death itself does not count."""
     kill = told.acts[4]
     assert told.killed_s is not None
     assert kill.happened_s <= told.killed_s <= kill.known_s - 0.02

@@ -95,7 +95,7 @@ def test_the_table_shows_how_long_the_machine_let_a_process_wait() -> None:
 
 
 def test_the_summary_has_the_agreed_fields_and_null_for_never(tmp_path: Path) -> None:
-    """And beside it lies the recording that it was computed from."""
+    """The recording that it was computed from lies beside it."""
     rates = {"a": [(0.0, 3_100.0)], "b": [(0.0, 0.0)]}
     run = recording(rates, [act(0, 20, {"a": 5_000, "b": 5_000})])
     figures: DemoFigures = evaluate(run)

@@ -42,7 +42,7 @@ def test_the_work_lasts_as_long_as_the_context() -> None:
 
 
 def test_an_error_inside_the_context_ends_the_work_too() -> None:
-    """And is passed on."""
+    """The caller gets the error."""
     pair = Pair()
     with pytest.raises(KeyError), pair:
         raise KeyError

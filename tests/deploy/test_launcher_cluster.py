@@ -79,7 +79,7 @@ def test_more_listeners_than_there_are_ports_are_refused() -> None:
 
 
 def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
-    """And so is a damaged one, as a failure and not as a missing cluster."""
+    """A damaged file is refused, too, as a failure and not as a missing cluster."""
     laid_out(tmp_path)
     file = state.file_of(tmp_path)
     file.write_text(json.dumps(json.loads(file.read_text()) | {"schema": 99}))
@@ -101,7 +101,7 @@ def test_a_directory_without_a_cluster_is_wrong_use(
 
 
 def test_an_unknown_name_is_answered_with_the_names_there_are(tmp_path: Path) -> None:
-    """So that a typing error can be corrected."""
+    """A typing error can be corrected."""
     laid_out(tmp_path)
     with pytest.raises(WrongUseError, match="zookeeper, bookie, broker-1, broker-2, broker-3"):
         Cluster(tmp_path).kill("broker-4")

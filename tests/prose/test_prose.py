@@ -1,7 +1,8 @@
 """Sentences say who does what.
 
 A docstring that begins with a free relative ("What is ...", "How long ...") names no thing, and words
-like "somebody" hide the one who acts. Both are refused in docstrings, comments, messages and pages.
+like "somebody" hide the one who acts. Both are refused in docstrings, comments, messages and pages, and
+so is a docstring that begins in the middle of a sentence ("And ...", "Not ...").
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ PAGES = (
 
 _VAGUE = re.compile(r"\b(?:[Ss]omebody|[Nn]obody|[Ww]hoever|so much)\b")
 _FREE_RELATIVE = re.compile(r"(?:What(?! if:)|Whatever|Who|Whose|Whom|How)\s(?![^.]*\?)")
+_FRAGMENT = re.compile(r"(?:And|Or|But|Nor|So that|Also|Which|Whichever|Not)\s(?![^.]*\?)")
 _NOT_PROSE = re.compile(
     r"^```.*?^```$|<!-- \[\[\[cog.*?\[\[\[end\]\]\] -->|`[^`\n]*`", re.MULTILINE | re.DOTALL
 )
@@ -49,7 +51,7 @@ def faults(source: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             text = ast.get_docstring(node) or ""
-            if _FREE_RELATIVE.match(text):
+            if _FREE_RELATIVE.match(text) or _FRAGMENT.match(text):
                 yield node.body[0].lineno, text.splitlines()[0]
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         # A string without a space is a name, not a sentence.
@@ -87,7 +89,7 @@ def test_docstrings_comments_and_messages_say_who_does_what(folder: str) -> None
 
 @pytest.mark.parametrize("page", PAGES)
 def test_pages_say_who_does_what(page: str) -> None:
-    """But for samples and the parts that are made from code, which is held to it itself."""
+    """Samples are not read, nor parts that are made from code, which is read itself."""
     text = (ROOT / page).read_text(encoding="utf-8")
     # Lines stay where they are, so that a fault is found by its number.
     prose = _NOT_PROSE.sub(lambda found: "\n" * found[0].count("\n"), text)
@@ -100,6 +102,7 @@ def test_pages_say_who_does_what(page: str) -> None:
     "source",
     [
         '"""What is in force."""',
+        '"""And nothing changes."""',
         'def f():\n    """How long it takes."""',
         "x = 1  # somebody waits",
         'raise ValueError("nobody answers")',
@@ -122,5 +125,5 @@ def test_a_bad_habit_is_found(source: str) -> None:
     ],
 )
 def test_a_question_and_a_name_are_no_fault(source: str) -> None:
-    """And a free relative inside a sentence is none either."""
+    """A free relative inside a sentence is none either."""
     assert not list(faults(source))

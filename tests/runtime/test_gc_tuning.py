@@ -27,7 +27,7 @@ def test_the_collector_leaves_alone_what_was_there_and_looks_at_what_comes() -> 
 
 
 def test_what_is_loaded_is_not_looked_through_meanwhile() -> None:
-    """And what comes afterwards is, be it that nothing could be loaded."""
+    """Later objects are, even after a failed import."""
 
     def load() -> None:
         with not_collecting():

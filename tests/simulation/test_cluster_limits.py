@@ -45,7 +45,7 @@ def test_the_law_of_the_service_gives_each_of_five_brokers_400() -> None:
 
 
 def test_situation_1_under_the_law_of_the_service_the_local_limits_add_up_to_2000() -> None:
-    """And what passes exceeds the limit when all brokers use theirs at once."""
+    """The traffic exceeds the limit when all brokers use theirs at once."""
     figures, sum_of_limits = surge("tdmq", "eager")
     assert sum_of_limits == 2 * LIMIT
     assert figures.peak_overshoot > 0.05

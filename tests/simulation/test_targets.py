@@ -53,7 +53,7 @@ def test_the_worst_second_is_at_most_five_percent_over(scenario: str) -> None:
 
 @pytest.mark.slow
 def test_a_cold_start_of_all_never_passes_more_than_the_limit() -> None:
-    """Neither the traffic nor, at any instant, the limits in force."""
+    """The traffic stays below it, and so do the limits in force at any instant."""
     cold = runs("S11", seeds=20)
 
     assert max(run.peak_overshoot for run in cold) <= 0.0

@@ -90,7 +90,7 @@ def test_poisson_numbers(mean: float) -> None:
 
 @pytest.mark.parametrize("rate", [1, 3, 19, 21, 333, 12_345])
 def test_a_saturated_limiter_passes_exactly_its_rate(rate: int) -> None:
-    """Also where the rate is no whole number of tokens per step."""
+    """The rate need not be a whole number of tokens per step."""
     limiter, load = limited_to(rate), Load(Constant(10 * rate + 100))
 
     total = sum(admitted_in_a_second(limiter, load, second * SECOND_NS) for second in range(3))
@@ -111,7 +111,7 @@ def test_an_idle_limiter_saves_its_burst_and_no_more() -> None:
 
 
 def test_a_limiter_of_zero_lets_nothing_pass() -> None:
-    """Not even what had been saved."""
+    """Saved tokens do not pass either."""
     limiter, load = limited_to(1_000), Load(Constant(0))
     admitted_in_a_second(limiter, load)
     limiter.set_rate(Unit.MESSAGES, 0, SECOND_NS)
@@ -131,7 +131,7 @@ def test_a_new_rate_holds_at_once() -> None:
 
 @pytest.mark.parametrize("size", [100, 999, 30_000])
 def test_a_byte_limit_passes_its_bytes_whatever_the_messages_size(size: int) -> None:
-    """Also messages larger than all that can be saved up: each leaves a debt that is paid first."""
+    """A message larger than the bucket leaves a debt that is paid first."""
     limiter = limited_to(bytes_=100_000)
     load = Load(Constant(10_000_000, message_bytes=size), unit=Unit.BYTES)
 

@@ -116,7 +116,7 @@ def test_without_a_required_table_there_is_no_report(tmp_path: Path, table: str)
 
 
 def test_an_empty_directory_is_refused(tmp_path: Path) -> None:
-    """And says what it may have been confused with."""
+    """The message says what it may have been confused with."""
     with pytest.raises(RefusedInput, match="is it what record_dir names"):
         examine(tmp_path)
 

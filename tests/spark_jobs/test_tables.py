@@ -28,7 +28,7 @@ def test_the_reader_expects_what_the_writer_writes(table: writer.RecordedTable) 
 
 
 def test_both_mean_the_same_version_and_metadata() -> None:
-    """And there is no table that only one of them knows."""
+    """No table is known to only one of them."""
     assert reader.SCHEMA_VERSION == writer.SCHEMA_VERSION
     assert [*reader.SCHEMAS] == [table.value for table in writer.RecordedTable]
     for key in ("VERSION_KEY", "TABLE_KEY", "CLUSTER_KEY", "FILE_KEY", "REPLACES_KEY"):

@@ -97,7 +97,7 @@ def namespaces(spark: SparkSession) -> Callable[..., list[dict[str, object]]]:
 def test_an_hour_of_a_namespace_adds_up_brokers_and_minutes(
     namespaces: Callable[..., list[dict[str, object]]],
 ) -> None:
-    """But a second in which clients waited at two brokers is one second in which they waited."""
+    """A second in which clients waited at two brokers counts as one second of waiting."""
     before, after = namespaces(
         ("b1", 0, "orders", ["g"], 100, 0),
         ("b1", 1, "orders", ["g"], 10, 0b0111),
@@ -113,7 +113,7 @@ def test_an_hour_of_a_namespace_adds_up_brokers_and_minutes(
 def test_a_namespace_counts_for_each_of_its_groups(
     namespaces: Callable[..., list[dict[str, object]]],
 ) -> None:
-    """Also for none, and for the former and the present one in the hour of a move."""
+    """It may have none, and the former and the present one in the hour of a move."""
     found = namespaces(
         ("b1", 1, "free", [], 5, 0),
         ("b1", 1, "orders", ["g"], 10, 0),

@@ -99,6 +99,6 @@ def test_a_wrong_setting_is_refused_with_what_to_write(setting: str, said: str) 
 
 
 def test_wrong_use_ends_with_2(calm: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Also where spark-submit calls it."""
+    """This holds where spark-submit calls it, too."""
     assert main([str(calm)]) == 2
     assert "nothing is to be changed" in capsys.readouterr().err

@@ -151,7 +151,7 @@ def test_names_that_can_be_names(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a" * 256, "a/b", "a,b", "a b", "a\n", "ä", "\0"])
 def test_names_that_cannot_be_names(name: str) -> None:
-    """Neither in a path of ZooKeeper nor in one of the admin REST."""
+    """They fit neither a path of ZooKeeper nor one of the admin REST."""
     with pytest.raises(ValueError, match="is not a name"):
         validate_name(name)
 

@@ -55,7 +55,7 @@ def test_a_member_is_believed_with_its_own_key(senders: Senders) -> None:
 
 @pytest.mark.parametrize("signer", [STRANGER, ME, None])
 def test_nobody_speaks_for_another_member(senders: Senders, signer: Signer | None) -> None:
-    """Neither a stranger, nor another sidecar with its own key, nor who signs nothing."""
+    """A stranger cannot, nor a sidecar with its own key, nor a sender without a signature."""
     forged = report(sequence=8) if signer is None else signer.sign(report(sequence=8))
 
     assert refused(senders, forged).startswith("foreign: in the name of b1, ")
@@ -80,7 +80,7 @@ def test_a_number_that_no_registration_has_does_nothing(senders: Senders) -> Non
 
 
 def test_who_is_no_member_is_not_listened_to(senders: Senders) -> None:
-    """Nor worth a name."""
+    """Its name is not kept either."""
     assert refused(senders, STRANGER.sign(report("b9", 1))) == "no member: not registered"
     assert refused(senders, PEER.sign(report(incarnation=2))) == "old incarnation"
     assert named(senders) == []
@@ -168,7 +168,7 @@ def test_a_namesake_is_named(senders: Senders) -> None:
 
 
 def test_a_release_without_signatures_is_believed_only_while_that_is_asked_for() -> None:
-    """And a member that shows a key is never taken for one of those."""
+    """A member that shows a key never counts as one of those."""
     senders = Senders("me", accept_unsigned=True)
     senders.set_members((Member("old", 1), *MEMBERS))
     assert senders.open(report("old", 1, 1), 0) is not None

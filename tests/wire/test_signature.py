@@ -23,7 +23,7 @@ def is_right(payload: bytes, key: bytes = OWNER.public_key) -> bool:
 
 
 def test_what_its_owner_signed_is_believed_and_nobody_elses() -> None:
-    """And what was signed is what is read."""
+    """The reader gets the signed bytes."""
     payload = OWNER.sign(REPORT)
 
     assert split_signature(payload).report == REPORT
@@ -81,7 +81,7 @@ def test_a_signature_of_anything_else_is_none_of_a_report() -> None:
 
 
 def test_a_head_says_whose_report_it_is() -> None:
-    """And no more is read of it."""
+    """The head alone is read for that."""
     assert reports.head_of(REPORT) == ("b1", 3, 7)
     for payload in (b"", b"garbage", b"\x0a\x02b1"):
         with pytest.raises(BadReport):

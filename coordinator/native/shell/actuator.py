@@ -333,23 +333,23 @@ class NativeActuator:
     # Limits that only a gate can enforce.
 
     def set_broker_limits(self, limits: Rates) -> None:
-        """Not enforced here."""
+        """Do nothing: native enforcement has no such limits."""
         self._note("the broker as a whole", limits)
 
     def set_partition_limits(self, limits: Rates) -> None:
-        """Not enforced here."""
+        """Do nothing: native enforcement has no such limits."""
         self._note("partitions", limits)
 
     def set_topic_limits(self, topic: TopicName, limits: Rates, *, partitions: int = 1) -> None:  # noqa: ARG002
-        """Not enforced here."""
+        """Do nothing: native enforcement has no such limits."""
         self._note(str(topic), limits)
 
     def set_topic_block(self, topic: str, block: object | None) -> None:
-        """Not enforced here: backlogs can be evicted without a gate, publishes not held."""
+        """Do nothing: without a gate backlogs can be evicted, but publishes cannot be held."""
         self._note(f"publishing to {topic}", block)
 
     def set_subscribe_rate(self, rate: int | None, *, period_s: int = 1) -> None:  # noqa: ARG002
-        """Not enforced here."""
+        """Do nothing: native enforcement has no such limits."""
         self._note("subscribing", rate)
 
     def refresh_certificate(self) -> None:

@@ -276,7 +276,7 @@ def test_who_holds_traffic_back_is_recorded_as_it_changes_and_once_a_minute(tmp_
 
 
 def test_members_definitions_and_states_are_recorded_as_they_change(tmp_path: Path) -> None:
-    """And only then."""
+    """They are not recorded without a change."""
     with Recording(tmp_path) as recording:
         core = Core(recording)
         core.become_active()
@@ -360,7 +360,7 @@ def test_a_full_disk_stops_recording_and_it_resumes_by_itself(
 
 
 def test_what_was_dropped_is_recorded(tmp_path: Path, failing: FailingFiles) -> None:
-    """So that a report can say what it does not know."""
+    """A report can say which seconds it does not know."""
     failing.full = True
     bounds = RecorderBounds(file_s=3600, buffer_rows=5)
     recording = Recording(tmp_path, bounds, files=failing)
@@ -437,7 +437,7 @@ def test_many_rows_are_written_while_others_arrive(tmp_path: Path) -> None:
 
 
 def test_files_of_a_broker_are_named_after_it(tmp_path: Path) -> None:
-    """So that sidecars may share a place."""
+    """Several sidecars may share a place."""
     files_at(tmp_path, broker="b-2").tidy(0.0)
     with Recording(tmp_path, broker="b-2") as recording:
         recording.recorder.report_sent(report("b-2"), 64, 1)

@@ -54,7 +54,7 @@ def test_between_requests_a_head_counts_from_its_first_byte(deadlines: CallerDea
 
 
 def test_what_was_sent_ahead_waits_for_the_answer_before_it(deadlines: CallerDeadlines) -> None:
-    """And has its time from then on."""
+    """Its own time begins with that answer."""
     deadlines.head_taken(101.0)
     deadlines.body_ended()
     deadlines.received(102.0)

@@ -142,7 +142,7 @@ async def test_a_connection_without_a_further_request_ends(world: World) -> None
 )
 @pytest.mark.parametrize("drops", [True, False])
 async def test_a_body_that_does_not_come_is_408(world: World, body: bytes, drops: bool) -> None:
-    """Also one that comes by drops; nothing has changed, and no traceback tells of it."""
+    """A body that trickles is one, too; nothing has changed, and no traceback tells of it."""
     async with served(world) as api:
         reader, writer = await api.connect(PUT + body)
         answered = asyncio.create_task(api.answer(reader))
@@ -157,7 +157,7 @@ async def test_a_body_that_does_not_come_is_408(world: World, body: bytes, drops
 
 
 async def test_a_relayed_body_that_does_not_come_is_408(world: World) -> None:
-    """And the broker's connection is given back."""
+    """The broker's connection is given back."""
     async with broker(b"HTTP/1.1 204 No Content\r\n\r\n") as (url, _), served(world, url) as api:
         head = b"POST /admin/v3/functions/a/b/c HTTP/1.1\r\nHost: localhost\r\n"
         found = await api.ask(head + b"Content-Length: 300000\r\n\r\n" + bytes(1000))

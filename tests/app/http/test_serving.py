@@ -75,7 +75,7 @@ def app_of(world: World, *, broker_url: str = "", **changes: Any) -> serving.Bui
 async def test_others_are_told_an_address_that_they_can_reach(
     keys: dict[str, str], told: str
 ) -> None:
-    """Not where the port is bound, if that is everywhere."""
+    """An address that means every interface is not told."""
     assert await serving.advertised_address(config(**keys)) == told
 
 
@@ -143,7 +143,7 @@ def test_without_keys_there_is_no_access_control() -> None:
 async def test_with_a_certificate_the_api_speaks_tls(
     world: World, certificate: tuple[str, str]
 ) -> None:
-    """And only TLS."""
+    """It speaks nothing else."""
     chain, key = certificate
     settings = config(admin_tls_certificate_file=chain, admin_tls_key_file=key)
     trusted = ssl.create_default_context(cafile=chain)

@@ -1,4 +1,4 @@
-"""Which backlogs are worth an alarm."""
+"""Backlogs near their quota, or beyond it, are worth an alarm."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_nothing_is_done_in_other_namespaces() -> None:
 
 
 def test_a_topic_is_held_once_and_released_when_the_quota_is_kept_again() -> None:
-    """Not anew with every look."""
+    """A later check does not hold it anew."""
     world, guarding = exceeding(QuotaPolicy.HOLD), guard()
     assert len(guarding.decide([world.view()], world.now_ms)) == 1
     assert guarding.decide([world.view()], world.now_ms) == []
@@ -96,7 +96,7 @@ def test_another_policy_takes_over_from_the_old_one() -> None:
 
 
 def test_a_dry_run_decides_the_same_and_says_so() -> None:
-    """So that its list can be believed."""
+    """An operator can believe its list."""
     for policy in QuotaPolicy:
         world = exceeding(policy)
         (real,) = guard().decide([world.view()], world.now_ms)
@@ -106,7 +106,7 @@ def test_a_dry_run_decides_the_same_and_says_so() -> None:
 
 
 def test_a_size_is_evicted_to_nine_tenths_in_every_subscription_that_is_too_far_behind() -> None:
-    """Not in one that is ahead, nor in a cursor of Pulsar's own."""
+    """A subscription that is ahead keeps its entries, and so does a cursor of Pulsar's own."""
     world = exceeding(QuotaPolicy.EVICT)
     world.topic.acknowledged = {"a": 0, "b": 8, "c": 18, "pulsar.dedup": 0}
     world.check()
@@ -119,7 +119,7 @@ def test_a_size_is_evicted_to_nine_tenths_in_every_subscription_that_is_too_far_
 
 
 def test_whoever_is_done_up_to_a_position_is_left_alone() -> None:
-    """Also when the position is the beginning of a ledger, before which there is another's end."""
+    """This holds at the beginning of a ledger, where the position before is another ledger's end."""
     world = World()
     world.topic.acknowledged = {"late": 0, "done": 5}
     world.publish(8)

@@ -248,7 +248,7 @@ def test_a_message_that_is_older_than_its_ledger_is_told_of(world: World) -> Non
 
 
 def test_a_quota_is_believed_for_a_time(world: World) -> None:
-    """And then asked for again: it may have been changed."""
+    """The monitor then asks again: it may have changed."""
     world.topic.acknowledged = {"a": 0}
     world.topic.quota = BacklogQuota(age_s=5)
     world.publish()

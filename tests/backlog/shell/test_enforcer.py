@@ -90,7 +90,7 @@ async def test_an_age_that_nobody_exceeds_any_more_is_not_evicted() -> None:
 async def test_a_dry_run_changes_nothing_and_writes_down_what_it_would_have(
     policy: QuotaPolicy,
 ) -> None:
-    """Neither at the gate nor at the broker, and it counts no eviction."""
+    """Gate and broker stay as they are, and no eviction counts."""
     world = await exceeding(policy, DRY)
     await world.enforcement.look()
     assert world.gate.blocks == {}
@@ -102,7 +102,7 @@ async def test_a_dry_run_changes_nothing_and_writes_down_what_it_would_have(
 
 
 async def test_a_namespace_that_is_not_named_is_left_alone() -> None:
-    """Not even looked at."""
+    """The enforcer does not even read it."""
     world = await exceeding(QuotaPolicy.EVICT, {})
     world.source.asked.clear()
     await world.enforcement.look()

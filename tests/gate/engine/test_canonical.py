@@ -418,7 +418,7 @@ def test_a_publish_has_no_entry_metadata_of_a_broker(bench: Bench) -> None:
     ids=["a byte too long", "negative", "behind a checksum", "cut off", "none"],
 )
 def test_metadata_lie_inside_their_frame(bench: Bench, payload: bytes) -> None:
-    """Or the broker would read the messages that follow as a part of them."""
+    """Otherwise the broker would read the next messages as a part of them."""
     frame = peer.frame(peer.message((1, 6), (6, peer.message((1, 1), (2, 0)))), payload)
 
     with pytest.raises(MalformedFrame) as raised:

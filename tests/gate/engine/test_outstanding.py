@@ -54,7 +54,7 @@ def test_an_answer_that_nobody_asked_for_is_for_nothing(
 
 
 def test_an_id_that_is_under_way_is_taken(both: Requests) -> None:
-    """Or the answer to one could be taken for the answer to the other."""
+    """Otherwise the answer to one could be taken for the answer to the other."""
     with pytest.raises(MalformedFrame) as of_request:
         both.open(7, "another")
     with pytest.raises(MalformedFrame) as of_lookup:

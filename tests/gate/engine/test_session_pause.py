@@ -32,7 +32,7 @@ def test_the_bound_stops_decoding_and_half_of_it_resumes(bench: Bench) -> None:
 
 
 def test_a_frame_larger_than_the_bound_is_held_alone(bench: Bench) -> None:
-    """Or it would never pass."""
+    """Otherwise it would never pass."""
     bench.attach(ns="limited")
     bench.limit("limited", 1000)
     client = bench.producing(held_bytes_max=100)

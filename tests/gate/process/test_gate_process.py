@@ -67,7 +67,7 @@ async def test_who_connects_to_a_socket_that_is_kept_waits_for_the_next_gate() -
 
 
 async def test_a_socket_for_which_there_is_no_key_is_a_mistake_in_the_configuration() -> None:
-    """Or in the supervisor's; it would never be answered."""
+    """The supervisor's configuration may have it; the socket would never be answered."""
     with (
         socket.create_server(("127.0.0.1", 0)) as kept,
         spawned(listening=[os.dup(kept.fileno())]) as child,

@@ -62,7 +62,7 @@ def test_a_strict_group_settles_whatever_those_hold_who_take_no_part() -> None:
 
 
 def test_a_change_shows_as_converging_until_it_is_settled() -> None:
-    """And the row says since when it stands so."""
+    """The row says since when."""
     cluster = busy_cluster()
     shown, state = Board(), cluster.states["b1"]
     shown.sample(state, GROUP, cluster.now_ns)

@@ -110,7 +110,7 @@ def test_the_past_of_one_group_is_bounded(
 def test_many_groups_and_brokers_shorten_the_past(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that the whole stays within its bound; a few are always kept."""
+    """The whole stays within its bound; a few decisions are always kept."""
     monkeypatch.setattr(decision_history, "MAX_CELLS", 18)
     watched.run(1)
 

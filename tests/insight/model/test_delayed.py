@@ -27,7 +27,7 @@ def test_subscriptions_that_do_not_wait_are_named() -> None:
 
 
 def test_a_topic_that_is_not_persistent_has_one_warning() -> None:
-    """Which says it all."""
+    """One warning says it all."""
     (warning,) = DelayedTopic(f"non-{TOPIC}", 7, 7, ("audit",)).warnings
     assert "is not persistent, so its 7 delayed messages were delivered at once" in warning
 
@@ -51,7 +51,7 @@ def test_an_explanation_stays_short_however_many_topics_there_are() -> None:
 
 
 def test_more_is_advised_above_four_fifths_of_the_limit_of_delayed_messages() -> None:
-    """So that four fifths of it would be used."""
+    """Four fifths of the advised limit would be used."""
     assert delayed_advice(100, 80) == ""
     assert delayed_advice(None, 10**9) == ""
     assert delayed_advice(100, 95) == (

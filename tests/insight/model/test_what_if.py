@@ -74,7 +74,7 @@ def test_of_two_units_the_one_that_binds_is_named() -> None:
 
 
 def test_nothing_is_said_where_nothing_is_cut() -> None:
-    """Not to a broker that has what it wants, nor of what is not limited, nor of an unknown group."""
+    """This holds for a broker whose demand is met, an unlimited dimension, and an unknown group."""
     cluster = Cluster(limit=3000)
     cluster.start("b1", demand=300)
     cluster.start("b2", demand=5000)

@@ -118,7 +118,7 @@ def test_throttles_that_began_anew_end_no_waiting() -> None:
 
 
 def test_a_raised_limit_that_the_broker_takes_late_ends_no_waiting() -> None:
-    """Or what passes meanwhile would be taken for all that is wanted, and the limit be lowered again."""
+    """Otherwise the traffic meanwhile would count as the whole demand, and lower the limit again."""
     pacer = Pacer(1)
     pacer.set_limit(50, 0)
     for number in range(1, 11):

@@ -1,4 +1,4 @@
-"""Which native groups there are, and that no group's limit is exceeded by their parts."""
+"""Native groups follow from sets of groups, and their parts exceed no group's limit."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ async def test_while_a_sidecar_is_alive_nothing_is_changed() -> None:
 
 
 async def test_nothing_is_done_before_membership_and_groups_are_known() -> None:
-    """Or all groups would be taken for gone."""
+    """Otherwise all groups would count as gone."""
     world = World()
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):
