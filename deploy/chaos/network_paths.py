@@ -1,6 +1,6 @@
 """The ways of a sidecar to what it shares with the others, each over links that the bench controls.
 
-A way to a ZooKeeper is an address in the sidecar's configuration. The brokers of the bus say themselves
+A path to a ZooKeeper is an address in the sidecar's configuration. The brokers of the bus say themselves
 where they are, so they do that for each sidecar under a listener of its own (`LISTENERS`).
 """
 
