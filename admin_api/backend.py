@@ -129,7 +129,7 @@ class Views(Protocol):
 
 
 class Watching(Protocol):
-    """This sidecar's recent observations of the whole cluster (coordinator.insight.shell.sampler.Sampler)."""
+    """Recent observations of the whole cluster (coordinator.insight.shell.sampler.Sampler)."""
 
     @property
     def board(self) -> Board:

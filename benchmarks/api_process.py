@@ -65,13 +65,13 @@ async def _serve(upstream: int, gate_end: socket.socket) -> None:
         await store.create_group(ResourceGroup(f"g{number}", Rates(publish_messages=1_000)))
     await store.create_group(ResourceGroup("traffic", Rates(publish_messages=_UNREACHED)))
     await store.attach_namespace(TENANT, "limited", "traffic")
-    home = CoordinatorLoop(asyncio.get_running_loop())
+    loop = CoordinatorLoop(asyncio.get_running_loop())
     port = free_port()
     config = _config(port, upstream)
 
     @asynccontextmanager
     async def app() -> AsyncIterator[FastAPI]:
-        yield create_app(replace(sidecar.backend, gate=gate, home=home))
+        yield create_app(replace(sidecar.backend, gate=gate, coordinator_loop=loop))
 
     async with GateProcess.over(gate_end, config) as gate:
         gate.listen(runner)

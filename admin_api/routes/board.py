@@ -53,8 +53,12 @@ class SortKey(Enum):
 
 
 _URGENCY = (
-    GroupStatus.UNLIMITED, GroupStatus.IDLE, GroupStatus.SETTLED, GroupStatus.CONVERGING, GroupStatus.DEGRADED,
-)  # fmt: skip
+    GroupStatus.UNLIMITED,
+    GroupStatus.IDLE,
+    GroupStatus.SETTLED,
+    GroupStatus.CONVERGING,
+    GroupStatus.DEGRADED,
+)
 
 
 def _foremost(row: GroupRow, field: str) -> int:

@@ -5,8 +5,8 @@ fields answers for itself, and its answer passes as it is: one question must hav
 release's answer gets the fields added. Of one topic they are those of the last check; of a
 partitioned topic, whose partitions have owners all over the cluster, they follow from a second question
 to the broker, which asks all of them (``getEarliestTimeInBacklog``: one entry read for each subscription
-that is behind). The broker is asked on the API's own loop, as `relay` does; the results of checks are at
-home.
+that is behind). The broker is asked on the API's own loop, as `relay` does; the results of checks are
+on the coordinator's.
 """
 
 from __future__ import annotations

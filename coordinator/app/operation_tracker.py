@@ -44,7 +44,7 @@ _log = structlog.get_logger(__name__)
 
 
 class OperationTracker:
-    """The operations that one sidecar follows; `admin_api.backend.OperationTracker` for the admin API.
+    """The operations that one sidecar follows; it is `admin_api.backend.Following`.
 
     Args:
         state: the core.

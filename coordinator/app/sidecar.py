@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
     from coordinator.adapters.otlp.push import OtlpPush
     from coordinator.adapters.recorder.recorder import ParquetRecorder
-    from coordinator.adapters.recorder.rows import Enforcement
+    from coordinator.adapters.recorder.rows import EnforcedBy
 
 log = structlog.get_logger(__name__)
 
@@ -204,7 +204,7 @@ async def _start(
         gate=gate,
         bus=bus,
         access=access,
-        home=CoordinatorLoop(asyncio.get_running_loop()),
+        coordinator_loop=CoordinatorLoop(asyncio.get_running_loop()),
         requests_per_second=config.admin_requests_per_second,
         hosts=serving.hosts(config),
         gate_listener=config.gate_listener_name,
@@ -382,10 +382,10 @@ def _start_recorder(config: Config, stack: AsyncExitStack) -> ParquetRecorder | 
     return recorder
 
 
-def _enforcement(path: str, native: NativeActuator | None) -> Enforcement:
-    from coordinator.adapters.recorder.rows import Enforcement  # noqa: PLC0415 - only to record it
+def _enforcement(path: str, native: NativeActuator | None) -> EnforcedBy:
+    from coordinator.adapters.recorder.rows import EnforcedBy  # noqa: PLC0415 - only to record it
 
-    return Enforcement(path, native.known_interval_s if native is not None else None)
+    return EnforcedBy(path, native.known_interval_s if native is not None else None)
 
 
 def _record_namespaces(

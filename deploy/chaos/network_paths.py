@@ -1,4 +1,4 @@
-"""The ways of a sidecar to what it shares with the others, each over links that the bench controls.
+"""The network paths of a sidecar to ZooKeeper and the bus, over links that the bench controls.
 
 A path to a ZooKeeper is an address in the sidecar's configuration. The brokers of the bus say themselves
 where they are, so they do that for each sidecar under a listener of its own (`LISTENERS`).
@@ -39,7 +39,7 @@ class NetworkPaths:
 
 
 def open_network_paths(links: Links, cluster: Cluster) -> dict[str, NetworkPaths]:
-    """Open the ways of every sidecar, by the name of its broker, in a cluster with `LISTENERS`."""
+    """Open the paths of every sidecar, by the name of its broker, in a cluster with `LISTENERS`."""
     return {
         broker.name: NetworkPaths(
             listener,

@@ -54,7 +54,7 @@ class Result:
     @property
     def key(self) -> Key:
         """Return the identity of the run."""
-        return self.seed, self.policy, self.planned
+        return self.seed, self.policy, self.planned, self.path
 
     @property
     def clean(self) -> bool:

@@ -1,13 +1,8 @@
 """Runs after each other, each on its own: what one of them leaves broken must not spoil the next.
 
 A run has sidecars, links, a namespace, a group and load of its own; the servers are what runs have in
-<<<<<<< HEAD
-common. They are started anew when the run before was not clean, and whenever the ground wants it. A run
-that fails is a result like any other, and the next one is played.
-=======
 common. They are started anew when the run before was not clean, and whenever the environment asks for it.
 A run that fails is a result like any other, and the next one is played.
->>>>>>> 5ecefaf (Describe the modules of the chaos runs by their tasks)
 """
 
 from __future__ import annotations

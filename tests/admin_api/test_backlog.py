@@ -193,7 +193,7 @@ async def test_a_broker_that_does_not_answer_is_a_503(
     client: httpx.AsyncClient, backlog: BacklogWorld
 ) -> None:
     """The answer has the reason."""
-    backlog.source.trouble["storage"] = StoreUnreachable("timed out")
+    backlog.source.trouble["storage"] = BrokerUnreachable("timed out")
     answer = await client.get("/quota/v1/persistent/shop/orders/incoming/backlog")
     assert answer.status_code == 503
     assert "timed out" in answer.json()["reason"]

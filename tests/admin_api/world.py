@@ -251,6 +251,8 @@ class FixedGate:
 
     async def connection_figures(self) -> tuple[ConnectionFigures, ...]:
         """Return the test's connections."""
+        if self.failure is not None:
+            raise self.failure
         return self.connected
 
 

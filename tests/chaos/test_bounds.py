@@ -72,7 +72,7 @@ def test_a_bucket_at_each_interval_is_within_the_bound_of_a_brokers_own_limiter(
 
 
 def test_a_record_as_high_as_the_limit_is_found() -> None:
-    """Who forgets the bucket at each interval lets twice as much pass."""
+    """A limiter that forgets its bucket at each interval lets twice as much pass."""
     rates = dict.fromkeys(BROKERS, lumps(2 * SHARE))
 
     assert rules(replace(history(rates), burst_s=NATIVE_BURST_S)) == {"exceeded"}

@@ -22,7 +22,7 @@ FOUND = RunVerdict((Breach("lost", "one"),), "all of it", (("flood", 1.0),))
 
 
 class Memory:
-    """A ground that comes to the verdicts that it is given, and remembers what was asked of it."""
+    """An environment that returns the given verdicts and remembers its calls."""
 
     def __init__(self, *ends: RunVerdict | Exception) -> None:
         self._ends = list(ends)
@@ -55,9 +55,9 @@ class Memory:
         self._runs = False
 
 
-def played(ground: Memory, file: Path) -> list[str]:
+def played(environment: Memory, file: Path) -> list[str]:
     """Return the results of all runs, as a later call reads them."""
-    series.play(CHOICES, ground, Results(file), "abc1234", lambda _: None)
+    series.play(CHOICES, environment, Results(file), "abc1234", lambda _: None)
     return [outcome(result) for result in Results(file).of(CHOICES)]
 
 
@@ -71,7 +71,7 @@ def test_clean_runs_share_one_cluster_and_leave_nothing(tmp_path: Path) -> None:
 
 def test_after_a_run_that_was_not_clean_the_next_one_has_a_new_cluster(tmp_path: Path) -> None:
     """Its files are kept before the servers' logs are gone."""
-    ground = Memory(FOUND, DemoError("a client died"), CLEAN)
+    environment = Memory(FOUND, DemoError("a client died"), CLEAN)
 
     assert played(environment, tmp_path / "file") == ["FOUND lost", "failed", "clean"]
     assert environment.asked == [

@@ -99,7 +99,9 @@ def test_a_crash_says_how_soon_the_part_was_back(run: Run) -> None:
 
 def test_a_scenarios_own_loss_is_said(run: Run) -> None:
     """Without an option the scenario's own loss applies, and the output names it."""
-    (summary,) = json.loads(run("simulate", "--scenario", "S14", "--seeds", "1", "--json").stdout)
+    words = "--scenario S14 --brokers 2 --seeds 1 --json"
+
+    (summary,) = json.loads(run("simulate", *words.split()).stdout)
 
     assert summary["loss"] == 0.3
 

@@ -344,16 +344,7 @@ def test_top_shows_brokers_of_a_group_without_limits(world: World, transport: In
 )
 def test_fair_share(wants: int | None, weight: int, level: int | None, fair: int | None) -> None:
     """A broker's fair share is its demand, cut at the water level times its weight."""
-    want = Want(
-        broker="b",
-        wants=wants,
-        wantsAtLeast=0,
-        weight=weight,
-        admitted=0,
-        limit=-1,
-        throttledShare=0.0,
-        reportAgeMillis=0,
-    )
+    want = WantView("b", wants, 0, weight, 0, None, 0, 0)
 
     assert fair_share(want, level) == fair
 

@@ -1,7 +1,7 @@
 """Sidecars that can be cut off from ZooKeeper and from the bus, each by itself.
 
-Between every sidecar and either of them stand links (deploy.chaos.network_paths). Their times are as short as
-they can be told apart on a machine that may stand still for three seconds. What they say to each other is
+Links stand between every sidecar and both (deploy.chaos.network_paths). Their times are as short as they
+can be told apart on a machine that may stand still for three seconds. What they say to each other is
 sealed, and what they do is recorded.
 """
 

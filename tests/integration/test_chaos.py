@@ -62,7 +62,7 @@ def test_planted_faults_are_found(bare: Cluster, tmp_path: Path) -> None:
 def test_brokers_own_limiters_keep_the_limit_through_a_handful_of_mishaps(
     bare: Cluster, tmp_path: Path
 ) -> None:
-    """A sidecar that is killed, one that ZooKeeper refuses and one that the bus refuses stop nobody."""
+    """Sidecars that are killed, or refused by ZooKeeper or the bus, stop no client."""
     verdict = play(bare, tmp_path, "balanced", NATIVE_MISHAPS, path="native")
 
     assert verdict.findings == (), verdict

@@ -13,23 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("admin_api", "benchmarks", "coordinator", "deploy", "spark_jobs")
-_ANSWER = "the JSON of an API answer has the name of the fact that it shows"
 SHARED = {
-    "BrokerUsage": _ANSWER,
-    "Certificate": _ANSWER,
-    "Disagreement": _ANSWER,
-    "Explanation": _ANSWER,
-    "GroupCertificates": _ANSWER,
-    "GroupUsage": _ANSWER,
-    "Health": _ANSWER,
-    "Holder": _ANSWER,
-    "Member": _ANSWER,
-    "PastDecision": _ANSWER,
-    "Shadow": _ANSWER,
-    "ShadowOfBroker": _ANSWER,
-    "Suspect": _ANSWER,
-    "Trouble": _ANSWER,
-    "Want": _ANSWER,
     "Ledger": "the escrow's books keep BookKeeper's word until the store's documents change",
 }
 """Class names that several modules share, with the reason."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from coordinator.adapters.recorder.files import RecordedFiles
 from coordinator.adapters.recorder.recorder import ParquetRecorder
-from coordinator.adapters.recorder.rows import Enforcement
+from coordinator.adapters.recorder.rows import EnforcedBy
 from coordinator.adapters.recorder.writer import RecorderBounds
 from coordinator.core.events import Event, UsageReportReceived
 from coordinator.core.instructions import PublishUsageReport, SetLocalLimits
@@ -32,7 +32,7 @@ class RecordedCluster(Cluster):
     skew_ns: dict[str, int] = field(default_factory=dict)
     recorders: dict[str, ParquetRecorder] = field(default_factory=dict)
     #: Who holds traffic back at a broker; one that is not among them does not say.
-    enforced: dict[str, Enforcement] = field(default_factory=dict)
+    enforced: dict[str, EnforcedBy] = field(default_factory=dict)
     configuration_version: int = 1
     _runs: int = 0
     _delayed: int = 0

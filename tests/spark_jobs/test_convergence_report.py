@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from coordinator.adapters.recorder.rows import Enforcement
+from coordinator.adapters.recorder.rows import EnforcedBy
 from spark_jobs.convergence_report import (
     ReportOutcome,
     broken_certificates,
@@ -272,11 +272,11 @@ def test_another_limiter_is_shown_beside(spark: SparkSession, story: Path, tmp_p
 def test_the_report_says_that_brokers_own_limiters_held_the_limit(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """And not a gate: on the page, in the text and in figures.json; beside it a broker that has one."""
+    """Page, text and figures.json say that no gate did; beside it stands a broker that has one."""
     cluster = RecordedCluster(
         limit=1000,
         place=tmp_path / "recorded",
-        enforced={"broker-1": Enforcement("native", 1), "broker-2": Enforcement("gate")},
+        enforced={"broker-1": EnforcedBy("native", 1), "broker-2": EnforcedBy("gate")},
     )
     for broker in ("broker-1", "broker-2"):
         cluster.start(broker, demand=2000)

@@ -13,7 +13,7 @@ from coordinator.adapters.recorder.certificates import Certificates
 from coordinator.adapters.recorder.files import RecordedFiles
 from coordinator.adapters.recorder.minutes import Minutes
 from coordinator.adapters.recorder.rows import (
-    Enforcement,
+    EnforcedBy,
     Row,
     backlog_row,
     certificate_row,
@@ -87,9 +87,9 @@ class ParquetRecorder:
         self._members: dict[str, Member] = {}
         self._groups: dict[str, ResourceGroup] = {}
         #: Asked once a second for the holder of the limits; None while it is unknown.
-        self.enforced_by: Callable[[], Enforcement | None] = lambda: None
+        self.enforced_by: Callable[[], EnforcedBy | None] = lambda: None
         #: As it was last recorded, and in which minute.
-        self._enforced: tuple[Enforcement, int] | None = None
+        self._enforced: tuple[EnforcedBy, int] | None = None
 
     def start(self) -> None:
         """Start writing."""

@@ -1,10 +1,10 @@
 """The admin API as a part of the sidecar: its access rules and its TLS from files, its port, its thread.
 
 It has a thread with an event loop of its own, so that rounds do not queue behind requests
-(`admin_api.coordinator_loop` says which code runs where): Python switches between two busy threads every 5 ms, a
-tenth of a tick. The application is loaded in that thread, too: this takes longer than all else of the
-start, and the gate may open meanwhile. Files are read and the port is bound before, so that a mistake in
-the configuration ends the start.
+(`admin_api.coordinator_loop` says which code runs where): Python switches between two busy threads
+every 5 ms, a tenth of a tick. The application is loaded in that thread, too: this takes longer than all
+else of the start, and the gate may open meanwhile. Files are read and the port is bound before, so that a
+mistake in the configuration ends the start.
 """
 
 from __future__ import annotations

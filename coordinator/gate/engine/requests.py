@@ -1,8 +1,8 @@
 """Handle the frames of a connected client that concern the gate.
 
 A SEND passes if its producer holds nothing and the limiters admit it; otherwise it is held. PRODUCER,
-SUBSCRIBE and their closes change the participants of the connection (participants.py). FLOW gives permits,
-which the gate passes on in slices for a limited consumer. Of all other requests the gate keeps the ids,
+SUBSCRIBE and their closes change the participants of the connection. FLOW gives permits, which the
+gate passes on in slices for a limited consumer. Of all other requests the gate keeps the ids,
 so that it matches each answer to its request.
 
 The gate refuses a frame that does not fit: it ends the connection (`MalformedFrame`), answers the request

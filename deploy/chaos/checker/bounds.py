@@ -16,15 +16,10 @@
   tell it from a dead one, and ``partitionPolicy`` says that traffic comes first. Under ``strict``: 0.
 
 A mishap that makes a broker stand still delays counting: what its gate let through meanwhile is counted
-<<<<<<< HEAD
-later. A window that begins during such a mishap or its aftermath may have so many messages more as can
+later. A window that begins during such a mishap or its recovery may have as many messages more as can
 have been *waiting*: no client sends more ahead of its receipts. With native enforcement nothing waits in
 between, but a broker that starts anew lets the whole record pass for its first interval: as many are
 excused, once.
-=======
-later. A window that begins during such a mishap or its recovery may have as many messages more as can
-have been *waiting*: no client sends more ahead of its receipts.
->>>>>>> 5ecefaf (Describe the modules of the chaos runs by their tasks)
 
 Windows are one second, ten, thirty and sixty: the longer, the less of ``burst`` and ``late``.
 

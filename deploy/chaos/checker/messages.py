@@ -12,13 +12,8 @@ would be the gate's doing
 - if the *first* copies were not in the order of sending, since resending starts at the oldest message
   without a receipt and never leaves one out;
 - if a message were refused, or still had no answer long after the load: clients never give up;
-<<<<<<< HEAD
-- if in calm (aftermath.py) a message with a receipt were delivered only seconds later, since consumers
-  read along.
-=======
 - if in calm (recovery_window.py) a message with a receipt were delivered only seconds later, since
   consumers read along.
->>>>>>> 5ecefaf (Describe the modules of the chaos runs by their tasks)
 
 Only a connection to a broker to which a mishap happened may have broken.
 """

@@ -2,7 +2,7 @@
 
 - *Undone*: what the bench itself does to undo it, such as the start of a sidecar, takes its time and no
   longer.
-- *Recovered* (aftermath.py) must have been the case at some moment between the end of a mishap and
+- *Recovered* (recovery_window.py) must have been the case at some moment between the end of a mishap and
   `recovery_s` later; where the times come from stands with the mishaps (deploy.chaos.mishaps).
 - *Going on*: a mishap that stops no traffic leaves at least 80 % of the limit in every five
   seconds of it; and each broker whose traffic it does not stop has half of a fair share in every three.

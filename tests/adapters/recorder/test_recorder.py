@@ -15,7 +15,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from coordinator.adapters.recorder.files import RecordedFiles
-from coordinator.adapters.recorder.rows import Enforcement
+from coordinator.adapters.recorder.rows import EnforcedBy
 from coordinator.adapters.recorder.tables import RecordedTable
 from coordinator.adapters.recorder.writer import RecorderBounds
 from coordinator.core.allocation.splitting import Binding
@@ -256,7 +256,7 @@ def test_every_second_has_its_counts_and_a_sign_of_life(tmp_path: Path) -> None:
 
 def test_who_holds_traffic_back_is_recorded_as_it_changes_and_once_a_minute(tmp_path: Path) -> None:
     """Files are removed by age, and a report of the last hour must know it as well."""
-    known = [Enforcement("native")]
+    known = [EnforcedBy("native")]
     with Recording(tmp_path) as recording:
         recording.recorder.enforced_by = lambda: known[-1]
         core = Core(recording)
@@ -264,7 +264,7 @@ def test_who_holds_traffic_back_is_recorded_as_it_changes_and_once_a_minute(tmp_
         core.send(TrafficCounted(()))
         for second in range(62):
             if second == 2:
-                known.append(Enforcement("native", interval_s=5))
+                known.append(EnforcedBy("native", interval_s=5))
             core.count(1.0, 5)
 
     rows = recording.rows(RecordedTable.ENFORCEMENT)

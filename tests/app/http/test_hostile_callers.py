@@ -298,7 +298,7 @@ async def test_what_is_no_request_is_told_so(world: World, sent: bytes, reason: 
     ids=["one line", "many lines"],
 )
 async def test_a_head_beyond_its_bound_is_refused(world: World, line: bytes) -> None:
-    """Also one that has arrived in full before anyone looks; one just below passes."""
+    """One that has arrived in full is refused, too; one just below the bound passes."""
     async with served(world) as api:
         head = GET[:-2] + b"Connection: close\r\n"
         assert (await api.ask(head + b"X-A: " + b"a" * 65_000 + b"\r\n\r\n"))[0] == 200
