@@ -105,6 +105,7 @@ HEALTH = {
 ALARM = {
     "severity": HOSTILE,
     "alarm": HOSTILE,
+    "subject": HOSTILE,
     "ageMillis": 1,
     "state": HOSTILE,
     "text": HOSTILE,

@@ -79,20 +79,26 @@ class Rewriting:
             if tag & 7 != _LENGTH_DELIMITED or value == after:
                 written += data[begin:after]
             elif number in place.urls:
-                told = self._told(data[value:after])
-                if told:
+                url = data[value:after]
+                told = self._told(url)
+                if told == url:
+                    written += data[begin:after]
+                elif told:
                     written += bytes_field(number, told)
                 elif number in place.required:
                     return None
             elif number in place.nested:
                 inner = self.message(data, value, after, place.nested[number])
-                if inner is not None:
+                if inner == data[value:after]:
+                    written += data[begin:after]
+                elif inner is not None:
                     written += bytes_field(number, inner)
             else:
                 written += data[begin:after]
         return bytes(written)
 
     def _told(self, url: bytes) -> bytes:
-        told = self.tell(url.decode(errors="replace")).encode()
+        text = url.decode(errors="replace")
+        told = self.tell(text)
         self.told += bool(told)
-        return told
+        return url if told == text else told.encode()

@@ -56,6 +56,13 @@ def test_addresses_are_replaced_and_all_else_stays_in_its_order(
     assert written == peer.message(*told)
 
 
+def test_an_address_that_is_told_as_it_is_keeps_its_bytes() -> None:
+    """A client reads the broker's own bytes, also of an address that is no UTF-8."""
+    sent = peer.message((1, b"puls\xff/b:1"), (NESTED, peer.message((REQUIRED, b"\xfe"))))
+
+    assert Rewriting(lambda url: url).message(sent, 0, len(sent), PLACE) == sent
+
+
 @pytest.mark.parametrize(
     "broken",
     [b"\x0a\x05abc", b"\x0a", b"\x18", b"\x0b\x01", b"\x18\x80\x00", b"\x0a\xff\xff\xff\xff\x0f"],
