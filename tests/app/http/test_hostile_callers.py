@@ -181,8 +181,7 @@ async def test_a_large_relayed_body_has_its_time(world: World) -> None:
 async def test_an_endless_body_after_its_answer_is_cut_off(world: World) -> None:
     """However fast it comes: who is refused does not keep the connection by it."""
     # The answer comes before the body is late, on a busy machine too.
-    patient = {"super_user_roles": ("admin",), "admin_request_seconds": 6.0}
-    async with served(world, **patient) as api:
+    async with served(world, super_user_roles=("admin",), admin_request_seconds=6.0) as api:
         reader, writer = await api.connect(PUT + b"Content-Length: 900000000\r\n\r\n")
         refused = await reader.readuntil(b"\r\n\r\n")
         assert refused.startswith(b"HTTP/1.1 401 ")
