@@ -369,6 +369,9 @@ class ExplanationBody(CamelModel):
     slack: str = Field(
         description="what the own broker's limiter adds, if that holds the limit; empty: a gate does"
     )
+    round_the_gate: list[str] = Field(
+        description="the group's namespaces in which traffic goes round this sidecar's gate, in sentences"
+    )
     shadow: ShadowBody | None = Field(
         description="what the sidecar's shadow_law would make of it; null = none, or of the past"
     )
@@ -381,6 +384,7 @@ class ExplanationBody(CamelModel):
         shadow: ShadowBody | None = None,
         delayed: Sequence[str] = (),
         slack: str = "",
+        round_the_gate: Sequence[str] = (),
     ) -> Self:
         """Write one explanation."""
         return cls(
@@ -400,6 +404,7 @@ class ExplanationBody(CamelModel):
             minute=None if view.minute is None else MinuteBody.of(view.minute),
             would_change=list(would_change),
             slack=slack,
+            round_the_gate=list(round_the_gate),
             delayed=list(delayed),
             shadow=shadow,
         )

@@ -49,6 +49,7 @@ MAX_AGE_MILLIS = 2**53
 """JavaScript's largest whole number."""
 
 _NANOS_PER_MILLI = 1_000_000
+_PUBLISHED = (Dimension.PUBLISH_MESSAGES, Dimension.PUBLISH_BYTES)
 _DECISION_POLLS = 200
 _DECISION_POLL_S = 0.005
 
@@ -138,7 +139,8 @@ async def explain(
         would_change = backend.views.would_change(name, dimension, broker)
         shadow = _shadow_of(backend.views, view)
         delayed, held = await _of_delayed(backend, view), _slack(backend, view)
-        return ExplanationBody.of(view, would_change, shadow, delayed, held)
+        escapes = _round_the_gate(backend, view)
+        return ExplanationBody.of(view, would_change, shadow, delayed, held, escapes)
     except UnknownGroup as error:
         raise ApiError(404, NO_SUCH_GROUP) from error
     except UnknownBroker as error:
@@ -239,6 +241,14 @@ def _slack(backend: AdminBackend, view: Explanation) -> str:
     if native is None or view.cluster_limit is None or view.broker != backend.views.health().broker:
         return ""
     return native.slack(view.group, view.dimension)
+
+
+def _round_the_gate(backend: AdminBackend, view: Explanation) -> tuple[str, ...]:
+    """Return the traffic of the group's namespaces that goes round the own gate; published only."""
+    is_own = view.broker == backend.views.health().broker
+    if backend.reconciling is None or not is_own or view.dimension not in _PUBLISHED:
+        return ()
+    return tuple(each.sentence for each in backend.reconciling.escapes_of(view.group))
 
 
 async def _of_delayed(backend: AdminBackend, view: Explanation) -> tuple[str, ...]:

@@ -246,6 +246,7 @@ class Explanation(TypedDict):
     wouldChange: list[str]
     delayed: list[str]
     slack: str
+    roundTheGate: list[str]
     shadow: Shadow | None
 
 
@@ -281,6 +282,29 @@ class NativeCondition(TypedDict):
     code: str
     text: str
     fix: str
+
+
+class Escape(TypedDict):
+    """A namespace in which traffic went round the gate."""
+
+    namespace: str
+    escaping: bool
+    messagesPerSecond: float
+    messages: int
+    sentence: str
+    fix: str
+
+
+class Reconciled(TypedDict):
+    """Escaped traffic: the broker's counts less the gate's."""
+
+    on: bool
+    intervalSeconds: float
+    error: str
+    namespaces: int
+    leftOut: int
+    charges: bool
+    escapes: list[Escape]
 
 
 class Native(TypedDict):

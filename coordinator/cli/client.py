@@ -27,6 +27,7 @@ from coordinator.cli.answers import (
     Native,
     Operation,
     PastDecision,
+    Reconciled,
     Shadow,
 )
 from coordinator.cli.failures import CommandFailed, WrongUse
@@ -203,6 +204,10 @@ class AdminClient:
     def native(self) -> Native:
         """Return the state of native enforcement."""
         return cast("Native", self._read("/quota/v1/native"))
+
+    def reconciliation(self) -> Reconciled:
+        """Return the traffic that goes round the gate."""
+        return cast("Reconciled", self._read("/quota/v1/reconciliation"))
 
     def faults(self) -> dict[str, str]:
         """Return the store's entries that cannot be read: path to reason."""

@@ -144,6 +144,7 @@ def _further(explanation: Explanation) -> Iterator[str]:
     yield from explanation["delayed"]
     if slack := explanation.get("slack"):
         yield slack
+    yield from explanation.get("roundTheGate", ())
     if explanation["shadow"] is not None:
         yield explanation["shadow"]["sentence"]
 

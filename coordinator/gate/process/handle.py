@@ -191,6 +191,14 @@ class GateProcess:
         """Return the counts of each namespace since the last call."""
         return await self._ask("namespace_traffic")
 
+    async def published_totals(self) -> dict[str, tuple[int, int]]:
+        """Return the messages and bytes published to each namespace since the start."""
+        return await self._ask("published_totals")
+
+    async def broker_side_addresses(self) -> frozenset[tuple[str, int]]:
+        """Return the addresses that the broker sees of the gate's connections."""
+        return await self._ask("broker_side_addresses")
+
     async def published_topics(self) -> frozenset[str]:
         """Return the full names of the topics that producers are connected to."""
         return await self._ask("published_topics")

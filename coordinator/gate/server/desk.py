@@ -78,6 +78,14 @@ class GateDesk:
         """See `Gate.namespace_traffic`."""
         return self._gate.namespace_traffic()
 
+    async def published_totals(self) -> dict[str, tuple[int, int]]:
+        """See `Gate.published_totals`."""
+        return self._gate.published_totals()
+
+    async def broker_side_addresses(self) -> frozenset[tuple[str, int]]:
+        """See `Gate.broker_side_addresses`."""
+        return self._gate.broker_side_addresses()
+
     async def published_topics(self) -> frozenset[str]:
         """See `Gate.published_topics`."""
         return self._gate.published_topics()

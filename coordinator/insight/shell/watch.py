@@ -82,8 +82,8 @@ class Watch:
         self.journal = Journal()
         self.decisions = DecisionHistory()
         self.alarms = Alarms(state.settings.alarms)
-        #: Yields further conditions for alarms, at the end of each pass.
-        self.also_seen: Callable[[int], Iterable[Sighting]] | None = None
+        #: Each yields further conditions for alarms, at the end of each pass.
+        self.also_seen: list[Callable[[int], Iterable[Sighting]]] = []
         self._conditions = Conditions(state.settings.alarms)
         #: The groups without participants at the last sample, with their facts.
         self._resting: dict[str, _Facts] = {}
@@ -145,8 +145,8 @@ class Watch:
         now_ns = self._clock.now_ns()
         sightings += self._conditions.of_sidecar(self._state, now_ns)
         sightings += self._backlogs
-        if self.also_seen is not None:
-            sightings += self.also_seen(now_ns)
+        for also in self.also_seen:
+            sightings += also(now_ns)
         for turn in self.alarms.look(sightings, now_ns):
             self.journal.turned(turn, now_ns)
         self._pass_ended_ns = now_ns
