@@ -37,7 +37,7 @@ from coordinator.native.engine.steering import Steering
 from coordinator.native.shell.actuator import NativeActuator
 from coordinator.ports import Clock
 from coordinator.reconciliation.engine.account import Rate
-from coordinator.reconciliation.engine.outside import PassedCounters
+from coordinator.reconciliation.engine.outside import PassedCounters, PublisherLists
 from coordinator.reconciliation.engine.reconciliation import Reconciliation
 from coordinator.reconciliation.engine.ways import Surroundings
 from coordinator.reconciliation.shell.reconciler import Reconciler
@@ -141,7 +141,7 @@ def native(
 def reconciler(
     config: Config,
     counters: MetricsCounters,
-    publishers: HttpPublisherLists,
+    publishers: PublisherLists,
     gate: PassedCounters,
     clock: Clock,
     charge: Callable[[Mapping[str, Rate]], None] | None,

@@ -5,6 +5,9 @@ With a charge it sees both: the traffic that escapes at the rate e is added to t
 local limit q the gate gets q - e, never below 0. Gate and escaped traffic together then keep q, as long
 as e is not larger; and the other brokers see in the reports that this one uses that much.
 
+No more than q is charged. The gate can give way no further, and a broker that reports to use twice its
+limit would be distrusted (core/reports/suspects.py), although it enforces what it can.
+
 The charge of a count is e times the time since the last one, not the sum of the told excesses: readings
 come every few seconds, and a lump of several seconds would look like a burst of demand.
 """
@@ -24,6 +27,8 @@ class Charges:
 
     def __init__(self) -> None:
         self._rates: Mapping[str, Rate] = {}
+        #: The local limits in force, by group.
+        self._limits: dict[str, Rates] = {}
         #: Fractions of messages and bytes that the next count takes, by group.
         self._rests: dict[str, tuple[float, float]] = {}
         #: The groups of the last count, to be told once that they have no participant any more.
@@ -38,8 +43,9 @@ class Charges:
             name for name in before.keys() | rates.keys() if before.get(name) != rates.get(name)
         )
 
-    def left_of(self, group: str, limits: Rates) -> Rates:
-        """Return the gate's part of a group's local limits."""
+    def set_limits(self, group: str, limits: Rates) -> Rates:
+        """Take a group's local limits; return the gate's part of them."""
+        self._limits[group] = limits
         rate = self._rates.get(group)
         if rate is None:
             return limits
@@ -48,6 +54,10 @@ class Charges:
             publish_messages=_less(limits.publish_messages, rate.messages),
             publish_bytes=_less(limits.publish_bytes, rate.bytes),
         )
+
+    def remove_limits(self, group: str) -> None:
+        """Forget a group's local limits."""
+        self._limits.pop(group, None)
 
     def charge(self, traffic: Sequence[Traffic], now_ns: int) -> tuple[Traffic, ...]:
         """Return the gate's counts with the charges since the last call."""
@@ -78,11 +88,17 @@ class Charges:
         return tuple(found)
 
     def _due(self, name: str, rate: Rate, elapsed_ns: int) -> tuple[int, int]:
+        limits = self._limits.get(name, Rates())
         rest = self._rests.get(name, (0.0, 0.0))
         seconds = elapsed_ns / NANOS_PER_SECOND
-        messages, size = rate.messages * seconds + rest[0], rate.bytes * seconds + rest[1]
+        messages = _at_most(limits.publish_messages, rate.messages) * seconds + rest[0]
+        size = _at_most(limits.publish_bytes, rate.bytes) * seconds + rest[1]
         self._rests[name] = (messages % 1, size % 1)
         return int(messages), int(size)
+
+
+def _at_most(limit: int | None, rate: float) -> float:
+    return rate if limit is None else min(limit, rate)
 
 
 def _less(limit: int | None, rate: float) -> int | None:

@@ -113,7 +113,7 @@ class Reconciliation:
         namespaces_max: int = NAMESPACES_MAX,
         series_max: int = SERIES_MAX,
     ) -> None:
-        self._exempt = frozenset(exempt) | {PULSARS_OWN, GATE_OTHERS}
+        self.exempt = frozenset(exempt) | {PULSARS_OWN, GATE_OTHERS}
         self._cluster_group = cluster_group
         self._namespaces_max = namespaces_max
         self._series_max = series_max
@@ -161,7 +161,7 @@ class Reconciliation:
         is_apart, self._gate_others = others == self._gate_others, others
         self.left_out = 0
         named = broker.keys() | gate.keys() | self._accounts.keys()
-        for namespace in sorted(named - self._exempt):
+        for namespace in sorted(named - self.exempt):
             account = self._accounts.get(namespace) or self._open(namespace, before_ns)
             if account is None:
                 continue

@@ -34,7 +34,7 @@ class ChargedGate:
     def set_limits(self, group: str, limits: Rates, *, leased: bool = False) -> None:
         """Enforce these local limits from now on, less the charge."""
         self._limits[group] = limits, leased
-        self._gate.set_limits(group, self._charges.left_of(group, limits), leased=leased)
+        self._gate.set_limits(group, self._charges.set_limits(group, limits), leased=leased)
 
     def hold_lease(self, until_ns: int) -> None:
         """Extend leased limits to this time."""
@@ -43,6 +43,7 @@ class ChargedGate:
     def remove_limits(self, group: str) -> None:
         """Remove this group's limits."""
         self._limits.pop(group, None)
+        self._charges.remove_limits(group)
         self._gate.remove_limits(group)
 
     def set_attachments(self, attachments: Attachments) -> None:

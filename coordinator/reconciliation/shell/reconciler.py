@@ -76,13 +76,15 @@ class Reconciler:
         self._gate = gate
         self._publishers = publishers
         self._reconciliation = reconciliation
-        self._surroundings = surroundings
+        self.surroundings = surroundings
         self._clock = clock
         self._interval_s = self._reads_every_s = interval_s
         self._charge = charge
         self._book = BrokerBook()
         self._took_s: deque[float] = deque(maxlen=_READINGS_JUDGED)
         self._error = ""
+        #: Namespaces that are not compared.
+        self.exempt = reconciliation.exempt
         #: The findings of the last seconds, and their times.
         self._found: dict[str, tuple[Finding, int]] = {}
 
@@ -187,7 +189,7 @@ class Reconciler:
             addresses = await self._gate.broker_side_addresses()
         except PortError as error:
             return Finding(trouble=str(error))
-        return find(publishers, addresses, self._surroundings)
+        return find(publishers, addresses, self.surroundings)
 
     async def _publishers_of(self, topic: str) -> list[Publisher]:
         try:

@@ -22,8 +22,8 @@ def test_the_gates_part_is_the_limit_less_the_charge(
     """Never below 0; no limit stays none. Dispatch is not charged."""
     charges = Charges()
     charges.set_rates({"g": Rate(rate, rate)})
-    assert charges.left_of("g", Rates(limit, limit, 7, 8)) == Rates(left, left, 7, 8)
-    assert charges.left_of("other", Rates(limit)) == Rates(limit)
+    assert charges.set_limits("g", Rates(limit, limit, 7, 8)) == Rates(left, left, 7, 8)
+    assert charges.set_limits("other", Rates(limit)) == Rates(limit)
 
 
 def test_only_groups_whose_charge_changed_need_new_limits() -> None:
@@ -43,6 +43,18 @@ def test_counts_grow_by_the_charge_of_the_time_since() -> None:
     assert sum(count.messages for count in counts) in (599, 600)
     assert {count.messages for count in counts} <= {6, 7}
     assert sum(count.bytes for count in counts) in (59_999, 60_000)
+
+
+def test_no_more_than_the_limit_is_charged() -> None:
+    """A broker that reports twice its limit would be distrusted, and the gate has given all it can."""
+    charges = Charges()
+    charges.set_rates({"g": Rate(900.0, 900.0)})
+    charges.set_limits("g", Rates(publish_messages=100))
+    charges.charge([], 0)
+    (traffic,) = charges.charge([], SECOND_NS)
+    assert (traffic.messages, traffic.bytes) == (100, 900)
+    charges.remove_limits("g")
+    assert charges.charge([], 2 * SECOND_NS)[0].messages == 900
 
 
 def test_the_gates_counts_stay_beside_the_charge() -> None:
