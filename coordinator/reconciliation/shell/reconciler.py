@@ -156,7 +156,9 @@ class Reconciler:
             await asyncio.sleep(0)
         increases = self._book.end()
         passed = {name: Published(*found) for name, found in totals.items()}
-        self._reconciliation.read(increases, passed, took_ns=now_ns - began_ns, now_ns=now_ns)
+        took_ns = now_ns - began_ns
+        for _ in self._reconciliation.read(increases, passed, took_ns=took_ns, now_ns=now_ns):
+            await asyncio.sleep(0)
         await self._explain(increases)
         if self._charge is not None:
             self._charge(self._reconciliation.by_group())

@@ -13,6 +13,7 @@ from coordinator.reconciliation.engine.counting import Increase, Published
 from coordinator.reconciliation.engine.reconciliation import (
     GATE_OTHERS,
     PULSARS_OWN,
+    STEP,
     Reconciliation,
 )
 from coordinator.reconciliation.engine.ways import Finding, Publisher, Way
@@ -40,11 +41,14 @@ class Played:
         self.now_ns += STEP_NS
         for name, messages in (passed or {}).items():
             self.totals[name] = self.totals.get(name, 0) + messages
-        self.all.read(
-            {name: Increase(Published(each, 10 * each)) for name, each in counted.items()},
-            {name: Published(each, 10 * each) for name, each in self.totals.items()},
-            took_ns=0,
-            now_ns=self.now_ns,
+        self.steps = sum(
+            1
+            for _ in self.all.read(
+                {name: Increase(Published(each, 10 * each)) for name, each in counted.items()},
+                {name: Published(each, 10 * each) for name, each in self.totals.items()},
+                took_ns=0,
+                now_ns=self.now_ns,
+            )
         )
         suspects = self.all.suspects()
         for name in suspects:
@@ -119,6 +123,13 @@ def test_a_namespace_without_room_is_counted_as_left_out() -> None:
         played.step({"t/c": 0})
     assert played.all.left_out == 0
     assert played.step({"t/c": 500}) == ("t/c",)
+
+
+def test_many_namespaces_are_read_in_steps() -> None:
+    """So that a reading delays no round."""
+    played = Played()
+    played.step(dict.fromkeys((f"t/{number}" for number in range(1_000)), 1))
+    assert played.steps == 1_000 // STEP
 
 
 def test_further_namespaces_are_told_together() -> None:
