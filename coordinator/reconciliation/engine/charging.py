@@ -5,8 +5,9 @@ With a charge it sees both: the traffic that escapes at the rate e is added to t
 local limit q the gate gets q - e, never below 0. Gate and escaped traffic together then keep q, as long
 as e is not larger; and the other brokers see in the reports that this one uses that much.
 
-No more than q is charged. The gate can give way no further, and a broker that reports to use twice its
-limit would be distrusted (core/reports/suspects.py), although it enforces what it can.
+No more than q is charged: the gate can give way no further, and a broker that reports to use twice its
+limit would be distrusted (core/reports/suspects.py). A larger e counts as demand that waits all the time,
+so that this broker gets its fair share.
 
 The charge of a count is e times the time since the last one, not the sum of the told excesses: readings
 come every few seconds, and a lump of several seconds would look like a burst of demand.
@@ -17,9 +18,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil
+from typing import Final
 
 from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass, Rates, Traffic
 from coordinator.reconciliation.engine.account import Rate
+
+_PUBLISH: Final = MonitoringClass.PUBLISH
 
 
 class Charges:
@@ -63,38 +67,53 @@ class Charges:
         """Return the gate's counts with the charges since the last call."""
         before_ns, self._counted_ns = self._counted_ns, now_ns
         elapsed_ns = 0 if before_ns is None else now_ns - before_ns
-        open_charges = {
-            name: self._due(name, rate, elapsed_ns) for name, rate in self._rates.items()
-        }
-        found = []
-        for each in traffic:
-            if each.monitoring_class is MonitoringClass.PUBLISH:
-                messages, size = open_charges.pop(each.group, (0, 0))
-                is_charged = each.group in self._rates
-                each = each._replace(  # noqa: PLW2901 - the same count
-                    messages=each.messages + messages,
-                    bytes=each.bytes + size,
-                    participants=max(each.participants, is_charged),
-                )
-            found.append(each)
-        counted = {each.group for each in found if each.monitoring_class is MonitoringClass.PUBLISH}
-        found += [
-            Traffic(name, MonitoringClass.PUBLISH, messages=messages, bytes=size, participants=1)
-            for name, (messages, size) in open_charges.items()
-        ]
-        over = self._charged - self._rates.keys() - counted
-        found += [Traffic(name, MonitoringClass.PUBLISH) for name in sorted(over)]
-        self._charged = frozenset(self._rates)
-        return tuple(found)
+        charges = {name: self._due(name, rate, elapsed_ns) for name, rate in self._rates.items()}
+        own = {each.group: each for each in traffic if each.monitoring_class is _PUBLISH}
+        over = self._charged - charges.keys() - own.keys()
+        self._charged = frozenset(charges)
+        return (
+            *(
+                _sum(each, charges[each.group])
+                if each.monitoring_class is _PUBLISH and each.group in charges
+                else each
+                for each in traffic
+            ),
+            *(charge for name, charge in charges.items() if name not in own),
+            *(Traffic(name, _PUBLISH) for name in sorted(over)),
+        )
 
-    def _due(self, name: str, rate: Rate, elapsed_ns: int) -> tuple[int, int]:
+    def _due(self, name: str, rate: Rate, elapsed_ns: int) -> Traffic:
+        """Return a group's charge of the time since the last count, as if its gate had counted it."""
         limits = self._limits.get(name, Rates())
         rest = self._rests.get(name, (0.0, 0.0))
         seconds = elapsed_ns / NANOS_PER_SECOND
         messages = _at_most(limits.publish_messages, rate.messages) * seconds + rest[0]
         size = _at_most(limits.publish_bytes, rate.bytes) * seconds + rest[1]
         self._rests[name] = (messages % 1, size % 1)
-        return int(messages), int(size)
+        return Traffic(
+            name,
+            _PUBLISH,
+            messages=int(messages),
+            bytes=int(size),
+            messages_held_ns=elapsed_ns * _exceeds(rate.messages, limits.publish_messages),
+            bytes_held_ns=elapsed_ns * _exceeds(rate.bytes, limits.publish_bytes),
+            participants=1,
+        )
+
+
+def _sum(own: Traffic, charge: Traffic) -> Traffic:
+    """Return the gate's count with the charge of the same time."""
+    return own._replace(
+        messages=own.messages + charge.messages,
+        bytes=own.bytes + charge.bytes,
+        messages_held_ns=max(own.messages_held_ns, charge.messages_held_ns),
+        bytes_held_ns=max(own.bytes_held_ns, charge.bytes_held_ns),
+        participants=max(own.participants, charge.participants),
+    )
+
+
+def _exceeds(rate: float, limit: int | None) -> bool:
+    return limit is not None and rate > limit
 
 
 def _at_most(limit: int | None, rate: float) -> float:

@@ -53,6 +53,7 @@ def test_no_more_than_the_limit_is_charged() -> None:
     charges.charge([], 0)
     (traffic,) = charges.charge([], SECOND_NS)
     assert (traffic.messages, traffic.bytes) == (100, 900)
+    assert (traffic.messages_held_ns, traffic.bytes_held_ns) == (SECOND_NS, 0)
     charges.remove_limits("g")
     assert charges.charge([], 2 * SECOND_NS)[0].messages == 900
 
