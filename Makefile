@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 
 .PHONY: demo test test-fast check format proto bench clean requirements
 
-demo: requirements  ## a real cluster, three sidecars, a story under load, a summary; POLICY=strict ENFORCE=native PEER=1 KEEP=1
+demo: requirements  ## a real cluster, three sidecars, a story under load, a summary; POLICY=strict ENFORCE=native PULSAR=5.0.0-M1 PEER=1 KEEP=1
 	$(BIN)/python -m deploy.demo
 
 test: needs-test requirements test-quick  ## all tests, the real cluster included
@@ -19,10 +19,10 @@ test-fast: needs-test-fast test-quick  ## the tests that need no cluster and no 
 # Side by side on all cores, module by module. A cluster is one for all tests and has its cores for itself.
 .PHONY: test-quick
 test-quick: $(INSTALLED)
-	$(BIN)/python -m pytest -m "not cluster and not java and not alone" --numprocesses auto --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest -m "not cluster and not java and not alone" --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .PHONY: chaos
-chaos: requirements  ## mishaps on a real cluster under load; SEED=7 or SEEDS=1-100, MINUTES=10 EVERY=60 MISHAPS=n or names POLICY=strict
+chaos: requirements  ## mishaps on a real cluster under load; SEED=7 or SEEDS=1-100, MINUTES=10 EVERY=60 MISHAPS=n or names POLICY=strict ENFORCE=native
 	$(BIN)/python -m deploy.chaos
 
 bench: $(VENV)/.bench  ## figures as JSON lines, ours and the peers' of one run; ONLY=law for a part, ROWS=n ROWS_DIR=dir for spark
@@ -53,6 +53,10 @@ clients: requirements  ## stock clients of many releases through the gates of a 
 .PHONY: fuzz-api
 fuzz-api: $(INSTALLED)  ## generated requests to every endpoint of the admin API; CASES=n of each
 	PULSAR_QUOTA_FUZZ_EXAMPLES=$(or $(CASES),500) $(BIN)/python -m pytest -q --timeout 0 tests/admin_api/test_fuzz.py
+
+.PHONY: mutants
+mutants: $(VENV)/.mutants  ## mistakes put into the core and the gate's engine: which do the tests notice? ONLY=coordinator/core/allocation SAMPLE=200 SEED=1 LEAST=90 JOBS=1
+	$(BIN)/python -m tests.mutants $(if $(ONLY),--only $(ONLY)) $(if $(SAMPLE),--sample $(SAMPLE)) $(if $(SEED),--seed $(SEED)) $(if $(LEAST),--least $(LEAST)) $(if $(JOBS),--jobs $(JOBS))
 
 check: $(INSTALLED)  ## format, lint, types, layers, generated files
 	$(BIN)/ruff format --check .
@@ -99,7 +103,7 @@ needs-demo needs-test needs-test-fast needs-check-deploy: needs-%:
 	@$(PYTHON) -m deploy.local.requirements $*
 
 requirements: needs-demo $(INSTALLED)  ## says at once when Java or Maven is missing, and fetches Pulsar's jars
-	@$(BIN)/python -m deploy.local jars
+	@$(BIN)/python -m deploy.local jars $(if $(PULSAR),--pulsar $(PULSAR))
 
 $(INSTALLED): pyproject.toml constraints.txt coordinator/gate/protocol/_runs.c
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, $$($(PYTHON) --version) found: set PYTHON=..."; exit 2; }
@@ -111,9 +115,13 @@ $(VENV)/.bench: $(INSTALLED)
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[bench]'
 	@touch $@
 
+$(VENV)/.mutants: $(INSTALLED)
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[mutants]'
+	@touch $@
+
 $(VENV)/.audit: $(INSTALLED)
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[audit]'
 	@touch $@
 
 clean:
-	rm -rf $(VENV) demo-out build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) demo-out build mutants *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

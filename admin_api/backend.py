@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from admin_api.access import Access
+from admin_api.echo import Echo
 from admin_api.home import Home
 from admin_api.refusals import Refusals
 from coordinator.backlog.shell.checker import BacklogWatch
@@ -47,6 +48,7 @@ from coordinator.ports import (
     GroupStore,
     RecordedOperation,
     RecorderHealth,
+    TopicLimits,
     TopicLimitStore,
 )
 from coordinator.reconciliation.engine.account import Rate
@@ -298,6 +300,8 @@ class AdminBackend:
 
     store: GroupStore
     topic_limits: TopicLimitStore
+    groups_seen: Echo[Catalogue]
+    topics_seen: Echo[TopicLimits]
     broker: BrokerAdmin
     views: Views
     watching: Watching

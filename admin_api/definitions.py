@@ -2,14 +2,11 @@
 
 Two guarantees. *No update is lost*: a PUT names the version that it read, and starts over when another
 writer came first, so the changes of two admins to different fields at the same moment both take effect
-(with Pulsar, the last writer wins). *A writer reads its own change*: an answer waits until the change has
-come back to this sidecar through its watch, because lists and attachments are read from there.
+(with Pulsar, the last writer wins). *A writer reads its own change*: see `echo`.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from admin_api.backend import AdminBackend, Views
@@ -43,8 +40,6 @@ NO_STRICT = (
 
 TOO_MANY_WRITERS = "ResourceGroup is being changed by others at the same time; try again"
 
-_POLLS = 200
-_POLL_S = 0.005  # After one second the answer goes out anyway: only the echo of the change is late.
 _STORE_TROUBLES = frozenset({Trouble.ZOOKEEPER_SUSPENDED, Trouble.ZOOKEEPER_LOST})
 
 
@@ -92,7 +87,9 @@ async def put_group(
         subject = f"groups/{name}"
         accepted = Operation(-1, name, written.version, subject, text, by.actor, "", held)
         operation = await backend.following.accept(accepted)
-    await _echo(backend.views, lambda seen: _has(seen, name, written.version))
+    await backend.groups_seen.heard(
+        lambda seen: _has(seen, name, written.version), f"groups/{name}"
+    )
     return written, operation
 
 
@@ -145,7 +142,7 @@ async def delete_group(backend: AdminBackend, name: str, condition: Condition, b
         NotFound, InUse, StoreUnreachable: as `GroupStore.delete_group`.
     """
     await _delete(backend.store, name, condition, by)
-    await _echo(backend.views, lambda seen: name not in seen.groups)
+    await backend.groups_seen.heard(lambda seen: name not in seen.groups, f"groups/{name}")
 
 
 async def _delete(store: GroupStore, name: str, condition: Condition, by: Origin) -> None:
@@ -176,7 +173,7 @@ async def attach(backend: AdminBackend, owner: Owner, group: str, by: Origin) ->
     if before != group:
         accepted = Operation(-1, group, 0, owner.subject, f"{owner} attached", by.actor, "", held)
         operation = await backend.following.accept(accepted)
-    await _echo(backend.views, lambda seen: owner.group_in(seen.attachments) == group)
+    await _attached(backend, owner, group)
     return operation
 
 
@@ -189,7 +186,7 @@ async def detach(backend: AdminBackend, owner: Owner, by: Origin) -> Operation |
     if group is not None:
         accepted = Operation(-1, group, 0, owner.subject, f"{owner} detached", by.actor, "", held)
         operation = await backend.following.accept(accepted)
-    await _echo(backend.views, lambda seen: owner.group_in(seen.attachments) is None)
+    await _attached(backend, owner, None)
     return operation
 
 
@@ -213,11 +210,10 @@ async def set_attachment(
             await store.attach_namespace(tenant, namespace, group, expected=expected, by=by)
 
 
-async def _echo(views: Views, is_visible: Callable[[Catalogue], bool]) -> None:
-    for _ in range(_POLLS):
-        if is_visible(views.catalogue()):
-            return
-        await asyncio.sleep(_POLL_S)
+async def _attached(backend: AdminBackend, owner: Owner, group: str | None) -> None:
+    await backend.groups_seen.heard(
+        lambda seen: owner.group_in(seen.attachments) == group, owner.subject
+    )
 
 
 def current_catalogue(views: Views) -> Catalogue:

@@ -22,7 +22,7 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from coordinator.insight.model.printable import printable
-from coordinator.ports import GateGone, PortError, Protected, Refused, StoreUnreachable
+from coordinator.ports import Protected, Refused, Unreachable
 
 NO_SUCH_GROUP = "ResourceGroup does not exist"
 GROUP_IN_USE = "ResourceGroup is in use"
@@ -60,13 +60,13 @@ async def _answer_api_error(_: Request, error: ApiError) -> JSONResponse:
     return reason_response(error.status, error.reason, error.headers)
 
 
-async def _answer_unreachable(request: Request, error: PortError) -> JSONResponse:
+async def _answer_unreachable(request: Request, error: Unreachable) -> JSONResponse:
     advice = (
         "try again"
         if request.method == "GET"
         else "the change may have been made or not, so read before you try again"
     )
-    return reason_response(503, f"ZooKeeper is out of reach ({error}); {advice}")
+    return reason_response(503, f"{error}; {advice}")
 
 
 async def _answer_refused(_: Request, error: Refused) -> JSONResponse:
@@ -137,8 +137,7 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     """Give every error of the app the one shape; ``routes`` are all its routes."""
     app.state.routes = list(routes)
     app.exception_handler(ApiError)(_answer_api_error)
-    app.exception_handler(StoreUnreachable)(_answer_unreachable)
-    app.exception_handler(GateGone)(_answer_unreachable)
+    app.exception_handler(Unreachable)(_answer_unreachable)
     app.exception_handler(Protected)(_answer_protected)
     app.exception_handler(Refused)(_answer_refused)
     app.exception_handler(RequestValidationError)(_answer_invalid)

@@ -154,7 +154,7 @@ def _sidecar(health: HealthView) -> Iterator[Metric]:
         "task_failures",
         "Failures of parts of this sidecar that go on all the same.",
         "task",
-        {task.name: task.failures for task in health.failed_tasks},
+        {task.task: task.failures for task in health.failed_tasks},
     )
     yield labelled_counter(
         "reports_dropped", "Reports that were not believed.", "reason", health.reports_dropped
@@ -181,13 +181,13 @@ def _suspects(health: HealthView) -> Metric:
         labels=["peer", "reason"],
     )
     for found in itertools.filterfalse(_is_foreign, health.suspects):
-        family.add_metric([found.broker, found.suspicion.name.lower()], found.count)
+        family.add_metric([found.broker, found.reason.name.lower()], found.count)
     return family
 
 
 def _is_foreign(found: SuspectView) -> bool:
     """Return whether the suspect's name was used by another process."""
-    return found.suspicion is Suspicion.IMPERSONATED
+    return found.reason is Suspicion.IMPERSONATED
 
 
 def _store(

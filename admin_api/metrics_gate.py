@@ -101,7 +101,7 @@ def _figures(figures: GateFigures) -> Iterator[Metric]:
     )
     yield labelled_counter(
         "gate_refusals",
-        "Requests and publishes refused on connections that went on.",
+        "Requests, publishes and addresses in a broker's answers refused on connections that went on.",
         "reason",
         figures.refusals,
     )

@@ -205,7 +205,7 @@ class GroupFamilies:
             labels = [view.group, monitoring_class.value]
             self._would_hold[Unit.MESSAGES].add_metric(labels, found.messages)
             self._would_hold[Unit.BYTES].add_metric(labels, found.bytes)
-            self._would_hold_time.add_metric(labels, found.time_ns / NANOS_PER_SECOND)
+            self._would_hold_time.add_metric(labels, found.seconds)
 
     def _add_certificate(self, certificate: Certificate) -> None:
         dimension = certificate.dimension

@@ -57,8 +57,8 @@ class MinuteFamilies:
             if minute is None:
                 continue
             unit, labels = dimension.unit, [group, dimension.monitoring_class.value]
-            self._averages[unit].add_metric(labels, minute.average)
-            self._peaks[unit].add_metric(labels, minute.peak)
+            self._averages[unit].add_metric(labels, minute.average_per_second)
+            self._peaks[unit].add_metric(labels, minute.peak_second)
             throttled = self._views.throttled_seconds(group, dimension)
             self._windows[unit].add_metric(labels, throttled)
 

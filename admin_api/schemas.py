@@ -1,4 +1,4 @@
-"""The JSON of the admin API, and the one place that knows Pulsar's -1.
+"""The JSON of definitions, and the forms of bodies and answers.
 
 Rates are per second and for the whole cluster unless a field says otherwise. -1 is "not limited" and
 becomes None here, on the way in and on the way out; 0 lets nothing pass. Names are Pulsar's, in camel
@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Annotated, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -30,9 +30,10 @@ from coordinator.core.allocation.splitting import WEIGHTS
 from coordinator.core.demand.observing import ENFORCEMENTS, OBSERVE, is_observed
 from coordinator.core.model import Attachments, Rates, ResourceGroup
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
+from coordinator.insight.model.answer import UNLIMITED, from_wire
+from coordinator.insight.model.views import RatesView
 from coordinator.ports import Versioned
 
-UNLIMITED = -1
 MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1
 
@@ -41,16 +42,6 @@ _MISTAKES_TOLD = 5
 
 _WHOLE_NUMBER = re.compile(r"\s*-?[0-9]{1,19}\s*", re.ASCII)
 _DEFAULTS = ResourceGroup("defaults", Rates())
-
-
-def to_wire(rate: int | None) -> int:
-    """Return a rate as Pulsar writes it."""
-    return UNLIMITED if rate is None else rate
-
-
-def from_wire(rate: int) -> int | None:
-    """Return a rate as the code has it."""
-    return None if rate == UNLIMITED else rate
 
 
 def _whole_number(value: object) -> int | None:
@@ -250,22 +241,7 @@ class RatesBody(CamelModel):
     @classmethod
     def limits(cls, rates: Rates) -> Self:
         """Write limits: None is -1."""
-        return cls(
-            publish_rate_in_msgs=to_wire(rates.publish_messages),
-            publish_rate_in_bytes=to_wire(rates.publish_bytes),
-            dispatch_rate_in_msgs=to_wire(rates.dispatch_messages),
-            dispatch_rate_in_bytes=to_wire(rates.dispatch_bytes),
-        )
-
-    @classmethod
-    def measured(cls, rates: Rates) -> Self:
-        """Write measured rates: a rate without a count is 0."""
-        return cls(
-            publish_rate_in_msgs=rates.publish_messages or 0,
-            publish_rate_in_bytes=rates.publish_bytes or 0,
-            dispatch_rate_in_msgs=rates.dispatch_messages or 0,
-            dispatch_rate_in_bytes=rates.dispatch_bytes or 0,
-        )
+        return cls(**asdict(RatesView.limits(rates)))
 
 
 class PulsarGroup(RatesBody):

@@ -11,13 +11,11 @@ from typing import Self
 
 from pydantic import Field
 
-from admin_api.schemas import CamelModel, to_wire
+from admin_api.schemas import CamelModel
 from coordinator.core.model import Dimension
 from coordinator.insight.model.board import DimensionRow, GroupRow
 from coordinator.insight.model.journal import Note
-from coordinator.insight.model.preview import BrokerPreview, DimensionPreview
 from coordinator.insight.model.series import SeriesView
-from coordinator.ports import RecordedOperation
 
 _NANOS_PER_MILLI = 1_000_000
 
@@ -160,40 +158,6 @@ class HistoryBody(CamelModel):
         )
 
 
-class BrokerPreviewBody(CamelModel):
-    """One broker's target now and after the change."""
-
-    broker: str
-    now: int = Field(description="per second; -1 = not limited")
-    then: int = Field(description="per second; -1 = not limited")
-
-    @classmethod
-    def of(cls, view: BrokerPreview) -> Self:
-        """Write one broker."""
-        return cls(broker=view.broker, now=to_wire(view.now), then=to_wire(view.then))
-
-
-class PreviewBody(CamelModel):
-    """The effect of a change on one dimension."""
-
-    dimension: str
-    limit_now: int = Field(description="for the cluster, per second; -1 = not limited")
-    limit_then: int = Field(description="for the cluster, per second; -1 = not limited")
-    admitted: int = Field(description="by all brokers now, per second")
-    brokers: list[BrokerPreviewBody]
-
-    @classmethod
-    def of(cls, view: DimensionPreview) -> Self:
-        """Write one dimension."""
-        return cls(
-            dimension=view.dimension.value,
-            limit_now=to_wire(view.limit_now),
-            limit_then=to_wire(view.limit_then),
-            admitted=view.admitted,
-            brokers=[BrokerPreviewBody.of(broker) for broker in view.brokers],
-        )
-
-
 class Choices(CamelModel):
     """The names that a group's settings may have."""
 
@@ -202,44 +166,3 @@ class Choices(CamelModel):
     overshoot_policy: list[str]
     partition_policy: list[str]
     enforcement: list[str]
-
-
-class OperationBody(CamelModel):
-    """One change, and the cluster's progress with it."""
-
-    id: int
-    age_millis: int = Field(
-        description="since it was accepted, by ZooKeeper's clock and this host's"
-    )
-    group: str
-    subject: str = Field(description="groups/G, tenants/T or namespaces/T/N")
-    text: str = Field(description="the change in words")
-    actor: str = Field(description="the token's role, or anonymous")
-    taker: str = Field(description="the broker whose sidecar took it")
-    state: str = Field(description="accepted, converging, settled, superseded or unsettled")
-    settle_millis: int | None = Field(description="from accepted to settled; null = not settled")
-    residual: float | None = Field(
-        description="distance of the broker furthest from its target, in parts of C/N"
-    )
-    moved: dict[str, dict[str, int]] = Field(
-        description="by dimension and broker: what its limit gained, or lost, per second"
-    )
-
-    @classmethod
-    def of(cls, recorded: RecordedOperation, now_ms: int) -> Self:
-        """Write one operation."""
-        operation = recorded.operation
-        settle_ns, off = operation.settle_ns, operation.residual_permille
-        return cls(
-            id=operation.id,
-            age_millis=max(0, now_ms - recorded.at_ms),
-            group=operation.group,
-            subject=operation.subject,
-            text=operation.text,
-            actor=operation.actor,
-            taker=operation.taker,
-            state=operation.stage.value,
-            settle_millis=None if settle_ns is None else settle_ns // _NANOS_PER_MILLI,
-            residual=None if off is None else off / 1000,
-            moved={dimension.value: dict(by) for dimension, by in operation.moved.items()},
-        )

@@ -6,8 +6,9 @@ from typing import Annotated, NamedTuple, Self
 
 from pydantic import Field
 
-from admin_api.schemas import ByteRate, CamelModel, MessageRate, RequestBody, from_wire, to_wire
+from admin_api.schemas import ByteRate, CamelModel, MessageRate, RequestBody
 from coordinator.core.model import Dimension, Rates
+from coordinator.insight.model.answer import from_wire, to_wire
 from coordinator.insight.model.specification import WHOLE, Advice, Specification, delayed_advice
 
 

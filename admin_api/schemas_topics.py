@@ -19,11 +19,10 @@ from admin_api.schemas import (
     MessageRate,
     RatesBody,
     RequestBody,
-    from_wire,
-    to_wire,
 )
 from coordinator.core.model import Dimension, Rates
-from coordinator.insight.model.gate_views import ConnectionFigures, GateLimits
+from coordinator.insight.model.answer import from_wire, to_wire
+from coordinator.insight.model.gate_views import GateLimits
 from coordinator.ports import TopicLimit
 
 
@@ -185,33 +184,4 @@ class GateLimitsBody(CamelModel):
             subscribe_rate_period_seconds=limits.subscribe_period_s,
             topics=shown,
             topics_left_out=len(topics) - len(shown),
-        )
-
-
-class ConnectionBody(CamelModel):
-    """One client connection at this moment."""
-
-    peer: str = Field(description="host:port of the client")
-    producers: int
-    consumers: int
-    held_frames: int = Field(description="publishes held until there are tokens")
-    held_bytes: int
-    unanswered: int = Field(description="publishes that the broker has not answered yet")
-    withheld_permits: int = Field(description="permits of its consumers held back")
-    throttles: dict[str, int] = Field(description="how often each reason held something back")
-    paused_for: list[str] = Field(description="why it is not read now")
-
-    @classmethod
-    def of(cls, figures: ConnectionFigures) -> Self:
-        """Write one connection."""
-        return cls(
-            peer=figures.peer,
-            producers=figures.producers,
-            consumers=figures.consumers,
-            held_frames=figures.held_frames,
-            held_bytes=figures.held_bytes,
-            unanswered=figures.unanswered,
-            withheld_permits=figures.withheld_permits,
-            throttles=dict(figures.throttles),
-            paused_for=list(figures.paused_for),
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
@@ -17,15 +16,13 @@ from coordinator.ports import (
     Origin,
     Protected,
     TopicLimit,
+    TopicLimits,
     TopicLimitStore,
     VersionConflict,
 )
 
 MAX_ATTEMPTS = 64
 """Each failed attempt is another admin's success, so this is how many admins may write at once."""
-
-_POLLS = 200
-_POLL_S = 0.005
 
 
 async def change(
@@ -59,7 +56,7 @@ async def change(
             await _write(store, current, wanted, by)
         except (AlreadyExists, NotFound, VersionConflict):
             continue
-        await _echo(store, topic, wanted.limits)
+        await backend.topics_seen.heard(_showing(topic, wanted.limits), f"limits of {topic}")
         return
     raise ApiError(409, f"The limits of {topic} are being changed by others; try again")
 
@@ -118,10 +115,9 @@ async def _write(
     await store.write(wanted, by=by)
 
 
-async def _echo(store: TopicLimitStore, topic: TopicName, limits: Rates) -> None:
-    """Wait until this sidecar and its gate have the change; a second at most."""
-    for _ in range(_POLLS):
-        seen = store.known().get(str(topic))
-        if (Rates() if seen is None else seen.limits) == limits:
-            return
-        await asyncio.sleep(_POLL_S)
+def _showing(topic: TopicName, limits: Rates) -> Callable[[TopicLimits], bool]:
+    def shows(seen: TopicLimits) -> bool:
+        found = seen.get(str(topic))
+        return (Rates() if found is None else found.limits) == limits
+
+    return shows

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from admin_api.backend import AdminBackend
+from admin_api.echo import Echo
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.memory.operations import MemoryOperations
 from coordinator.adapters.memory.store import MemoryStore
@@ -20,7 +21,7 @@ from coordinator.app.following import Following
 from coordinator.app.runner import Runner
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
-from coordinator.gate.server.desk import GateDesk
+from coordinator.gate.process.service import LocalGate
 from coordinator.gate.server.proxy import Gate
 from coordinator.runtime.logs import LogLevel
 
@@ -43,7 +44,7 @@ class MemorySidecar:
     store: MemoryStore
     membership: MemoryMembership
     runner: Runner
-    gate: GateDesk
+    gate: LocalGate
     following: Following
     backend: AdminBackend
 
@@ -77,11 +78,14 @@ def memory_sidecar(log_level: LogLevel, *, delayed_group: str = "") -> MemorySid
         clock=clock,
         delayed_group=delayed_group,
     )
-    desk = GateDesk(gate)
+    desk = LocalGate(gate)
+    topic_limits = MemoryTopicLimits(store)
     following = Following(state, clock, MemoryOperations())
     backend = AdminBackend(
         store=store,
-        topic_limits=MemoryTopicLimits(store),
+        topic_limits=topic_limits,
+        groups_seen=Echo(store.watch),
+        topics_seen=Echo(topic_limits.watch),
         broker=broker,
         views=runner.views,
         watching=runner.watch,

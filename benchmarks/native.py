@@ -1,14 +1,15 @@
 """Native enforcement on a real cluster of three brokers: how exact, how fair, and what it costs a broker.
 
-``native/interval-I`` is two brokers and then a joiner, all offered more than the limit, with nothing in
-the data path: one producer of single messages on each broker, then three with batches of 50. Figures are
-those of the demo (deploy.demo.figures), counted by the brokers. Targets are for an interval of 1 s, which
-is what the documentation asks for; the others show what a longer one costs.
+``native/interval-I/LOAD`` is two brokers and then a joiner, all offered more than the limit, with nothing
+in the data path: ``unbatched`` is one producer of single messages on each broker, ``batched`` three with
+batches of 50. Figures are those of the demo (deploy.demo.figures), counted by the brokers. Targets are
+for an interval of 1 s, which the documentation asks for; the others show what a longer one costs.
 
 ``native/cost`` is the processor time of a broker with 10,000 topics of a group, idle but for the reports:
-with an interval of 1 s and a sidecar that polls it, beside Pulsar's own 60 s and no sidecar.
+with an interval of 1 s and a sidecar that polls it, as a ratio to Pulsar's own 60 s and no sidecar.
 
-Each cluster runs for some minutes and needs the machine for itself.
+Each part has a cluster of its own, which runs for some minutes and needs the machine for itself; every
+figure says how many processes wanted a processor meanwhile. PULSAR is the version of the brokers.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ import httpx
 import pulsar
 
 from benchmarks.figures import Figure, Measurement
+from deploy import command_line
 from deploy.demo.counters import CounterSampler
 from deploy.demo.figures import ActFigures, evaluate
 from deploy.demo.recording import Act, LimitChange, Recording
@@ -59,12 +61,15 @@ _LOADS: Final[Mapping[str, tuple[int, int, float, float]]] = {
 
 
 @contextmanager
-def _running(interval_s: int, brokers: int = 3, *, steered: bool = True) -> Iterator[Cluster]:
+def _running(
+    interval_s: int, brokers: int = 3, *, steered: bool = True
+) -> Iterator[tuple[Cluster, Sidecars | None]]:
     """A cluster with a group for the tenant's namespaces, made by a sidecar or by Pulsar's own REST."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         options = ClusterOptions(
             state_dir=directory / "cluster",
+            pulsar=command_line.pulsar(),
             brokers=brokers,
             own_resource_groups=True,
             resource_group_interval_s=interval_s,
@@ -75,6 +80,7 @@ def _running(interval_s: int, brokers: int = 3, *, steered: bool = True) -> Iter
         for name in _LOADS:
             topics.create_namespace(f"{_GROUP}/{name}", 12)
         api = cluster.web_url()
+        sidecars: Sidecars | None = None
         if steered:
             path = {"enforcement_path": "native"}
             sidecars = stack.enter_context(Sidecars(cluster, directory, path))
@@ -87,14 +93,14 @@ def _running(interval_s: int, brokers: int = 3, *, steered: bool = True) -> Iter
                 path_of = f"/admin/v2/namespaces/{_GROUP}/{name}/resourcegroup/{_GROUP}"
                 http.post(path_of).raise_for_status()
         time.sleep(_ATTACHED_S)
-        yield cluster
+        yield cluster, sidecars
 
 
-def interval(interval_s: int) -> Iterator[Figure]:
-    """Two brokers and a joiner at this interval, for each kind of load."""
-    with _running(interval_s) as cluster:
-        for name in _LOADS:
-            yield from _figures(name, interval_s, _play(cluster, name, interval_s))
+def interval(interval_s: int, load: str) -> Iterator[Figure]:
+    """Two brokers and a joiner at this interval, with this kind of load."""
+    with _running(interval_s) as (cluster, _):
+        acts = _play(cluster, load, interval_s)
+    yield from _figures(load, interval_s, acts)
 
 
 def _play(cluster: Cluster, load: str, interval_s: int) -> tuple[ActFigures, ...]:
@@ -172,21 +178,37 @@ def _figures(load: str, interval_s: int, acts: tuple[ActFigures, ...]) -> Iterat
             unit,
             better,  # type: ignore[arg-type]
             target=target if interval_s == 1 or name == "joiner-fair-after" else None,
+            about=_machine(),
         )
+
+
+def _machine() -> str:
+    """The load of the machine over the last minute, for readers of a figure."""
+    return f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
 
 
 def cost() -> Iterator[Figure]:
     """Processor time of a broker with many topics in a group, steered and not."""
-    steered = _busy(1, steered=True)
-    alone = _busy(60, steered=False)
-    fast = _busy(1, steered=False)
+    steered, sidecar = _busy(1, steered=True)
+    alone, _ = _busy(60, steered=False)
+    fast, _ = _busy(1, steered=False)
+    about = f"{TOPICS:,} idle topics, all loaded; {_machine()}"
     peers = {"Pulsar alone, 60 s": alone, "Pulsar alone, 1 s": fast}
-    figure = f"native/cost/broker-with-{TOPICS}-topics"
-    yield Figure(figure, steered, "of a processor", "lower", peers, about="idle topics, all loaded")
+    yield Figure("native/cost/broker", steered, "of a processor", "lower", peers, about=about)
+    yield Figure(
+        "native/cost/ratio",
+        steered / alone,
+        "of a broker alone at 60 s",
+        "lower",
+        {"Pulsar alone, 1 s": fast / alone},
+        about=about,
+    )
+    yield Figure("native/cost/sidecar", sidecar, "of a processor", "lower", about=about)
 
 
-def _busy(interval_s: int, *, steered: bool) -> float:
-    with _running(interval_s, brokers=1, steered=steered) as cluster:
+def _busy(interval_s: int, *, steered: bool) -> tuple[float, float]:
+    """The parts of a processor that a broker and its sidecar take; 0 for one that is not there."""
+    with _running(interval_s, brokers=1, steered=steered) as (cluster, sidecars):
         (broker,) = cluster.brokers
         topic = f"non-persistent://{_GROUP}/unbatched/many"
         url = f"{broker.web_url}/admin/v2/{topic.replace('://', '/')}/partitions"
@@ -196,15 +218,17 @@ def _busy(interval_s: int, *, steered: bool) -> float:
             # Producers load the topics, and keep them loaded.
             producer = client.create_producer(topic, batching_enabled=False)
             time.sleep(_COST_SETTLES_S)
-            pid = cluster.state.server(broker.name).process
-            assert pid is not None
-            before = _processor_s(pid.pid)
+            process = cluster.state.server(broker.name).process
+            assert process is not None
+            pids = [process.pid, *([sidecars.pid(broker.name)] if sidecars is not None else [])]
+            before = [_processor_s(pid) for pid in pids]
             time.sleep(_COST_S)
-            busy_s = _processor_s(pid.pid) - before
+            took_s = [_processor_s(pid) - at for pid, at in zip(pids, before, strict=True)]
             producer.close()
         finally:
             client.close()
-    return busy_s / _COST_S
+    parts = [each / _COST_S for each in took_s]
+    return parts[0], parts[1] if steered else 0.0
 
 
 def _processor_s(pid: int) -> float:
@@ -214,6 +238,10 @@ def _processor_s(pid: int) -> float:
 
 
 MEASUREMENTS: Mapping[str, Measurement] = {
-    **{f"native/interval-{each}": partial(interval, each) for each in INTERVALS},
+    **{
+        f"native/interval-{each}/{load}": partial(interval, each, load)
+        for each in INTERVALS
+        for load in _LOADS
+    },
     "native/cost": cost,
 }

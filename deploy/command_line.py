@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from coordinator.core.transfer.policies import BALANCED, POLICIES
 from deploy.demo.errors import DemoError, WrongUse
 from deploy.local.errors import LocalClusterError, MissingProgramError, WrongUseError
+from deploy.local.jars import DEFAULT_PULSAR, TRIED_PULSARS, is_version
 
 
 def exit_code(work: Callable[[], int]) -> int:
@@ -31,6 +32,14 @@ def policy() -> str:
     chosen = os.environ.get("POLICY") or BALANCED
     if chosen not in POLICIES:
         raise WrongUse(f"POLICY is {chosen!r}: use {', '.join(POLICIES)}.")
+    return chosen
+
+
+def pulsar() -> str:
+    """The version of the brokers: PULSAR in the environment, or the launcher's; raises WrongUse."""
+    chosen = os.environ.get("PULSAR") or DEFAULT_PULSAR
+    if not is_version(chosen):
+        raise WrongUse(f"PULSAR is {chosen!r}: use a version, such as {', '.join(TRIED_PULSARS)}.")
     return chosen
 
 

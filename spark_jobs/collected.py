@@ -66,6 +66,7 @@ class Collected:
     recorded: list[Value] = field(default_factory=list)
     gaps: list[Value] = field(default_factory=list)
     operations: list[Value] = field(default_factory=list)
+    enforcement: list[Value] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs import collected as collecting
+from spark_jobs import enforcement, quality, timeline
 from spark_jobs import events as eventing
-from spark_jobs import quality, timeline
 from spark_jobs.collected import Collected, Peer
 from spark_jobs.figures import DEFINITIONS, event_figures
 from spark_jobs.intake import Intake, RefusedInput, examine, read
@@ -53,6 +53,7 @@ class Frames:
     recorded: DataFrame
     gaps: DataFrame
     operations: DataFrame
+    enforcement: DataFrame
     broker_seconds: DataFrame
 
 
@@ -111,6 +112,7 @@ def frames(tables: Mapping[str, DataFrame], place: Path) -> Frames:
         recorded=quality.recorded(tables["lifecycle"], gaps),
         gaps=gaps,
         operations=quality.operations(tables["operations"]),
+        enforcement=quality.enforcement(tables["enforcement"]),
         broker_seconds=brokers,
     )
 
@@ -133,6 +135,7 @@ def collect(made: Frames) -> Collected:
         recorded=collecting.rows(made.recorded.orderBy("broker"), pairs),
         gaps=collecting.rows(made.gaps.orderBy("from_second", "broker"), pairs),
         operations=collecting.rows(made.operations.orderBy("accepted", "operation"), pairs),
+        enforcement=collecting.rows(made.enforcement.orderBy("broker", "path"), pairs),
     )
 
 
@@ -305,6 +308,10 @@ def _figures(
         "events_left_out": collected.events_left_out,
         "worst_seconds": collected.worst,
         "operations": collected.operations,
+        "enforcement": {
+            "brokers": collected.enforcement,
+            "text": enforcement.sentences(collected.enforcement),
+        },
         "quality": {
             "recorded": collected.recorded,
             "gaps": collected.gaps,

@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from spark_jobs.collected import Collected, Peer, Value
+from spark_jobs.enforcement import demand_of, sentences
 from spark_jobs.figures import DEFINITIONS
 from spark_jobs.intake import Intake
 from spark_jobs.pictures import admitted, left_out, of_group
@@ -44,6 +45,7 @@ def page(
     body = [
         f"<h1>{escape(headline(collected.events))}</h1>",
         _origin(intake, collected),
+        _enforced(collected),
         _notes("Read this first", warnings),
         _notes("Targets missed", missed),
         _met(conditions, missed),
@@ -77,6 +79,10 @@ def _span(collected: Collected) -> str:
     return f"From {moment(min(seconds))} to {moment(max(seconds))} UTC." if seconds else ""
 
 
+def _enforced(collected: Collected) -> str:
+    return "".join(f"<p>{escape(text)}</p>" for text in sentences(collected.enforcement))
+
+
 def _notes(title: str, notes: Sequence[str]) -> str:
     if not notes:
         return ""
@@ -107,8 +113,8 @@ def _beside(cluster: str, collected: Collected, peer: Peer) -> str:
     return (
         f"<h2>Beside {escape(peer.cluster)}</h2>"
         f'<p class="soft">{escape(headline(peer.collected.events))} The worst of each figure over all'
-        " events. Demand is what was seen at the gate: what a limiter behind it holds back is not"
-        " in it, and flatters its shares.</p>"
+        f" events. Demand is what was seen {escape(demand_of(peer.collected.enforcement))}: what a"
+        " limiter behind it holds back is not in it, and flatters its shares.</p>"
         f'<div class="scroll"><table><thead><tr><th>figure</th><th>{escape(cluster)}</th>'
         f"<th>{escape(peer.cluster)}</th></tr></thead><tbody>{rows}</tbody></table></div>{pictures}"
         + _notes(f"What to mind of {escape(peer.cluster)}", peer.warnings)

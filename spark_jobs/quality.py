@@ -131,6 +131,11 @@ def operations(recorded_stages: DataFrame) -> DataFrame:
     )
 
 
+def enforcement(recorded_paths: DataFrame) -> DataFrame:
+    """One row per broker and enforcement path that it had: path, interval_s of its own limiter."""
+    return recorded_paths.groupBy("broker", "path").agg(F.max("interval_s").alias("interval_s"))
+
+
 def recorded(lifecycle: DataFrame, of_gaps: DataFrame) -> DataFrame:
     """One row per broker: runs, seconds recorded, gaps, seconds missing in them, rows dropped."""
     seconds = (

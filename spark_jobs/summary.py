@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from spark_jobs.collected import Collected, Value
+from spark_jobs.enforcement import sentences
 
 _UNITS = {
     "publishRateInMsgs": "msg/s published",
@@ -90,7 +91,8 @@ def overall(events: Sequence[Value]) -> dict[str, float | int | None]:
 
 def text(cluster: str, collected: Collected, warnings: Sequence[str], missed: Sequence[str]) -> str:
     """One screen for a terminal."""
-    lines = [f"cluster {cluster}: {headline(collected.events)}", ""]
+    lines = [f"cluster {cluster}: {headline(collected.events)}"]
+    lines += [*sentences(collected.enforcement), ""]
     form = "{:<16} {:<26} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8}"
     lines.append(
         form.format("group", "event", "settle", "Jain", "least", "peak 1s", "error", "reclaim")

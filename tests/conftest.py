@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pulsar
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from deploy.chaos import LISTENERS
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import Sidecars
+from tests.pulsar_version import pulsar_version
 
 RUNNING_CLUSTER = "PULSAR_QUOTA_TEST_CLUSTER"
 """Environment variable: state directory of a cluster to use instead of starting one.
@@ -23,6 +24,14 @@ RUNNING_CLUSTER = "PULSAR_QUOTA_TEST_CLUSTER"
 
 # A failing example is printed with the seed that finds it again; timing is no property of a core.
 settings.register_profile("default", deadline=None, print_blob=True)
+# A mutant is noticed or not: the same examples for each, and no search for the smallest that fails.
+settings.register_profile(
+    "mutants",
+    settings.get_profile("default"),
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+)
 settings.load_profile("default")
 
 
@@ -47,6 +56,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         return
     options = ClusterOptions(
         state_dir=tmp_path_factory.mktemp("cluster"),
+        pulsar=pulsar_version(),
         own_resource_groups=True,
         resource_group_interval_s=1,
         listeners=LISTENERS,

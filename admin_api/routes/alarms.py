@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from admin_api.routes.common import Backend, home_router
-from admin_api.schemas_alarms import AlarmBody
+from coordinator.insight.model.alarms import AlarmView
 
 router = home_router("/quota/v1/alarms", "alarms")
 
 
 @router.get("")
-async def list_alarms(backend: Backend) -> list[AlarmBody]:
+async def list_alarms(backend: Backend) -> list[AlarmView]:
     """Return every alarm of this sidecar, those that do not fire yet too; at most 200 of a kind."""
     watching = backend.watching
     now_ns = watching.now_ns()
-    return [AlarmBody.of(alarm, now_ns) for alarm in watching.alarms.all()]
+    return [alarm.view(now_ns) for alarm in watching.alarms.all()]

@@ -21,7 +21,7 @@ from admin_api.errors import NO_SUCH_GROUP, NO_SUCH_NAMESPACE, NO_SUCH_TENANT, A
 from admin_api.names import GroupName, NamespaceName, TenantName
 from admin_api.routes.callers import TenantAdmin
 from admin_api.routes.common import Backend, home_router, name_operation
-from coordinator.ports import NotFound, StoreUnreachable
+from coordinator.ports import BrokerUnreachable, NotFound
 
 router = home_router("/admin/v2", "attachments")
 
@@ -145,6 +145,6 @@ async def _require_tenant(backend: AdminBackend, tenant: str) -> None:
 async def _ask_broker(question: Awaitable[bool], subject: str) -> bool:
     try:
         return await question
-    except StoreUnreachable as error:
+    except BrokerUnreachable as error:
         reason = f"The broker does not say whether {subject} exists; nothing has changed, try again"
         raise ApiError(503, reason) from error

@@ -13,7 +13,7 @@ from admin_api.routes.common import Backend, home_router
 from admin_api.schemas_backlog import ActionBody, BacklogBody, BacklogDetail, BacklogsBody
 from coordinator.backlog.rules.views import BacklogView
 from coordinator.core.topics import TopicName
-from coordinator.ports import NotFound, PortError, Refused
+from coordinator.ports import NotFound, Refused
 
 router = home_router("/quota/v1", "backlog")
 
@@ -86,8 +86,6 @@ async def get_backlog(
         raise _not_here(name) from error
     except Refused as error:
         raise ApiError(403, f"The broker does not allow it: {error}") from error
-    except PortError as error:
-        raise ApiError(503, f"The broker does not answer ({error}); try again") from error
     wanted = backlogs.enforcement.wants(name)
     return BacklogDetail.of_both(view, wanted, subscriptions)
 

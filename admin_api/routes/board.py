@@ -18,7 +18,7 @@ from admin_api.names import GroupName
 from admin_api.routes.callers import Anybody
 from admin_api.routes.common import Backend, home_router
 from admin_api.schemas import GroupPatch, check_observing
-from admin_api.schemas_board import Choices, GroupRowBody, HistoryBody, Mark, Overview, PreviewBody
+from admin_api.schemas_board import Choices, GroupRowBody, HistoryBody, Mark, Overview
 from coordinator.core.allocation.laws import LAWS
 from coordinator.core.allocation.splitting import WEIGHTS
 from coordinator.core.demand.observing import ENFORCEMENTS
@@ -26,6 +26,7 @@ from coordinator.core.model import Dimension, Rates, ResourceGroup
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 from coordinator.insight.model.alarms import AlarmKind
 from coordinator.insight.model.board import GroupRow
+from coordinator.insight.model.preview import DimensionPreview
 from coordinator.insight.model.settling import Standing
 from coordinator.reconciliation.engine.account import Rate
 
@@ -136,7 +137,7 @@ async def get_history(
 @router.post("/preview/{name:path}")
 async def preview_change(
     name: GroupName, backend: Backend, _: Anybody, content: JsonObject
-) -> list[PreviewBody]:
+) -> tuple[DimensionPreview, ...]:
     """Preview a change without making it: every broker's target before and after.
 
     The body is that of a PUT of the group. Dimensions that are limited neither before nor after are
@@ -147,7 +148,7 @@ async def preview_change(
     present = ResourceGroup(name, Rates()) if found is None else found.group
     changed = patch.applied_to(present)
     check_observing(changed)
-    return [PreviewBody.of(view) for view in backend.watching.preview(changed)]
+    return backend.watching.preview(changed)
 
 
 @router.get("/choices")

@@ -16,9 +16,10 @@ from admin_api.conditions import Condition, etag_of
 from admin_api.errors import ApiError
 from admin_api.routes.callers import SuperUser
 from admin_api.routes.common import Backend, home_router, name_operation
-from admin_api.schemas import GroupPatch, to_wire
+from admin_api.schemas import GroupPatch
 from admin_api.schemas_cluster import Delayed, SpecificationBody, SpecificationPatch
 from coordinator.core.model import Dimension, Rates
+from coordinator.insight.model.answer import to_wire
 from coordinator.insight.model.explain import UnknownGroup
 from coordinator.insight.model.specification import advice
 from coordinator.ports import NotFound

@@ -10,8 +10,9 @@ from admin_api.errors import ApiError
 from admin_api.routes.common import Backend, home_router
 from admin_api.schemas_delayed import DelayedBody
 from admin_api.schemas_partitions import PartitionBody
-from admin_api.schemas_topics import ConnectionBody, GateLimitsBody
+from admin_api.schemas_topics import GateLimitsBody
 from coordinator.core.topics import TopicName
+from coordinator.insight.model.gate_views import ConnectionFigures
 from coordinator.insight.model.specification import ADVISED
 
 router = home_router("/quota/v1/gate", "gate")
@@ -68,8 +69,6 @@ async def get_delayed(
 async def list_connections(
     backend: Backend,
     limit: Annotated[int, Query(ge=1, le=MAX_ROWS, description="connections in the answer")] = 100,
-) -> list[ConnectionBody]:
+) -> tuple[ConnectionFigures, ...]:
     """Return client connections, those that hold most first."""
-    return [
-        ConnectionBody.of(figures) for figures in (await backend.gate.connection_figures())[:limit]
-    ]
+    return (await backend.gate.connection_figures())[:limit]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, TypeVar
 
 from fastapi import Query, Request, Response
@@ -22,13 +23,20 @@ from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.names import GroupName
 from admin_api.routes.common import Backend, home_router, link_next
 from admin_api.schemas import AttachmentsBody, Definition
-from admin_api.schemas_live import ExplanationBody, GroupLimits, GroupUsage, PastDecisionBody
-from admin_api.schemas_shadow import ShadowBody
-from admin_api.schemas_trust import GroupCertificates
 from coordinator.core.model import NANOS_PER_SECOND, Dimension
 from coordinator.insight.model.decision_history import KEPT_DECISIONS
 from coordinator.insight.model.explain import UnknownBroker, UnknownGroup
-from coordinator.insight.model.views import Explanation, GroupView
+from coordinator.insight.model.views import (
+    CertificateView,
+    Explanation,
+    GroupCertificatesView,
+    GroupLimitsView,
+    GroupUsageView,
+    GroupView,
+    PastDecisionView,
+    ShadowView,
+)
+from coordinator.native.engine.views import NativeState
 from coordinator.ports import NotFound
 
 router = home_router("/quota/v1", "quota")
@@ -94,16 +102,16 @@ async def list_usage(
     backend: Backend,
     limit: Limit = MAX_PAGE,
     after: After = "",
-) -> list[GroupUsage]:
+) -> list[GroupUsageView]:
     """Return the rates that every broker admits of every group; in pages, see the Link header."""
-    return await _page(request, response, backend.views, limit, after, GroupUsage.of)
+    return await _page(request, response, backend.views, limit, after, lambda view: view.usage)
 
 
 @router.get("/usage/{name:path}")
-async def get_usage(name: GroupName, backend: Backend) -> GroupUsage:
+async def get_usage(name: GroupName, backend: Backend) -> GroupUsageView:
     """Return the rates that every broker admits of one group."""
     try:
-        return GroupUsage.of(backend.views.group_view(name))
+        return backend.views.group_view(name).usage
     except UnknownGroup as error:
         raise ApiError(404, NO_SUCH_GROUP) from error
 
@@ -115,9 +123,11 @@ async def list_limits(
     backend: Backend,
     limit: Limit = MAX_PAGE,
     after: After = "",
-) -> list[GroupLimits]:
+) -> list[GroupLimitsView]:
     """Return every group's limit for the cluster and local limits in force; in pages, as the usage."""
-    return await _page(request, response, backend.views, limit, after, GroupLimits.of)
+    return await _page(
+        request, response, backend.views, limit, after, lambda view: view.local_limits
+    )
 
 
 @router.get("/explain/{name:path}")
@@ -130,17 +140,20 @@ async def explain(
         int,
         Query(alias="ageMillis", ge=0, le=MAX_AGE_MILLIS, description="so long ago; 0 is now"),
     ] = 0,
-) -> ExplanationBody:
+) -> Explanation:
     """Explain a broker's local limit, now or earlier; earlier decisions are the own broker's only."""
     try:
         if age_millis:
-            return ExplanationBody.of(_explained_then(backend, name, dimension, broker, age_millis))
+            return _explained_then(backend, name, dimension, broker, age_millis)
         view = await _decided(backend.views, name, dimension, broker)
-        would_change = backend.views.would_change(name, dimension, broker)
-        shadow = _shadow_of(backend.views, view)
-        delayed, held = await _of_delayed(backend, view), _slack(backend, view)
-        escapes = _round_the_gate(backend, view)
-        return ExplanationBody.of(view, would_change, shadow, delayed, held, escapes)
+        return replace(
+            view,
+            would_change=backend.views.would_change(name, dimension, broker),
+            delayed=await _of_delayed(backend, view),
+            slack=_slack(backend, view),
+            round_the_gate=_round_the_gate(backend, view),
+            shadow=_shadow_of(backend.views, view),
+        )
     except UnknownGroup as error:
         raise ApiError(404, NO_SUCH_GROUP) from error
     except UnknownBroker as error:
@@ -153,7 +166,7 @@ async def list_decisions(
     backend: Backend,
     dimension: Annotated[Dimension, Query()] = Dimension.PUBLISH_MESSAGES,
     limit: Annotated[int, Query(ge=1, le=KEPT_DECISIONS)] = 20,
-) -> list[PastDecisionBody]:
+) -> list[PastDecisionView]:
     """Return the decisions on this sidecar's own local limit, newest first.
 
     A decision is kept when binding, limit or participants changed, or the local limit moved notably.
@@ -162,7 +175,7 @@ async def list_decisions(
         raise ApiError(404, NO_SUCH_GROUP)
     watching = backend.watching
     found = watching.decisions.decisions(name, dimension)[:limit]
-    return [PastDecisionBody.of(past, watching.now_ns()) for past in found]
+    return [past.view(watching.now_ns()) for past in found]
 
 
 @router.get("/certificate")
@@ -172,23 +185,32 @@ async def list_certificates(
     backend: Backend,
     limit: Limit = MAX_PAGE,
     after: After = "",
-) -> list[GroupCertificates]:
+) -> list[GroupCertificatesView]:
     """Return the most that every group's local limits can add up to now; in pages, as the usage."""
     native = backend.native_state()
 
-    def certified(view: GroupView) -> GroupCertificates:
-        return GroupCertificates.of(view.group, backend.views.certificates(view.group), native)
+    def certified(view: GroupView) -> GroupCertificatesView:
+        return _certified(backend, view.group, native)
 
     return await _page(request, response, backend.views, limit, after, certified)
 
 
 @router.get("/certificate/{name:path}")
-async def get_certificate(name: GroupName, backend: Backend) -> GroupCertificates:
+async def get_certificate(name: GroupName, backend: Backend) -> GroupCertificatesView:
     """Return the most that one group's local limits can add up to now, and its assumptions."""
     try:
-        return GroupCertificates.of(name, backend.views.certificates(name), backend.native_state())
+        return _certified(backend, name, backend.native_state())
     except UnknownGroup as error:
         raise ApiError(404, NO_SUCH_GROUP) from error
+
+
+def _certified(
+    backend: AdminBackend, group: str, native: NativeState | None
+) -> GroupCertificatesView:
+    """Return a group's certificates; without a native state a gate holds all limits."""
+    found = backend.views.certificates(group)
+    slacks = [native.slack(group, each.dimension) if native else "" for each in found]
+    return GroupCertificatesView(group, tuple(map(CertificateView.of, found, slacks)))
 
 
 async def _page(
@@ -229,10 +251,10 @@ async def _decided(
     raise ApiError(503, "Nothing is decided on this ResourceGroup yet; try again")
 
 
-def _shadow_of(views: Views, view: Explanation) -> ShadowBody | None:
+def _shadow_of(views: Views, view: Explanation) -> ShadowView | None:
     law = views.shadow_law()
     found = None if law is None else views.shadow(view.group, view.dimension, law)
-    return None if found is None else ShadowBody.of(found, view.broker)
+    return None if found is None else found.view(view.broker)
 
 
 def _slack(backend: AdminBackend, view: Explanation) -> str:

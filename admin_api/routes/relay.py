@@ -26,7 +26,7 @@ from admin_api import lookups, targets
 from admin_api.backend import AdminBackend
 from admin_api.errors import ApiError
 from admin_api.routes.common import backend_of
-from coordinator.ports import RelayedAnswer, RelayedRequest, StoreUnreachable
+from coordinator.ports import BrokerUnreachable, RelayedAnswer, RelayedRequest
 
 _log = structlog.get_logger("admin_api")
 
@@ -51,7 +51,7 @@ class Relayed(StreamingResponse):
         """Send it; when the broker breaks off, the server sees it unfinished and hangs up as well."""
         try:
             await super().__call__(scope, receive, send)
-        except StoreUnreachable as error:
+        except BrokerUnreachable as error:
             _log.warning("relayed answer broke off", path=scope["path"], reason=str(error))
         finally:
             await self._close()
@@ -94,8 +94,8 @@ async def send(outgoing: RelayedRequest, backend: AdminBackend) -> RelayedAnswer
         raise HTTPException(404)
     try:
         return await backend.relay.relay(outgoing)
-    except StoreUnreachable as error:
-        raise ApiError(502, f"The broker does not answer ({error}); try again") from error
+    except BrokerUnreachable as error:
+        raise ApiError(502, f"{error}; try again") from error
     except ClientDisconnect as error:
         raise ApiError(400, "The body broke off") from error
 

@@ -9,10 +9,10 @@ from fastapi import Query
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.names import GroupName
 from admin_api.routes.common import Backend, home_router
-from admin_api.schemas_shadow import ShadowBody
 from coordinator.core.allocation.laws import LAWS
 from coordinator.core.model import Dimension
 from coordinator.insight.model.explain import UnknownGroup
+from coordinator.insight.model.views import ShadowView
 
 router = home_router("/quota/v1", "quota")
 
@@ -25,7 +25,7 @@ async def compare(
     law: Annotated[
         str | None, Query(description="the candidate; the sidecar's `shadow_law` when absent")
     ] = None,
-) -> ShadowBody:
+) -> ShadowView:
     """Compare two laws on the same facts: the brokers that would gain and that would lose."""
     candidate = law or backend.views.shadow_law()
     if candidate is None:
@@ -39,4 +39,4 @@ async def compare(
         raise ApiError(404, NO_SUCH_GROUP) from error
     if found is None:
         raise ApiError(404, f"{name} does not limit {dimension.value}")
-    return ShadowBody.of(found, backend.views.health().broker)
+    return found.view(backend.views.health().broker)

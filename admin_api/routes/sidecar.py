@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from admin_api.errors import ApiError
 from admin_api.routes.common import Backend, home_router
-from admin_api.schemas_live import Health, MemberBody, Ready
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.insight.model.views import HealthView
+from coordinator.insight.model.views import HealthView, MemberView, ReadyView, RecordingView
+from coordinator.ports import RecorderHealth
 
 router = home_router("/quota/v1", "sidecar")
 
@@ -22,31 +24,48 @@ _WHY_NOT_READY = {
 
 
 @router.get("/members")
-async def list_members(backend: Backend) -> list[MemberBody]:
+async def list_members(backend: Backend) -> tuple[MemberView, ...]:
     """Return every live sidecar that this one knows, itself included."""
-    return [MemberBody.of(member) for member in backend.views.health().members]
+    return backend.views.health().members
 
 
 @router.get("/health")
-async def get_health(backend: Backend) -> Health:
+async def get_health(backend: Backend) -> HealthView:
     """Return this sidecar's health. Always 200: the answer itself shows that the sidecar works."""
     views = backend.views
-    return Health.of(views.health(), views.recording(), backend.enforcement_path)
+    return replace(
+        views.health(),
+        recording=_recording(views.recording()),
+        enforcement_path=backend.enforcement_path,
+    )
 
 
 @open_router.get("/ready")
-async def get_ready(backend: Backend) -> Ready:
+async def get_ready(backend: Backend) -> ReadyView:
     """Return 200 when this sidecar may be given traffic, 503 and the reason when not."""
     health = backend.views.health()
     if not health.ready:
         raise ApiError(503, f"{health.state.value}: {_why_not_ready(health)}")
-    return Ready(ready=True, state=health.state.value)
+    return ReadyView(ready=True, state=health.state)
 
 
 @router.get("/catalogue/faults")
 async def list_faults(backend: Backend) -> dict[str, str]:
     """Return the store's entries that cannot be read: path to reason."""
     return dict(backend.views.catalogue().faults)
+
+
+def _recording(found: RecorderHealth | None) -> RecordingView | None:
+    if found is None:
+        return None
+    return RecordingView(
+        recording=found.recording,
+        reason=found.reason,
+        failures=found.failures,
+        rows_written=found.rows_written,
+        rows_waiting=found.rows_waiting,
+        rows_dropped=found.rows_dropped,
+    )
 
 
 def _why_not_ready(health: HealthView) -> str:

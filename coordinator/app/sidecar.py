@@ -1,10 +1,11 @@
 """One sidecar, composed from its configuration; its gate is in another process (gate.process).
 
 Start: everything is connected in the background, the admin API is loaded beside it, and the gate opens
-when the groups are known for the first time, so that no message passes unlimited because a definition has
-not arrived yet. Stop (SIGTERM or SIGINT): leave the membership, drain the gate, close everything, in the
-opposite order. Tasks that follow a source go on when they fail (coordinator.runtime.supervision); without
-its gate or its API the process ends with exit code 1, and its own supervisor starts it again.
+when the groups and the brokers' addresses are known for the first time, so that no message passes
+unlimited because a definition has not arrived yet, and no client is led round the gates. Stop (SIGTERM or
+SIGINT): leave the membership, drain the gate, close everything, in the opposite order. Tasks that follow
+a source go on when they fail (coordinator.runtime.supervision); without its gate or its API the process
+ends with exit code 1, and its own supervisor starts it again.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import structlog
 import uvloop
 
 from admin_api.backend import AdminBackend, Backlogs
+from admin_api.echo import Echo
 from admin_api.home import Home
 from coordinator.adapters.broker.admin import HttpBrokerAdmin
 from coordinator.adapters.clock import MonotonicClock, wall_ms
@@ -29,10 +31,12 @@ from coordinator.adapters.pulsar.bus import PulsarBus
 from coordinator.adapters.zookeeper.ledgers import ZooKeeperLedgers
 from coordinator.adapters.zookeeper.membership import ZooKeeperMembership
 from coordinator.adapters.zookeeper.operations import ZooKeeperOperations
+from coordinator.adapters.zookeeper.registrations import ZooKeeperRegistrations
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
 from coordinator.adapters.zookeeper.store import ZooKeeperStore
 from coordinator.adapters.zookeeper.topic_limits import ZooKeeperTopicLimits
 from coordinator.app import parts
+from coordinator.app.addresses import AddressCourier
 from coordinator.app.following import Following
 from coordinator.app.http import serving
 from coordinator.app.runner import Runner
@@ -58,6 +62,7 @@ if TYPE_CHECKING:
 
     from coordinator.adapters.otlp.push import OtlpPush
     from coordinator.adapters.recorder.recorder import ParquetRecorder
+    from coordinator.adapters.recorder.rows import Enforcement
 
 log = structlog.get_logger(__name__)
 
@@ -93,6 +98,7 @@ class _Kept:
     ledgers: ZooKeeperLedgers
     topic_limits: ZooKeeperTopicLimits
     membership: ZooKeeperMembership
+    registrations: ZooKeeperRegistrations
 
     @classmethod
     def of(cls, config: Config, supervisor: Supervisor) -> _Kept:
@@ -103,6 +109,7 @@ class _Kept:
             ZooKeeperLedgers(session),
             ZooKeeperTopicLimits(session),
             ZooKeeperMembership(session, version=RELEASE),
+            ZooKeeperRegistrations(session, config.zookeeper_brokers_path),
         )
 
 
@@ -165,6 +172,8 @@ async def _start(
     stack.push_async_callback(gate.close)
     charged = _charged(config, gate_process, clock)
     reconciler = await _reconciler(config, stack, kept, clock, runner, gate_process, charged)
+    if recorder is not None:
+        recorder.enforced_by = partial(_enforcement, config.enforcement_path, native)
     runner.start(_enforcing(charged or gate_process, native), kept.ledgers, recorder)
     runner.spawn(gate.ends())
     _record_namespaces(runner, gate, recorder, clock)
@@ -175,7 +184,10 @@ async def _start(
         await part.start()
     runner.keep("bus namespaces", partial(_ensure_bus_namespaces, config, broker))
     runner.keep("topic limits", courier.run)
-    runner.spawn(_open_gate(gate, runner.informed, courier.informed))
+    informed = [runner.informed, courier.informed]
+    if gate_process is not None:
+        informed.append(await _address(gate_process, config, kept.registrations, stack))
+    runner.spawn(_open_gate(gate, *informed))
     _look_at_backlogs(runner, backlogs, recorder, clock)
     following = Following(state, clock, ZooKeeperOperations(kept.session), recorder)
     runner.keep("operations", following.run)
@@ -184,6 +196,8 @@ async def _start(
     backend = AdminBackend(
         store=kept.store,
         topic_limits=kept.topic_limits,
+        groups_seen=Echo(kept.store.watch),
+        topics_seen=Echo(kept.topic_limits.watch),
         broker=broker,
         views=runner.views,
         watching=runner.watch,
@@ -338,6 +352,20 @@ def _limit_broker(gate: AnyGate, config: Config) -> None:
     gate.set_subscribe_rate(config.subscribe_rate, period_s=config.subscribe_rate_period_seconds)
 
 
+async def _address(
+    gate: GateProcess,
+    config: Config,
+    registrations: ZooKeeperRegistrations,
+    stack: AsyncExitStack,
+) -> asyncio.Event:
+    """Let the gate know the cluster's addresses; return the event that is set when it first does."""
+    courier = AddressCourier(gate, config.gate_listener_name)
+    registrations.watch(courier.changed)
+    stack.push_async_callback(registrations.stop)
+    await registrations.start()
+    return courier.informed
+
+
 def _look_at_backlogs(
     runner: Runner, backlogs: Backlogs | None, recorder: Recorder | None, clock: MonotonicClock
 ) -> None:
@@ -383,6 +411,12 @@ def _start_recorder(config: Config, stack: AsyncExitStack) -> ParquetRecorder | 
         stack.callback(recorder.close)
         recorder.start()
     return recorder
+
+
+def _enforcement(path: str, native: NativeActuator | None) -> Enforcement:
+    from coordinator.adapters.recorder.rows import Enforcement  # noqa: PLC0415 - only to record it
+
+    return Enforcement(path, native.known_interval_s if native is not None else None)
 
 
 def _record_namespaces(

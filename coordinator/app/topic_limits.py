@@ -18,7 +18,7 @@ import structlog
 
 from coordinator.core.model import Rates
 from coordinator.core.topics import TopicName
-from coordinator.ports import BrokerAdmin, StoreUnreachable, TopicLimits
+from coordinator.ports import BrokerAdmin, BrokerUnreachable, TopicLimits
 
 REFRESH_S: Final = 30.0
 """The time for which an answer of the broker is used."""
@@ -83,7 +83,7 @@ class TopicLimitCourier:
             return  # removed since
         try:
             partitions = await self._broker.partitions_of(limit.topic)
-        except StoreUnreachable as error:
+        except BrokerUnreachable as error:
             _log.info("partitions not known yet", topic=name, reason=str(error))
             partitions = self._partitions.get(name, 1)
         before = self._partitions.get(name, 1)

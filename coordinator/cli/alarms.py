@@ -8,6 +8,7 @@ import typer
 
 from coordinator.cli.output import console, lasting, print_json, table
 from coordinator.cli.session import session_of
+from coordinator.insight.model.answer import NANOS_PER_MILLI
 
 
 def alarms(
@@ -20,18 +21,18 @@ def alarms(
     """List alarms: near a limit, throttled, views that disagree, lost peers and the like."""
     session = session_of(context)
     with session.connect() as client:
-        found = [each for each in client.alarms() if pending or each["state"] != "pending"]
+        found = [each for each in client.alarms() if pending or each.state != "pending"]
     if session.as_json:
         print_json(found)
         return
     shown = table(["severity", "alarm", ">for", "state", "what", "what to do"])
     for alarm in found:
         shown.add_row(
-            alarm["severity"],
-            alarm["alarm"],
-            lasting(alarm["ageMillis"]),
-            alarm["state"],
-            alarm["text"],
-            alarm["action"],
+            alarm.severity,
+            alarm.alarm,
+            lasting(alarm.age_ns // NANOS_PER_MILLI),
+            alarm.state,
+            alarm.text,
+            alarm.action,
         )
     console().print(shown if found else "No alarm.")

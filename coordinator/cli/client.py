@@ -11,27 +11,28 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self, TypeVar, cast
 from urllib.parse import quote
 
 import httpx
 
-from coordinator.cli.answers import (
-    Alarm,
-    AuditEntry,
-    Definition,
-    Explanation,
-    GroupCertificates,
-    GroupUsage,
-    Health,
-    Native,
-    Operation,
-    PastDecision,
-    Reconciled,
-    Shadow,
-)
+from coordinator.cli.answers import AuditEntry, Definition, Native, Reconciled
 from coordinator.cli.failures import CommandFailed, WrongUse
+from coordinator.core.model import Dimension
+from coordinator.insight.model.alarms import AlarmView
+from coordinator.insight.model.answer import read
+from coordinator.insight.model.operations import OperationView
+from coordinator.insight.model.views import (
+    Explanation,
+    GroupCertificatesView,
+    GroupUsageView,
+    HealthView,
+    PastDecisionView,
+    ShadowView,
+)
 from coordinator.runtime.client_tls import machine_trust
+
+T = TypeVar("T")
 
 _TIMEOUT_S = 10.0
 _WRONG_USE = frozenset({400, 413})
@@ -124,25 +125,25 @@ class AdminClient:
         """Detach an owner from its group; returns as put_group."""
         return _operation_of(self._send("DELETE", _owner_path(owner)))
 
-    def operations(self, limit: int, group: str | None = None) -> list[Operation]:
+    def operations(self, limit: int, group: str | None = None) -> list[OperationView]:
         """Return the newest changes, under way or ended, newest first."""
         query = {"limit": str(limit)} | ({"group": group} if group else {})
-        return cast("list[Operation]", self._read("/quota/v1/operations", query))
+        return self._as(list[OperationView], self._read("/quota/v1/operations", query))
 
-    def operation(self, operation_id: int) -> Operation:
+    def operation(self, operation_id: int) -> OperationView:
         """Return one change, under way or ended."""
-        return cast("Operation", self._read(f"/quota/v1/operations/{operation_id}"))
+        return self._as(OperationView, self._read(f"/quota/v1/operations/{operation_id}"))
 
-    def usage(self) -> list[GroupUsage]:
+    def usage(self) -> list[GroupUsageView]:
         """Return the rates that every broker admits of every group."""
-        return cast("list[GroupUsage]", self._read_pages("/quota/v1/usage"))
+        return self._as(list[GroupUsageView], self._read_pages("/quota/v1/usage"))
 
-    def group_usage(self, group: str) -> GroupUsage:
+    def group_usage(self, group: str) -> GroupUsageView:
         """Return the rates that every broker admits of one group."""
-        return cast("GroupUsage", self._read(f"/quota/v1/usage/{_segment(group)}"))
+        return self._as(GroupUsageView, self._read(f"/quota/v1/usage/{_segment(group)}"))
 
     def explain(
-        self, group: str, dimension: str, broker: str | None = None, age_millis: int = 0
+        self, group: str, dimension: Dimension, broker: str | None = None, age_millis: int = 0
     ) -> Explanation:
         """Return the reasons for a broker's local limit, now or at an earlier time.
 
@@ -152,30 +153,30 @@ class AdminClient:
             broker: the broker of the limit; None is the sidecar's own.
             age_millis: age of the decision; 0 is now.
         """
-        query = {"dimension": dimension} | ({"broker": broker} if broker else {})
+        query = {"dimension": dimension.value} | ({"broker": broker} if broker else {})
         if age_millis:
             query["ageMillis"] = str(age_millis)
-        return cast("Explanation", self._read(f"/quota/v1/explain/{_segment(group)}", query))
+        return self._as(Explanation, self._read(f"/quota/v1/explain/{_segment(group)}", query))
 
-    def shadow(self, group: str, dimension: str, law: str | None) -> Shadow:
+    def shadow(self, group: str, dimension: Dimension, law: str | None) -> ShadowView:
         """Return a group's shares under another law now; None is the sidecar's choice of law."""
-        query = {"dimension": dimension} | ({"law": law} if law else {})
-        return cast("Shadow", self._read(f"/quota/v1/shadow/{_segment(group)}", query))
+        query = {"dimension": dimension.value} | ({"law": law} if law else {})
+        return self._as(ShadowView, self._read(f"/quota/v1/shadow/{_segment(group)}", query))
 
-    def decisions(self, group: str, dimension: str, limit: int) -> list[PastDecision]:
+    def decisions(self, group: str, dimension: Dimension, limit: int) -> list[PastDecisionView]:
         """Return the decisions on the sidecar's own limit, newest first."""
-        query = {"dimension": dimension, "limit": str(limit)}
-        return cast(
-            "list[PastDecision]", self._read(f"/quota/v1/decisions/{_segment(group)}", query)
-        )
+        query = {"dimension": dimension.value, "limit": str(limit)}
+        told = self._read(f"/quota/v1/decisions/{_segment(group)}", query)
+        return self._as(list[PastDecisionView], told)
 
-    def certificates(self) -> list[GroupCertificates]:
+    def certificates(self) -> list[GroupCertificatesView]:
         """Return the most that each group's local limits can add up to now."""
-        return cast("list[GroupCertificates]", self._read_pages("/quota/v1/certificate"))
+        return self._as(list[GroupCertificatesView], self._read_pages("/quota/v1/certificate"))
 
-    def certificate(self, group: str) -> GroupCertificates:
+    def certificate(self, group: str) -> GroupCertificatesView:
         """Return the most that one group's local limits can add up to now."""
-        return cast("GroupCertificates", self._read(f"/quota/v1/certificate/{_segment(group)}"))
+        told = self._read(f"/quota/v1/certificate/{_segment(group)}")
+        return self._as(GroupCertificatesView, told)
 
     def log_level(self) -> str:
         """Return the level of the sidecar's log."""
@@ -185,13 +186,13 @@ class AdminClient:
         """Set the level of the sidecar's log."""
         self._send("PUT", "/quota/v1/log-level", {"level": level})
 
-    def alarms(self) -> list[Alarm]:
+    def alarms(self) -> list[AlarmView]:
         """Return the sidecar's alarms."""
-        return cast("list[Alarm]", self._read("/quota/v1/alarms"))
+        return self._as(list[AlarmView], self._read("/quota/v1/alarms"))
 
-    def health(self) -> Health:
+    def health(self) -> HealthView:
         """Return the state of the sidecar."""
-        return cast("Health", self._read("/quota/v1/health"))
+        return self._as(HealthView, self._read("/quota/v1/health"))
 
     def audit_entries(self, limit: int) -> list[AuditEntry]:
         """Return the newest changes, newest first."""
@@ -219,6 +220,15 @@ class AdminClient:
         if stamp is None:
             return None
         return (parsedate_to_datetime(stamp) - datetime.now(UTC)).total_seconds()
+
+    def _as(self, form: type[T], told: object) -> T:
+        try:
+            return read(form, told)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CommandFailed(
+                f"{self.url} answers in a form that this release does not know ({error}). "
+                "Use the command of that sidecar's release."
+            ) from error
 
     def _read(self, path: str, query: Mapping[str, str] | None = None) -> Any:
         return self._json(self._send("GET", path, query=query))

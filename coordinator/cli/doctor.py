@@ -54,7 +54,7 @@ def doctor(
 def _answering_broker(session: Session) -> str | None:
     try:
         with session.connect() as client:
-            return client.health()["broker"]
+            return client.health().broker
     except CommandFailed:
         return None
 

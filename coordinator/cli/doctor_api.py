@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from coordinator.cli.answers import Health
 from coordinator.cli.client import AdminClient
 from coordinator.cli.failures import CommandFailed
 from coordinator.cli.findings import Finding, note, ok, wrong
-from coordinator.cli.output import counted, seconds
+from coordinator.cli.output import counted, span
+from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.insight.model.views import HealthView
 
 _CLOCKS_DIFFER_S = 2.0
-_BUS_SILENT_MS = 15_000  # a bus topic's owner that dies causes a gap of about 12 s by itself
+_BUS_SILENT_NS = (
+    15 * NANOS_PER_SECOND
+)  # a bus topic's owner that dies causes a gap of about 12 s by itself
 
 _TROUBLES = {
     "ZooKeeper": ("ZOOKEEPER_SUSPENDED", "ZOOKEEPER_LOST"),
@@ -52,7 +55,7 @@ def examine_api(client: AdminClient) -> Iterator[Finding]:
         fix = "Start the sidecar with `pulsar-quota sidecar --config FILE`, or correct --api."
         yield wrong("admin API", str(failure), fix)
         return
-    yield ok("admin API", f"answers at {client.url} for {health['broker']}")
+    yield ok("admin API", f"answers at {client.url} for {health.broker}")
     yield _state(health)
     yield from _surroundings(health)
     yield _bus(health)
@@ -67,56 +70,54 @@ def examine_api(client: AdminClient) -> Iterator[Finding]:
     yield _clock(ahead_s)
 
 
-def _state(health: Health) -> Finding:
-    state = health["state"]
+def _state(health: HealthView) -> Finding:
+    state = health.state.value
     if state in _PASSING_STATES:
         return note("state", f"{state}, which passes by itself", "Look again in a few seconds.")
     if state != "ACTIVE":
-        reasons = "; ".join(trouble["reason"] for trouble in health["troubles"])
+        reasons = "; ".join(trouble.value for trouble in health.troubles)
         return wrong("state", f"{state}: {reasons}", "Set right what is wrong below.")
-    return ok("state", f"ACTIVE with {counted(len(health['members']), 'member')}")
+    return ok("state", f"ACTIVE with {counted(len(health.members), 'member')}")
 
 
-def _surroundings(health: Health) -> Iterator[Finding]:
+def _surroundings(health: HealthView) -> Iterator[Finding]:
     for subject, well in _WELL.items():
         reasons = _reasons(health, subject)
         yield wrong(subject, reasons, _FIXES[subject]) if reasons else ok(subject, well)
 
 
-def _bus(health: Health) -> Finding:
+def _bus(health: HealthView) -> Finding:
     if reasons := _reasons(health, "bus"):
         return wrong("bus", reasons, _FIXES["bus"])
-    others = [member for member in health["members"] if member["broker"] != health["broker"]]
+    others = [member for member in health.members if member.broker != health.broker]
     if not others:
         return note("bus", "no other member, so no reports are expected")
     for member in others:
-        age = member["reportAgeMillis"]
-        if age is None or age > _BUS_SILENT_MS:
-            since = "never" if age is None else f"for {seconds(age)} not"
-            return wrong("bus", f"{member['broker']} was {since} heard", _FIXES["bus"])
+        age = member.report_age_ns
+        if age is None or age > _BUS_SILENT_NS:
+            since = "never" if age is None else f"for {span(age)} not"
+            return wrong("bus", f"{member.broker} was {since} heard", _FIXES["bus"])
     return ok("bus", f"every one of {counted(len(others), 'other member')} is heard")
 
 
-def _reports(health: Health) -> Iterator[Finding]:
-    for why, number in health["reportsDropped"].items():
+def _reports(health: HealthView) -> Iterator[Finding]:
+    for why, number in health.reports_dropped.items():
         text = f"{counted(number, 'report')} not believed: {why}"
         fix = next((fix for begins, fix in _SEAL_FIXES.items() if why.startswith(begins)), None)
         yield note("reports", text) if fix is None else wrong("reports", text, fix)
 
 
-def _failed_tasks(health: Health) -> Iterator[Finding]:
-    for task in health["failedTasks"]:
-        text = f"{task['task']} failed {counted(task['failures'], 'time')}: {task['reason']}"
+def _failed_tasks(health: HealthView) -> Iterator[Finding]:
+    for task in health.failed_tasks:
+        text = f"{task.task} failed {counted(task.failures, 'time')}: {task.reason}"
         yield wrong(
             "tasks", text, "Report what the log says of it; restart that sidecar meanwhile."
         )
 
 
-def _views(health: Health) -> Iterator[Finding]:
-    for found in health["disagreements"]:
-        text = (
-            f"{found['peer']} has gone by other {found['matter']} for {seconds(found['ageMillis'])}"
-        )
+def _views(health: HealthView) -> Iterator[Finding]:
+    for found in health.disagreements:
+        text = f"{found.peer} has gone by other {found.matter.value} for {span(found.age_ns)}"
         fix = (
             "Give all sidecars the same zookeeper_servers, zookeeper_root and bus_topics, and "
             "each a broker_id of its own."
@@ -186,9 +187,9 @@ def _reconciliation(client: AdminClient) -> Iterator[Finding]:
         yield ok("round the gate", f"nothing, of {namespaces} every {found['intervalSeconds']:g} s")
 
 
-def _reasons(health: Health, subject: str) -> str:
+def _reasons(health: HealthView, subject: str) -> str:
     names = _TROUBLES[subject]
-    return "; ".join(t["reason"] for t in health["troubles"] if t["name"] in names)
+    return "; ".join(t.value for t in health.troubles if t.name in names)
 
 
 def _clock(ahead_s: float | None) -> Finding:

@@ -9,28 +9,33 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from coordinator.cli.answers import DIMENSION_NAMES, UNLIMITED, Explanation, PastDecision, Want
+from coordinator.cli.answers import DIMENSION_NAMES
 from coordinator.cli.failures import WrongUse
 from coordinator.cli.moments import age_of, clock_of, here_and_now
-from coordinator.cli.output import console, per_second, percent, print_json, rate, seconds, table
+from coordinator.cli.output import console, per_second, percent, print_json, rate, span, table
 from coordinator.cli.session import Session, session_of
+from coordinator.core.model import NANOS_PER_SECOND, Dimension
+from coordinator.insight.model.answer import NANOS_PER_MILLI, written
+from coordinator.insight.model.views import Explanation, PastDecisionView, WantView
 
-Dimension = Annotated[
+DimensionName = Annotated[
     str, typer.Option(help=f"One of {', '.join(DIMENSION_NAMES)}.", metavar="DIMENSION")
 ]
 FIRST_DIMENSION = next(iter(DIMENSION_NAMES))
 _HISTORY_ROWS = 50
 
 
-def check_dimension(dimension: str) -> str:
-    """Return the dimension.
+def dimension_of(name: str) -> Dimension:
+    """Return the dimension of a name.
 
     Raises:
         WrongUse: there is no such dimension.
     """
-    if dimension not in DIMENSION_NAMES:
-        raise WrongUse(f"--dimension {dimension}: use one of {', '.join(DIMENSION_NAMES)}.")
-    return dimension
+    try:
+        return Dimension(name)
+    except ValueError:
+        names = ", ".join(DIMENSION_NAMES)
+        raise WrongUse(f"--dimension {name}: use one of {names}.") from None
 
 
 def explain(
@@ -40,7 +45,7 @@ def explain(
         str | None,
         typer.Option(help="Broker of the limit; the answering sidecar's own by default."),
     ] = None,
-    dimension: Dimension = FIRST_DIMENSION,
+    dimension: DimensionName = FIRST_DIMENSION,
     at: Annotated[
         str | None, typer.Option(help="Explain the limit of that time, like 12:03.", metavar="TIME")
     ] = None,
@@ -49,7 +54,7 @@ def explain(
     ] = False,
 ) -> None:
     """Say why a broker's limit is what it is, or was."""
-    check_dimension(dimension)
+    of = dimension_of(dimension)
     if history and (at or broker):
         raise WrongUse(
             "--history lists the answering sidecar's decisions; leave out --at, --broker."
@@ -58,105 +63,107 @@ def explain(
     session = session_of(context)
     with session.connect() as client:
         if history:
-            _show_history(session, client.decisions(group, dimension, _HISTORY_ROWS), now)
+            _show_history(session, client.decisions(group, of, _HISTORY_ROWS), now)
             return
         age = 0 if at is None else max(1, round(age_of(at, now) / timedelta(milliseconds=1)))
-        explanation = client.explain(group, dimension, broker, age)
+        explanation = client.explain(group, of, broker, age)
         # The sum of all limits is known for now only.
-        certified = [] if age else client.certificate(group)["certificates"]
+        certified = () if age else client.certificate(group).certificates
     if session.as_json:
-        print_json(explanation if age else {**explanation, "certificates": certified})
+        print_json(explanation if age else {**written(explanation), "certificates": certified})
         return
     out = console()
     if age:
-        out.print(
-            f"As decided at {clock_of(explanation['decidedAgeMillis'], now)}, in force at {at}:"
-        )
+        out.print(f"As decided at {_clock(explanation.decided_age_ns, now)}, in force at {at}:")
     out.print(_headline(explanation))
-    out.print(f"  {explanation['sentence']}")
+    out.print(f"  {explanation.sentence}")
     out.print(f"  {_level(explanation)}")
     for certificate in certified:
-        if certificate["dimension"] == dimension:
-            out.print(f"  {certificate['sentence']}")
+        if certificate.dimension is of:
+            out.print(f"  {certificate.sentence}")
     for sentence in _further(explanation):
         out.print(f"  {sentence}")
-    if explanation["wants"]:
+    if explanation.wants:
         out.print(_wants_table(explanation))
 
 
-def _show_history(session: Session, found: list[PastDecision], now: datetime) -> None:
+def _show_history(session: Session, found: list[PastDecisionView], now: datetime) -> None:
     if session.as_json:
         print_json(found)
         return
     shown = table(["time", ">cluster", ">limit", "binding", ">brokers", "why"])
     for past in found:
         shown.add_row(
-            clock_of(past["ageMillis"], now),
-            rate(past["clusterLimit"]),
-            rate(past["localLimit"]),
-            past["binding"],
-            str(past["participants"]),
-            past["sentence"],
+            _clock(past.age_ns, now),
+            rate(past.cluster_limit),
+            rate(past.local_limit),
+            past.binding,
+            str(past.participants),
+            past.sentence,
         )
     console().print(shown if found else "Nothing was decided on this dimension yet.")
 
 
 def _wants_table(explanation: Explanation) -> Table:
     shown = table(["From", ">wants", ">limit", ">admitted", ">throttled", ">report age", ">weight"])
-    for want in explanation["wants"]:
-        mine = " (me)" if want["broker"] == explanation["broker"] else ""
+    for want in explanation.wants:
+        mine = " (me)" if want.broker == explanation.broker else ""
         shown.add_row(
-            want["broker"] + mine,
+            want.broker + mine,
             wanted(want),
-            rate(want["limit"]),
-            f"{want['admitted']:,}",
-            percent(want["throttledShare"]),
-            seconds(want["reportAgeMillis"]),
-            f"{want['weight']:,}",
+            rate(want.limit),
+            f"{want.admitted:,}",
+            percent(want.throttled_permille / 1000),
+            span(want.report_age_ns),
+            f"{want.weight:,}",
         )
     return shown
 
 
-def wanted(want: Want) -> str:
+def wanted(want: WantView) -> str:
     """Return a broker's demand in words: a rate, a range, or more than it gets if it is unknown."""
-    if want["wants"] is not None:
-        least = f"{want['wantsAtLeast']:,}-" if want["wantsAtLeast"] < want["wants"] else ""
-        return f"{least}{want['wants']:,}"
-    known = want["admitted"] if want["limit"] == UNLIMITED else want["limit"]
+    if want.wants is not None:
+        least = f"{want.wants_at_least:,}-" if want.wants_at_least < want.wants else ""
+        return f"{least}{want.wants:,}"
+    known = want.admitted if want.limit is None else want.limit
     return f"> {known:,}"
 
 
+def _clock(age_ns: int, now: datetime) -> str:
+    return clock_of(age_ns // NANOS_PER_MILLI, now)
+
+
 def _headline(explanation: Explanation) -> str:
-    what = DIMENSION_NAMES.get(explanation["dimension"], explanation["dimension"])
-    limit = explanation["localLimit"]
-    limited = "unlimited" if limit == UNLIMITED else f"limit {per_second(limit)}"
-    age = explanation["decidedAgeMillis"] / 1000
+    what = DIMENSION_NAMES[explanation.dimension.value]
+    limit = explanation.local_limit
+    limited = "unlimited" if limit is None else f"limit {per_second(limit)}"
+    age = explanation.decided_age_ns / NANOS_PER_SECOND
     return (
-        f"{explanation['group']} · {what} · {explanation['broker']}    {limited}"
-        f"    (decided {age:.1f} s ago, round {explanation['round']})"
+        f"{explanation.group} · {what} · {explanation.broker}    {limited}"
+        f"    (decided {age:.1f} s ago, round {explanation.round})"
     )
 
 
 def _further(explanation: Explanation) -> Iterator[str]:
     """Yield what would change the limit, what else applies, and the result of another law."""
-    if explanation["wouldChange"]:
-        yield f"Would change it: {'; '.join(explanation['wouldChange'])}."
-    yield from explanation["delayed"]
-    if slack := explanation.get("slack"):
-        yield slack
-    yield from explanation.get("roundTheGate", ())
-    if explanation["shadow"] is not None:
-        yield explanation["shadow"]["sentence"]
+    if explanation.would_change:
+        yield f"Would change it: {'; '.join(explanation.would_change)}."
+    yield from explanation.delayed
+    if explanation.slack:
+        yield explanation.slack
+    yield from explanation.round_the_gate
+    if explanation.shadow is not None:
+        yield explanation.shadow.sentence
 
 
 def _level(explanation: Explanation) -> str:
-    level = explanation["waterLevel"]
-    if not explanation["wants"]:
+    level = explanation.water_level
+    if not explanation.wants:
         first = "No broker takes part."
     elif level is None:
         first = "No water level: every broker gets what it wants."
     else:
         first = f"Water level {level:,}: brokers that want more are cut there."
-    limit, target = explanation["localLimit"], explanation["target"]
+    limit, target = explanation.local_limit, explanation.target
     moving = "" if limit == target else f" On its way to {per_second(target)}."
-    return f"{first} Limit of the cluster: {per_second(explanation['clusterLimit'])}.{moving}"
+    return f"{first} Limit of the cluster: {per_second(explanation.cluster_limit)}.{moving}"

@@ -10,33 +10,32 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from coordinator.cli.answers import (
-    DIMENSION_NAMES,
-    UNLIMITED,
-    BrokerUsage,
-    Explanation,
-    GroupUsage,
-    Health,
-    Want,
-)
 from coordinator.cli.client import AdminClient, NoSuchEntry
+from coordinator.core.model import NANOS_PER_SECOND, Dimension
+from coordinator.insight.model.views import (
+    BrokerUsageView,
+    Explanation,
+    GroupUsageView,
+    HealthView,
+    WantView,
+)
 
 MAX_GROUPS = 5
 """The most groups that fit on a screen; every group costs a request per frame."""
 
 _BARS = "▁▂▃▄▅▆▇█"
 _SPARK_WIDTH = 10
-_SILENT_AFTER_MS = 10_000
+_SILENT_AFTER_NS = 10 * NANOS_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One moment: the sidecar, the groups shown, and the number of groups left out."""
 
-    health: Health
+    health: HealthView
     groups: tuple[Explanation, ...]
     left_out: int
 
@@ -50,68 +49,72 @@ class History:
 
     def add(self, frame: Frame) -> None:
         """Remember a frame, and forget the brokers that are not in it any more."""
-        rows = [(group, want) for group in frame.groups for want in group["wants"]]
-        keys = [(group["group"], want["broker"]) for group, want in rows]
+        rows = [(group, want) for group in frame.groups for want in group.wants]
+        keys = [(group.group, want.broker) for group, want in rows]
         self._rates = {key: self._rates.get(key, deque(maxlen=self.samples)) for key in keys}
         for key, (_, want) in zip(keys, rows, strict=True):
-            self._rates[key].append(want["admitted"])
+            self._rates[key].append(want.admitted)
 
     def spark(self, group: str, broker: str) -> str:
         """Return the recent past as a line of bars."""
         return spark_line(self._rates.get((group, broker), ()))
 
 
-def read_frame(client: AdminClient, group: str | None, dimension: str | None) -> Frame:
+def read_frame(client: AdminClient, group: str | None, dimension: Dimension | None) -> Frame:
     """Read everything that one frame shows from the sidecar."""
     health = client.health()
     usages = [client.group_usage(group)] if group is not None else client.usage()
-    usages.sort(key=lambda usage: (-_admitted(usage), usage["group"]))
+    usages.sort(key=lambda usage: (-_admitted(usage), usage.group))
     shown = usages[:MAX_GROUPS]
     groups = [_explained(client, usage, dimension or _limited_in(usage)) for usage in shown]
     found = tuple(group for group in groups if group is not None)
     return Frame(health, found, len(usages) - len(shown))
 
 
-def _explained(client: AdminClient, usage: GroupUsage, dimension: str) -> Explanation | None:
+def _explained(
+    client: AdminClient, usage: GroupUsageView, dimension: Dimension
+) -> Explanation | None:
     try:
-        explanation = client.explain(usage["group"], dimension)
+        explanation = client.explain(usage.group, dimension)
     except NoSuchEntry:
         return None  # deleted since the list was made
-    if not explanation["wants"]:
+    if not explanation.wants:
         # No decision exists where nothing is limited: every broker gets its demand.
-        explanation["wants"] = [_unlimited_want(row, dimension) for row in usage["brokers"]]
+        wants = tuple(_unlimited_want(row, dimension) for row in usage.brokers)
+        return replace(explanation, wants=wants)
     return explanation
 
 
-def _unlimited_want(row: BrokerUsage, dimension: str) -> Want:
-    return Want(
-        broker=row["broker"],
-        wants=row["admitted"][dimension],
-        wantsAtLeast=row["admitted"][dimension],
+def _unlimited_want(row: BrokerUsageView, dimension: Dimension) -> WantView:
+    admitted = row.admitted.of(dimension) or 0
+    return WantView(
+        broker=row.broker,
+        wants=admitted,
+        wants_at_least=admitted,
         weight=1,
-        admitted=row["admitted"][dimension],
-        limit=row["limits"][dimension],
-        throttledShare=row["throttledShare"][dimension],
-        reportAgeMillis=row["reportAgeMillis"],
+        admitted=admitted,
+        limit=row.limits.of(dimension),
+        throttled_permille=row.throttled_permille[dimension],
+        report_age_ns=row.report_age_ns,
     )
 
 
-def fair_share(want: Want, water_level: int | None) -> int | None:
+def fair_share(want: WantView, water_level: int | None) -> int | None:
     """Return a broker's part of a fair division; None if it is unknown."""
     if water_level is None:
-        return want["wants"]
-    level = water_level * want["weight"]
-    return level if want["wants"] is None else min(want["wants"], level)
+        return want.wants
+    level = water_level * want.weight
+    return level if want.wants is None else min(want.wants, level)
 
 
-def state_of(broker: str, health: Health) -> str:
+def state_of(broker: str, health: HealthView) -> str:
     """Return the answering sidecar's state; of the others, whether their reports arrive."""
-    if broker == health["broker"]:
-        return health["state"]
-    for member in health["members"]:
-        if member["broker"] == broker:
-            age = member["reportAgeMillis"]
-            return "joining" if age is None else "silent" if age > _SILENT_AFTER_MS else "heard"
+    if broker == health.broker:
+        return health.state.value
+    for member in health.members:
+        if member.broker == broker:
+            age = member.report_age_ns
+            return "joining" if age is None else "silent" if age > _SILENT_AFTER_NS else "heard"
     return "gone"
 
 
@@ -127,10 +130,10 @@ def spark_line(rates: Sequence[int]) -> str:
     return "".join(_BARS[round(mean / highest * (len(_BARS) - 1))] for mean in means)
 
 
-def _admitted(usage: GroupUsage) -> int:
-    return sum(sum(row["admitted"].values()) for row in usage["brokers"])
+def _admitted(usage: GroupUsageView) -> int:
+    return sum(row.admitted.of(of) or 0 for row in usage.brokers for of in Dimension)
 
 
-def _limited_in(usage: GroupUsage) -> str:
-    limited = [name for name in DIMENSION_NAMES if usage["limits"][name] != UNLIMITED]
-    return next(iter([*limited, *DIMENSION_NAMES]))
+def _limited_in(usage: GroupUsageView) -> Dimension:
+    limited = (of for of in Dimension if usage.limits.of(of) is not None)
+    return next(limited, Dimension.PUBLISH_MESSAGES)

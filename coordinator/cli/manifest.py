@@ -26,13 +26,14 @@ from typing import Any
 
 import yaml
 
-from coordinator.cli.answers import DIMENSION_NAMES, UNLIMITED, Definition
+from coordinator.cli.answers import DIMENSION_NAMES, Definition
 from coordinator.cli.failures import WrongUse
 from coordinator.core.allocation.laws import LAWS
 from coordinator.core.allocation.splitting import WEIGHTS
 from coordinator.core.demand.observing import ENFORCEMENTS
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
+from coordinator.insight.model.answer import UNLIMITED
 from coordinator.wire.documents import validate_name
 
 _MAX_RATES = dict(zip(DIMENSION_NAMES, (2**31 - 1, 2**63 - 1) * 2, strict=True))

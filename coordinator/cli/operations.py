@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.answers import DIMENSION_NAMES, Operation
+from coordinator.cli.answers import DIMENSION_NAMES
 from coordinator.cli.client import AdminClient
 from coordinator.cli.failures import CommandFailed
 from coordinator.cli.output import (
@@ -16,10 +16,11 @@ from coordinator.cli.output import (
     percent,
     print_json,
     progress_console,
-    seconds,
+    span,
     table,
 )
 from coordinator.cli.session import session_of
+from coordinator.insight.model.operations import OperationView
 
 Wait = Annotated[
     bool, typer.Option("--wait", help="Return when the cluster has settled on the change.")
@@ -46,21 +47,20 @@ def operations(
         return
     shown = table([">id", ">age", "group", "change", "who", "state", ">settled", "gained and lost"])
     for operation in found:
-        settled_ms = operation["settleMillis"]
         shown.add_row(
-            str(operation["id"]),
-            lasting(operation["ageMillis"]),
-            operation["group"],
-            operation["text"],
-            operation["actor"],
-            operation["state"],
-            "-" if settled_ms is None else f"after {seconds(settled_ms)}",
+            str(operation.id),
+            lasting(operation.age_millis),
+            operation.group,
+            operation.text,
+            operation.actor,
+            operation.state,
+            "-" if operation.settle_ns is None else f"after {span(operation.settle_ns)}",
             _moved(operation) or "-",
         )
     console().print(shown if found else "Nothing was changed yet.")
 
 
-def wait_for(client: AdminClient, operation_id: int | None) -> Operation | None:
+def wait_for(client: AdminClient, operation_id: int | None) -> OperationView | None:
     """Wait until an operation ends, and show its progress on a terminal.
 
     Returns:
@@ -72,41 +72,41 @@ def wait_for(client: AdminClient, operation_id: int | None) -> Operation | None:
     if operation_id is None:
         return None
     with progress_console().status("accepted") as line:
-        while (operation := client.operation(operation_id))["state"] in _UNDER_WAY:
+        while (operation := client.operation(operation_id)).state in _UNDER_WAY:
             line.update(_progress(operation))
             sleep(_POLL_S)
-    if operation["state"] != "settled":
+    if operation.state != "settled":
         raise CommandFailed(f"The change was made, but {_why_not(operation)}.")
     return operation
 
 
-def outcome(operation: Operation) -> str:
+def outcome(operation: OperationView) -> str:
     """Return the result of a settled operation, in words."""
     moved = _moved(operation)
-    after = seconds(operation["settleMillis"] or 0)
+    after = span(operation.settle_ns or 0)
     return f"Settled after {after}{_off(operation)}{f'; {moved}' if moved else ''}."
 
 
-def _progress(operation: Operation) -> str:
-    return f"{operation['state']}, {lasting(operation['ageMillis'])}{_off(operation)}"
+def _progress(operation: OperationView) -> str:
+    return f"{operation.state}, {lasting(operation.age_millis)}{_off(operation)}"
 
 
-def _off(operation: Operation) -> str:
-    off = operation["residual"]
+def _off(operation: OperationView) -> str:
+    off = operation.residual
     return "" if off is None else f", {percent(off)} off"
 
 
-def _why_not(operation: Operation) -> str:
-    if operation["state"] == "superseded":
-        return f"{operation['group']} was changed again before the cluster settled"
+def _why_not(operation: OperationView) -> str:
+    if operation.state == "superseded":
+        return f"{operation.group} was changed again before the cluster settled"
     return "the cluster did not settle on it; see `pulsar-quota explain` for what moves"
 
 
-def _moved(operation: Operation) -> str:
+def _moved(operation: OperationView) -> str:
     """Return the brokers whose limits changed most, in the first dimension that did."""
-    for dimension, brokers in operation["moved"].items():
+    for dimension, brokers in operation.moved.items():
         ordered = sorted(brokers.items(), key=lambda item: (-abs(item[1]), item[0]))
         named = ", ".join(f"{broker} {by:+,}" for broker, by in ordered[:_NAMED])
         more = f" and {len(ordered) - _NAMED} more" if len(ordered) > _NAMED else ""
-        return f"{DIMENSION_NAMES.get(dimension, dimension)}: {named}{more}"
+        return f"{DIMENSION_NAMES[dimension.value]}: {named}{more}"
     return ""

@@ -20,7 +20,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from coordinator.cli.answers import UNLIMITED
+from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.insight.model.answer import UNLIMITED, written
 from coordinator.insight.model.printable import printable, printable_lines
 
 _SIZE_WHEN_PIPED = (200, 24)
@@ -66,8 +67,8 @@ def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print a value as JSON; letters beyond ASCII are escaped."""
-    typer.echo(json.dumps(value, indent=2))
+    """Print a value as JSON, answers in it as the API has them; letters beyond ASCII are escaped."""
+    typer.echo(json.dumps(written(value), indent=2))
 
 
 def table(columns: Sequence[str]) -> Table:
@@ -81,19 +82,24 @@ def table(columns: Sequence[str]) -> Table:
     return result
 
 
-def rate(value: int) -> str:
+def rate(value: int | None) -> str:
     """Return a limit per second: 3,000 or unlimited."""
-    return "unlimited" if value == UNLIMITED else f"{value:,}"
+    return "unlimited" if value in (None, UNLIMITED) else f"{value:,}"
 
 
-def per_second(value: int) -> str:
+def per_second(value: int | None) -> str:
     """Return a limit with its unit: 3,000/s or unlimited."""
-    return "unlimited" if value == UNLIMITED else f"{value:,}/s"
+    return "unlimited" if value in (None, UNLIMITED) else f"{value:,}/s"
 
 
 def percent(share: float) -> str:
     """Return a share of one: 61 %."""
     return f"{share:.0%}".replace("%", " %")
+
+
+def span(nanos: int) -> str:
+    """Return a time: 0.21 s."""
+    return f"{nanos / NANOS_PER_SECOND:.2f} s"
 
 
 def seconds(millis: int) -> str:

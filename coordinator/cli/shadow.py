@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.explain import FIRST_DIMENSION, Dimension, check_dimension
+from coordinator.cli.explain import FIRST_DIMENSION, DimensionName, dimension_of
 from coordinator.cli.output import console, print_json, rate, table
 from coordinator.cli.session import session_of
 
@@ -18,25 +18,25 @@ def shadow(
         str | None,
         typer.Option(help="The other law; the sidecar's shadow_law by default.", metavar="LAW"),
     ] = None,
-    dimension: Dimension = FIRST_DIMENSION,
+    dimension: DimensionName = FIRST_DIMENSION,
 ) -> None:
     """Show which brokers would gain and lose under another law; nothing is changed."""
-    check_dimension(dimension)
+    of = dimension_of(dimension)
     session = session_of(context)
     with session.connect() as client:
-        found = client.shadow(group, dimension, law)
+        found = client.shadow(group, of, law)
     if session.as_json:
         print_json(found)
         return
     out = console()
-    out.print(found["sentence"])
-    shown = table(["broker", f">{found['law']}", f">{found['candidate']}", ">difference"])
-    for each in found["brokers"]:
-        difference = each["then"] - each["now"]
+    out.print(found.sentence)
+    shown = table(["broker", f">{found.law}", f">{found.candidate}", ">difference"])
+    for each in found.brokers:
+        difference = each.then - each.now
         shown.add_row(
-            each["broker"],
-            rate(each["now"]),
-            rate(each["then"]),
+            each.broker,
+            rate(each.now),
+            rate(each.then),
             f"{difference:+,}" if difference else "-",
         )
     out.print(shown)

@@ -6,6 +6,7 @@ an outage is when an operator watches.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import sleep
 from typing import Annotated
 
@@ -13,14 +14,16 @@ import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
 
-from coordinator.cli.answers import DIMENSION_NAMES, UNLIMITED, Explanation, Want
+from coordinator.cli.answers import DIMENSION_NAMES
 from coordinator.cli.client import AdminClient
-from coordinator.cli.explain import check_dimension, wanted
+from coordinator.cli.explain import dimension_of, wanted
 from coordinator.cli.failures import CommandFailed
 from coordinator.cli.frames import Frame, History, fair_share, read_frame, state_of
 from coordinator.cli.output import console, per_second, print_json, rate, table
 from coordinator.cli.session import Session, session_of
 from coordinator.cli.status import held_by
+from coordinator.core.model import Dimension
+from coordinator.insight.model.views import Explanation, WantView
 
 _HISTORY_S = 30.0
 
@@ -37,18 +40,17 @@ def top(
     once: Annotated[bool, typer.Option("--once", help="Print one frame and end.")] = False,
 ) -> None:
     """Show a live table of every broker's part of a group; Ctrl-C ends it."""
-    if dimension is not None:
-        check_dimension(dimension)
+    of = None if dimension is None else dimension_of(dimension)
     session = session_of(context)
     with session.connect() as client:
         history = History(max(1, round(_HISTORY_S / interval)))
-        frame = read_frame(client, group, dimension)
+        frame = read_frame(client, group, of)
         history.add(frame)
         if once or session.as_json:
             _print(session, frame, history)
             return
         try:
-            _follow(client, group, dimension, interval, frame, history)
+            _follow(client, group, of, interval, frame, history)
         except KeyboardInterrupt:
             return
 
@@ -65,7 +67,7 @@ def _print(session: Session, frame: Frame, history: History) -> None:
 def _follow(
     client: AdminClient,
     group: str | None,
-    dimension: str | None,
+    dimension: Dimension | None,
     interval: float,
     frame: Frame,
     history: History,
@@ -92,53 +94,53 @@ def drawn(frame: Frame, history: History) -> RenderableType:
         parts.append("There are no resource groups.")
     if frame.left_out:
         parts.append(f"{frame.left_out} more groups; name one to see it.")
-    troubles = [trouble["reason"] for trouble in frame.health["troubles"]]
-    if frame.health.get("enforcementPath", "gate") != "gate":
-        parts.append(f"{frame.health['broker']}: limits are held {held_by(frame.health)}")
+    troubles = [trouble.value for trouble in frame.health.troubles]
+    if frame.health.enforcement_path != "gate":
+        parts.append(f"{frame.health.broker}: limits are held {held_by(frame.health)}")
     return Group(*parts, *(f"trouble: {reason}" for reason in troubles))
 
 
 def _headline(explanation: Explanation) -> str:
-    what = DIMENSION_NAMES.get(explanation["dimension"], explanation["dimension"])
-    return f"group {explanation['group']}: {per_second(explanation['clusterLimit'])} {what}"
+    what = DIMENSION_NAMES[explanation.dimension.value]
+    return f"group {explanation.group}: {per_second(explanation.cluster_limit)} {what}"
 
 
 def _rows(explanation: Explanation, frame: Frame, history: History) -> RenderableType:
     shown = table(
         ["broker", "state", ">demand", ">limit", ">admitted", ">share of fair", "last 30 s"]
     )
-    wants = explanation["wants"]
+    wants = explanation.wants
     for want in wants:
-        broker = want["broker"]
+        broker = want.broker
         shown.add_row(
             broker,
             state_of(broker, frame.health),
             wanted(want),
-            rate(want["limit"]),
-            f"{want['admitted']:,}",
-            _share(want, explanation["waterLevel"]),
-            history.spark(explanation["group"], broker),
+            rate(want.limit),
+            f"{want.admitted:,}",
+            _share(want, explanation.water_level),
+            history.spark(explanation.group, broker),
         )
     shown.add_row("cluster", "", _demand(wants), _limits(wants), _sum(wants), "", "")
     return shown
 
 
-def _share(want: Want, water_level: int | None) -> str:
+def _share(want: WantView, water_level: int | None) -> str:
     fair = fair_share(want, water_level)
-    return f"{want['admitted'] / fair:.1%}".replace("%", " %") if fair else "-"
+    return f"{want.admitted / fair:.1%}".replace("%", " %") if fair else "-"
 
 
-def _demand(wants: list[Want]) -> str:
+def _demand(wants: Sequence[WantView]) -> str:
     # An unknown demand counts with its known part, and marks the sum as a lower bound.
-    known = [want["admitted"] if want["wants"] is None else want["wants"] for want in wants]
-    more = "> " if any(want["wants"] is None for want in wants) else ""
+    known = [want.admitted if want.wants is None else want.wants for want in wants]
+    more = "> " if any(want.wants is None for want in wants) else ""
     return f"{more}{sum(known):,}"
 
 
-def _limits(wants: list[Want]) -> str:
-    limits = [want["limit"] for want in wants]
-    return rate(UNLIMITED if UNLIMITED in limits else sum(limits))
+def _limits(wants: Sequence[WantView]) -> str:
+    limits = [want.limit for want in wants if want.limit is not None]
+    return rate(sum(limits) if len(limits) == len(wants) else None)
 
 
-def _sum(wants: list[Want]) -> str:
-    return f"{sum(want['admitted'] for want in wants):,}"
+def _sum(wants: Sequence[WantView]) -> str:
+    return f"{sum(want.admitted for want in wants):,}"

@@ -68,7 +68,9 @@ class Config:
             client's address, with haProxyProtocolEnabled=true there; 0 sends none.
         gate_listener_name: the broker's advertised listener whose address is gate_listen. Lookups
             through the admin API ask for it, whatever their callers ask for, so that answers name gates;
-            empty leaves it to the callers, for brokers that have no gates.
+            empty leaves it to the callers, for brokers that have no gates. Of the addresses that brokers
+            name to clients, the gate lets pass those of this listener, as the brokers register it in
+            ZooKeeper, and replaces the others; empty lets all pass.
         gate_connections_max: clients that may be connected to this gate; at the bound the next one is
             accepted and closed at once. Each takes two file descriptors: where fewer are allowed, this
             bound is lower, and the log says so.
@@ -131,6 +133,8 @@ class Config:
             never believed without its signature. This and the two before are read again at SIGHUP.
         zookeeper_servers: host:port[,host:port...] of the ensemble.
         zookeeper_root: where our nodes live.
+        zookeeper_brokers_path: where Pulsar's brokers register themselves, with their advertised
+            listeners; behind a chroot of their metadataStoreUrl it is /CHROOT/loadbalance/brokers.
         zookeeper_credentials_file: a file with user:password for ZooKeeper, the same for all sidecars.
             Nodes are created for these alone; what is there already keeps its permissions. Empty shows
             none, and every client of ZooKeeper may change our nodes.
@@ -299,6 +303,7 @@ class Config:
     bus_accept_unsealed: bool = False
     bus_accept_unsigned: bool = False
     zookeeper_root: str = "/pulsar-quota"
+    zookeeper_brokers_path: str = "/loadbalance/brokers"
     zookeeper_credentials_file: str = ""
     zookeeper_sasl: bool = False
     zookeeper_tls: bool = False

@@ -208,6 +208,11 @@ def _check_bus(config: Config) -> None:
 
 def _check_zookeeper(config: Config) -> None:
     _check_prefix("zookeeper_root", config.zookeeper_root, ("/",))
+    path = config.zookeeper_brokers_path
+    if not path.startswith("/") or path.endswith("/") or "//" in path:
+        raise ConfigError(
+            f"zookeeper_brokers_path {path!r}: it must look like /loadbalance/brokers"
+        )
     if config.zookeeper_sasl and not config.zookeeper_credentials_file:
         raise ConfigError("zookeeper_sasl: means nothing without zookeeper_credentials_file")
     for server in config.zookeeper_servers.split(","):

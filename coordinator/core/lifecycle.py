@@ -47,7 +47,7 @@ class Trouble(Enum):
 
     ZOOKEEPER_SUSPENDED = "ZooKeeper does not answer; the session may still be alive"
     ZOOKEEPER_LOST = "the ZooKeeper session may be over, and the others have this broker's share"
-    BUS_SILENT = "no usage report arrives from at least one member"
+    BUS_SILENT = "the bus is silent: no usage report arrives from at least one member"
     BROKER_DOWN = "the own broker does not answer"
 
 

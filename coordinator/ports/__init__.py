@@ -16,6 +16,7 @@ from coordinator.ports.bus import BusHealth, ReportBus
 from coordinator.ports.clock import Clock
 from coordinator.ports.errors import (
     AlreadyExists,
+    BrokerUnreachable,
     GateGone,
     InUse,
     NotFound,
@@ -24,6 +25,7 @@ from coordinator.ports.errors import (
     ReceiverUnreachable,
     Refused,
     StoreUnreachable,
+    Unreachable,
     Unreadable,
     VersionConflict,
 )
@@ -31,6 +33,7 @@ from coordinator.ports.gate import (
     COLLECTED_EVERY_S,
     COLLECTED_QUIETLY_EVERY_S,
     COLLECTED_QUIETLY_OF_SESSION,
+    AddressingGate,
     TrafficGate,
 )
 from coordinator.ports.ledgers import LedgerStore
@@ -49,6 +52,7 @@ __all__ = [
     "NOBODY",
     "OPERATIONS_LENGTH",
     "TOPIC_LIMITS_MAX",
+    "AddressingGate",
     "AlarmReceiver",
     "AlreadyExists",
     "Anything",
@@ -56,6 +60,7 @@ __all__ = [
     "BacklogSource",
     "BrokerAdmin",
     "BrokerRelay",
+    "BrokerUnreachable",
     "BusHealth",
     "Catalogue",
     "Clock",
@@ -84,6 +89,7 @@ __all__ = [
     "TopicLimitStore",
     "TopicLimits",
     "TrafficGate",
+    "Unreachable",
     "Unreadable",
     "VersionConflict",
     "Versioned",

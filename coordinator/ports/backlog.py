@@ -19,7 +19,7 @@ class BacklogSource(Protocol):
 
     Topics are named in full, a partition by its own name. Of every call: NotFound is that there is no
     such topic, or that another broker owns it; Refused that the broker does not allow the question;
-    StoreUnreachable that it did not answer, or not what was asked.
+    BrokerUnreachable that it did not answer, or not what was asked.
     """
 
     async def cluster(self) -> str:

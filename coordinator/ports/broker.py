@@ -17,18 +17,18 @@ class BrokerAdmin(Protocol):
         ...
 
     async def namespace_exists(self, tenant: str, namespace: str) -> bool:
-        """Whether the namespace exists. Raises StoreUnreachable when the broker does not say."""
+        """Whether the namespace exists. Raises BrokerUnreachable when the broker does not say."""
         ...
 
     async def tenant_exists(self, tenant: str) -> bool:
-        """Whether the tenant exists. Raises StoreUnreachable when the broker does not say."""
+        """Whether the tenant exists. Raises BrokerUnreachable when the broker does not say."""
         ...
 
     async def partitions_of(self, topic: TopicName) -> int:
         """Count a topic's partitions; 1 if it is not partitioned, or does not exist yet.
 
         Raises:
-            StoreUnreachable: the broker does not say.
+            BrokerUnreachable: the broker does not say.
         """
         ...
 
@@ -57,7 +57,7 @@ class RelayedAnswer:
     Args:
         status: its code.
         headers: names and values in order.
-        body: its pieces; StoreUnreachable when the broker goes away in the middle.
+        body: its pieces; BrokerUnreachable when the broker goes away in the middle.
         close: gives the connection back; to be called in any case.
     """
 
@@ -74,6 +74,6 @@ class BrokerRelay(Protocol):
         """Send a request and return as soon as the head of the answer is there.
 
         Raises:
-            StoreUnreachable: the broker cannot be reached, or did not answer.
+            BrokerUnreachable: the broker cannot be reached, or did not answer.
         """
         ...

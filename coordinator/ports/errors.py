@@ -3,39 +3,67 @@
 Errors::
 
     PortError
-    +-- StoreUnreachable      the store did not answer in time; nothing is known about the outcome
-    +-- GateGone              the gate's process has ended or does not answer; the sidecar ends by it
-    +-- ReceiverUnreachable   the receiver of alarms did not take a message
-    +-- Refused               the store answered no
-        +-- NotFound          there is no such entry
-        +-- AlreadyExists     there is one already
-        +-- VersionConflict   another writer changed it in between (compare-and-set failed)
-        +-- InUse             a group cannot be deleted while something is attached to it
-        +-- Protected         a super-user made it so, and a tenant's admin may not change that
-        +-- Unreadable        there is an entry, but this release cannot understand it
+    +-- Unreachable             no answer in time; nothing is known about the outcome
+    |   +-- StoreUnreachable      of ZooKeeper
+    |   +-- BrokerUnreachable     of the own broker's web service
+    |   +-- ReceiverUnreachable   of the receiver of alarms
+    |   +-- GateGone              of the gate's process; the sidecar ends by it
+    +-- Refused                 the store or the broker answered no
+        +-- NotFound              there is no such entry
+        +-- AlreadyExists         there is one already
+        +-- VersionConflict       another writer changed it in between (compare-and-set failed)
+        +-- InUse                 a group cannot be deleted while something is attached to it
+        +-- Protected             a super-user made it so, and a tenant's admin may not change that
+        +-- Unreadable            there is an entry, but this release cannot understand it
+
+The text of an `Unreachable` begins with its cause, so every log line and every answer names it. The bus
+raises nothing: it drops reports, counts them, and its silence is a trouble (coordinator.core.lifecycle).
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 
 class PortError(Exception):
     """Base of all errors of a port; never raised itself."""
 
 
-class StoreUnreachable(PortError):
-    """The store did not answer in time; nothing is known about the outcome."""
+class Unreachable(PortError):
+    """No answer in time; nothing is known about the outcome. Only its subclasses are raised."""
+
+    cause: ClassVar[str]
+
+    def __str__(self) -> str:
+        return f"{self.cause} ({super().__str__()})"
 
 
-class GateGone(PortError):
+class StoreUnreachable(Unreachable):
+    """ZooKeeper did not answer in time."""
+
+    cause = "ZooKeeper is out of reach"
+
+
+class BrokerUnreachable(Unreachable):
+    """The own broker's web service did not answer, or not the question."""
+
+    cause = "The broker does not answer"
+
+
+class ReceiverUnreachable(Unreachable):
+    """The receiver of alarms did not take a message."""
+
+    cause = "The receiver of alarms does not answer"
+
+
+class GateGone(Unreachable):
     """The gate's process has ended or does not answer; the sidecar ends by it."""
 
-
-class ReceiverUnreachable(PortError):
-    """The receiver of alarms did not take a message, or the outcome is unknown."""
+    cause = "The gate is gone"
 
 
 class Refused(PortError):
-    """The store answered no."""
+    """The store or the broker answered no."""
 
 
 class NotFound(Refused):

@@ -28,6 +28,9 @@ from deploy.local.errors import LocalClusterError
 FLOOD = 1_000
 """Connections."""
 
+RESOURCE_USAGE = "non-persistent://pulsar/system/resource-usage"
+"""The topic from which Pulsar's brokers take each other's use of resource groups."""
+
 GATE_GONE = 1
 """With what a sidecar ends whose gate is gone."""
 
@@ -92,6 +95,13 @@ def kill_broker(stage: Stage, name: str, seconds: float) -> None:
 def restart_broker(stage: Stage, name: str, seconds: float) -> None:
     """SIGTERM, and a new process later; the topics come back."""
     _end_server(stage, name, signal.SIGTERM, seconds)
+    stage.come_home()
+
+
+def kill_owner(stage: Stage, _: str, seconds: float) -> None:
+    """SIGKILL the broker that serves the topic on which brokers report; the topics come back."""
+    owner = stage.topics.owner(RESOURCE_USAGE)
+    _end_server(stage, owner.name, signal.SIGKILL, seconds)
     stage.come_home()
 
 
@@ -202,7 +212,7 @@ def fill_disk(stage: Stage, name: str, seconds: float) -> None:
 
 def consume_slowly(stage: Stage, name: str, seconds: float) -> None:
     """Subscribe to a topic from its first message, and read five messages a second."""
-    client = _client(stage.sidecars.service_url)
+    client = _client(stage.service_url)
     try:
         topic = stage.topic_of[name]
         consumer = client.subscribe(

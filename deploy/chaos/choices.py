@@ -3,7 +3,8 @@
 SEED chooses one run, SEEDS many of them, such as ``1-100`` or ``1,5,20-30``. MISHAPS is how many, or the
 names of those that shall happen in this order; MINUTES is when no further one begins, EVERY how many
 seconds lie between the beginnings of two, if they are over by then. POLICY is the group's; of many runs,
-those with an even seed are strict unless it is given.
+those with an even seed are strict unless it is given. ENFORCE=native leaves the gates out: mishaps of
+gates do not happen then, and no group is strict.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from coordinator.config.model import GATE, NATIVE
 from coordinator.core.transfer.policies import BALANCED, STRICT
 from deploy import command_line
-from deploy.chaos.mishaps import MISHAPS
+from deploy.chaos.mishaps import possible
 from deploy.chaos.schedule import Planned, of_names, schedule
 from deploy.demo.errors import WrongUse
 
@@ -41,6 +43,7 @@ class Choice:
         minutes: after so many no further mishap begins.
         every_s: from the beginning of one mishap to that of the next; 0 when it may follow at once.
         planned: the mishaps.
+        path: where limits are enforced.
     """
 
     seed: int
@@ -48,10 +51,11 @@ class Choice:
     minutes: float
     every_s: float
     planned: tuple[Planned, ...]
+    path: str = GATE
 
     def __str__(self) -> str:
         """Say which run it is."""
-        return f"seed {self.seed}, {self.policy}"
+        return f"seed {self.seed}, {self.policy}" + (f", {self.path}" if self.path != GATE else "")
 
 
 def chosen() -> tuple[Choice, ...]:
@@ -63,15 +67,25 @@ def chosen() -> tuple[Choice, ...]:
     minutes, every_s = _number("MINUTES", _MINUTES), _number("EVERY", 0.0)
     if not minutes:
         raise WrongUse("MINUTES is 0: more than 0 are needed.")
+    path = command_line.enforcement_path((GATE, NATIVE))
+    if path == NATIVE and os.environ.get("POLICY") and command_line.policy() == STRICT:
+        raise WrongUse("POLICY=strict: brokers' own limiters cannot keep it; use balanced.")
     if not os.environ.get("SEEDS"):
         seed = _seed()
         a_minute = 60 / every_s if every_s else _MISHAPS_A_MINUTE
-        planned = _planned(seed, max(1, round(minutes * a_minute)))
-        return (Choice(seed, command_line.policy(), minutes, every_s, planned),)
+        planned = _planned(seed, max(1, round(minutes * a_minute)), path)
+        return (Choice(seed, command_line.policy(), minutes, every_s, planned, path),)
     if os.environ.get("SEED"):
         raise WrongUse("SEED and SEEDS are both given: use one of them.")
     return tuple(
-        Choice(seed, _policy_of_many(seed), minutes, every_s, _planned(seed, _MISHAPS_OF_MANY))
+        Choice(
+            seed,
+            _policy_of_many(seed, path),
+            minutes,
+            every_s,
+            _planned(seed, _MISHAPS_OF_MANY, path),
+            path,
+        )
         for seed in _seeds(os.environ["SEEDS"])
     )
 
@@ -112,21 +126,24 @@ def _seeds(text: str) -> Sequence[int]:
     return tuple(found)
 
 
-def _policy_of_many(seed: int) -> str:
+def _policy_of_many(seed: int, path: str) -> str:
     if os.environ.get("POLICY"):
         return command_line.policy()
-    return BALANCED if seed % 2 else STRICT
+    return BALANCED if seed % 2 or path == NATIVE else STRICT
 
 
-def _planned(seed: int, count: int) -> tuple[Planned, ...]:
+def _planned(seed: int, count: int, path: str) -> tuple[Planned, ...]:
     """The mishaps of one run: those of MISHAPS, or so many."""
+    known = possible(path)
     wanted = os.environ.get("MISHAPS") or str(count)
     if wanted.isdecimal():
         if int(wanted) == 0:
             raise WrongUse("MISHAPS is 0: at least one is needed, or their names.")
-        return tuple(schedule(seed, int(wanted), BROKERS))
+        return tuple(schedule(seed, int(wanted), BROKERS, known))
     names = [name.strip() for name in wanted.split(",")]
-    unknown = [name for name in names if name not in MISHAPS]
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise WrongUse(f"MISHAPS names {', '.join(unknown)}: use {', '.join(sorted(MISHAPS))}.")
+        raise WrongUse(
+            f"MISHAPS names {', '.join(unknown)}: with ENFORCE={path} use {', '.join(sorted(known))}."
+        )
     return tuple(of_names(seed, names, BROKERS))

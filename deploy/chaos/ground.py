@@ -22,7 +22,7 @@ from deploy.chaos.checker.history import History
 from deploy.chaos.checker.verdict import Verdict, judge
 from deploy.chaos.choices import Choice
 from deploy.chaos.run import Run
-from deploy.chaos.stage import Stage
+from deploy.chaos.stage import INTERVAL_S, Stage
 from deploy.demo.errors import DemoError
 from deploy.local import readiness
 from deploy.local.cluster import Cluster
@@ -69,6 +69,9 @@ class ClusterGround:
                     state_dir=self._directory / "cluster",
                     zookeepers=_ZOOKEEPERS,
                     listeners=LISTENERS,
+                    # Native enforcement needs it; beside gates nothing uses it.
+                    own_resource_groups=True,
+                    resource_group_interval_s=INTERVAL_S,
                 )
             )
 
@@ -79,7 +82,8 @@ class ClusterGround:
         shutil.rmtree(self._run, ignore_errors=True)
         self._run.mkdir(parents=True)
         try:
-            with Stage(self._cluster, self._run, choice.policy, choice.seed) as stage:
+            chosen = (choice.policy, choice.seed)
+            with Stage(self._cluster, self._run, *chosen, path=choice.path) as stage:
                 until_s = time.monotonic() + 60 * choice.minutes
                 history = Run(stage, self._tell).play(choice.planned, until_s, choice.every_s)
         except (OSError, pulsar.PulsarException) as error:
@@ -90,7 +94,7 @@ class ClusterGround:
     def keep(self, choice: Choice) -> str:
         """Move what the run has left behind to where the next one does not remove it."""
         kept = self._directory / "kept"
-        place = kept / f"seed-{choice.seed}-{choice.policy}"
+        place = kept / f"seed-{choice.seed}-{choice.policy}-{choice.path}"
         shutil.rmtree(place, ignore_errors=True)
         kept.mkdir(exist_ok=True)
         self._run.rename(place)

@@ -10,6 +10,11 @@ Each is a row of `MISHAPS`, so a new one is a row and a function (actions.py). W
   Their own sessions last 5 s, and Pulsar's clients back off for up to 13 s meanwhile.
 - *Allowance*: 10 s on top, for machines where three brokers, ZooKeeper and their clients share two
   cores with whatever else runs.
+
+Under native enforcement clients go to the brokers themselves, so a mishap of a sidecar or of its links
+cuts and stops no client, and a sidecar that lost its place adds nothing: all parts together stay within
+the record. The only excuse for more messages is a broker that starts anew. It lets the whole record pass
+until its first calculation, an interval later: at an interval of 1 s the limit, once.
 """
 
 from __future__ import annotations
@@ -19,12 +24,13 @@ from dataclasses import dataclass
 from functools import partial
 from math import inf
 
+from coordinator.config.model import GATE, NATIVE
 from deploy.chaos import actions
 from deploy.chaos.checker.bounds import STRICT
 from deploy.chaos.checker.history import Mishap
 from deploy.chaos.clients import PENDING_MESSAGES
 from deploy.chaos.links import Condition
-from deploy.chaos.stage import SESSION_TIMEOUT_S
+from deploy.chaos.stage import LIMIT, SESSION_TIMEOUT_S
 
 _ROUND_S = 1.0
 ALLOWANCE_S = 10.0
@@ -63,6 +69,9 @@ class Kind:
         delays: a broker may count later what its gate has let through.
         unconfirmed: ZooKeeper may confirm no session meanwhile, so that nothing of a strict group passes.
         everywhere: it happens to something that all brokers share, or to one after the other.
+        of_server: it happens to a server of Pulsar's, not to a sidecar or a link of one.
+        anew: a broker starts anew.
+        only: the enforcement path that it makes sense with; empty for every one.
     """
 
     what: str
@@ -76,14 +85,28 @@ class Kind:
     outside: bool = False
     unconfirmed: bool = False
     everywhere: bool = False
+    of_server: bool = False
+    anew: bool = False
+    only: str = ""
 
     def happened(
-        self, what: str, occasion: Occasion, policy: str, brokers: Iterable[str]
+        self,
+        what: str,
+        occasion: Occasion,
+        policy: str,
+        brokers: Iterable[str],
+        path: str = GATE,
     ) -> Mishap:
-        """Say what it excuses in a group of this policy, now that it is over."""
+        """Say what it excuses in a group of this policy on this enforcement path, now that it is over."""
         strict = policy == STRICT
         struck = frozenset(brokers if self.everywhere else [occasion.target])
         stops = self.stops or (strict and self.unconfirmed)
+        nobody: frozenset[str] = frozenset()
+        felt = struck if self.of_server or path == GATE else nobody
+        if path == NATIVE:
+            waiting = LIMIT if self.anew else 0
+        else:
+            waiting = PENDING_MESSAGES * len(struck) if self.delays else 0
         return Mishap(
             what=what,
             began_s=occasion.began_s,
@@ -92,15 +115,17 @@ class Kind:
             # one session timeout later.
             recovery_s=self.recovery_s + (SESSION_TIMEOUT_S if strict else 0.0),
             undone_within_s=occasion.seconds + self.undone_s,
-            cuts=struck if self.cuts else frozenset(),
-            waiting=PENDING_MESSAGES * len(struck) if self.delays else 0,
-            stops=struck if stops else frozenset(),
-            outside=struck if self.outside else frozenset(),
+            cuts=felt if self.cuts else nobody,
+            waiting=waiting,
+            stops=felt if stops else nobody,
+            outside=struck if self.outside and path == GATE else nobody,
         )
 
 
 #: What happens to a server of the cluster, which comes back in its own time.
-_of_server = partial(Kind, recovery_s=_THEIRS_S, undone_s=inf, delays=True, everywhere=True)
+_of_server = partial(
+    Kind, recovery_s=_THEIRS_S, undone_s=inf, delays=True, everywhere=True, of_server=True
+)
 
 _STALLED = Condition(stalled_out=True, stalled_back=True)
 _LATE = Condition(delay_s=0.3, bytes_per_s=50_000, loss=0.1)
@@ -142,12 +167,14 @@ MISHAPS: Mapping[str, Kind] = {
         (1, 3),
         cuts=True,
         stops=True,
+        only=GATE,
     ),
     "gate-freeze": Kind(
         "the gate of {target} stands still for {seconds:.0f} s, and its sidecar does not",
         actions.freeze_gate,
         (1, 3),
         stops=True,
+        only=GATE,
     ),
     "broker-kill": _of_server(
         "{target} is killed and started again {seconds:.0f} s later",
@@ -155,6 +182,7 @@ MISHAPS: Mapping[str, Kind] = {
         (1, 3),
         cuts=True,
         stops=True,
+        anew=True,
     ),
     "broker-restart": _of_server(
         "{target} is restarted",
@@ -162,6 +190,17 @@ MISHAPS: Mapping[str, Kind] = {
         (0, 1),
         cuts=True,
         stops=True,
+        anew=True,
+    ),
+    "owner-kill": _of_server(
+        "the broker that serves the topic of resource usage is killed and started again {seconds:.0f} s "
+        "later",
+        actions.kill_owner,
+        (1, 3),
+        cuts=True,
+        stops=True,
+        anew=True,
+        only=NATIVE,
     ),
     "broker-freeze": _of_server(
         "{target} stands still for {seconds:.0f} s",
@@ -251,6 +290,7 @@ MISHAPS: Mapping[str, Kind] = {
         cuts=True,
         delays=True,
         stops=True,
+        only=GATE,
     ),
     "gate-reset": Kind(
         "the gate of {target} is refused by its broker for {seconds:.0f} s",
@@ -259,6 +299,7 @@ MISHAPS: Mapping[str, Kind] = {
         cuts=True,
         delays=True,
         stops=True,
+        only=GATE,
     ),
     "gate-slow": Kind(
         "between the gate of {target} and its broker all is late, slow and lossy for {seconds:.0f} s",
@@ -266,16 +307,19 @@ MISHAPS: Mapping[str, Kind] = {
         (5, 10),
         delays=True,
         stops=True,
+        only=GATE,
     ),
     "flood": Kind(
         f"{actions.FLOOD:,} connections are opened at the gate of {{target}} for {{seconds:.0f}} s",
         actions.flood,
         (2, 5),
+        only=GATE,
     ),
     "descriptors": Kind(
         "the gate of {target} has no file descriptors left for {seconds:.0f} s",
         actions.exhaust_descriptors,
         (3, 6),
+        only=GATE,
     ),
     "disk-full": Kind(
         "the sidecar of {target} cannot write to any file for {seconds:.0f} s",
@@ -293,3 +337,8 @@ MISHAPS: Mapping[str, Kind] = {
         (5, 10),
     ),
 }
+
+
+def possible(path: str) -> tuple[str, ...]:
+    """The mishaps that make sense on an enforcement path."""
+    return tuple(name for name, kind in MISHAPS.items() if kind.only in ("", path))

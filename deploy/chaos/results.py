@@ -1,8 +1,8 @@
 """The outcomes of runs: one line of JSON for each in a file that outlives them, and a table for people.
 
-A run is known by its seed, its policy and its mishaps, so that a later sitting can leave out what was
-clean; the version of the code is noted beside it. The last run of its kind counts: what had a finding and
-was clean later is clean.
+A run is known by its seed, its policy, its mishaps and its enforcement path, so that a later sitting can
+leave out what was clean; the version of the code is noted beside it. The last run of its kind counts:
+what had a finding and was clean later is clean.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from pathlib import Path
 
 from rich.table import Table
 
+from coordinator.config.model import GATE
 from deploy.chaos.checker.history import Finding
 from deploy.chaos.choices import Choice
 from deploy.chaos.schedule import Planned
 from deploy.demo.errors import WrongUse
 
-Key = tuple[int, str, tuple[Planned, ...]]
+Key = tuple[int, str, tuple[Planned, ...], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,7 @@ class Result:
         seconds: that it took.
         version: of the code.
         ended_at: when it ended, in ISO 8601.
+        path: where limits were enforced.
     """
 
     seed: int
@@ -47,11 +49,12 @@ class Result:
     seconds: float
     version: str
     ended_at: str
+    path: str = GATE
 
     @property
     def key(self) -> Key:
         """Which run it is."""
-        return self.seed, self.policy, self.planned
+        return self.seed, self.policy, self.planned, self.path
 
     @property
     def clean(self) -> bool:
@@ -91,7 +94,7 @@ class Results:
 
     def of(self, choices: Iterable[Choice]) -> list[Result]:
         """The last result of each of these runs that was played."""
-        keys = [(choice.seed, choice.policy, choice.planned) for choice in choices]
+        keys = [(each.seed, each.policy, each.planned, each.path) for each in choices]
         return [self._last[key] for key in keys if key in self._last]
 
     def missing(self, choices: Iterable[Choice]) -> list[Choice]:
@@ -111,6 +114,7 @@ def table(results: Sequence[Result]) -> Table:
     drawn = Table(
         "seed",
         "policy",
+        "enforced by",
         "mishaps",
         "outcome",
         "seconds",
@@ -122,6 +126,7 @@ def table(results: Sequence[Result]) -> Table:
         drawn.add_row(
             str(result.seed),
             result.policy,
+            result.path,
             ", ".join(planned.name for planned in result.planned),
             outcome(result),
             f"{result.seconds:.0f}",

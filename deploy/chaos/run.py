@@ -16,7 +16,7 @@ from deploy.chaos.checker.history import History, Mishap
 from deploy.chaos.checker.recovery import LAST_S
 from deploy.chaos.mishaps import Occasion
 from deploy.chaos.schedule import Planned
-from deploy.chaos.stage import BURST_S, LIMIT, Stage
+from deploy.chaos.stage import LIMIT, Stage
 from deploy.chaos.watching import Watcher
 from deploy.demo.counters import CounterSampler
 from deploy.demo.waiting import wait_for
@@ -86,8 +86,9 @@ class Run:
         began_s = time.monotonic()
         kind.do(self._stage, planned.target, planned.seconds)
         occasion = Occasion(planned.target, planned.seconds, began_s, time.monotonic())
+        stage = self._stage
         mishap = kind.happened(
-            f"{number}. {planned}", occasion, self._stage.policy, self._stage.brokers
+            f"{number}. {planned}", occasion, stage.policy, stage.brokers, stage.path
         )
         self._mishaps.append(mishap)
         after_s = self._recovered(mishap)
@@ -118,7 +119,7 @@ class Run:
         return History(
             limit=LIMIT,
             policy=self._stage.policy,
-            burst_s=BURST_S,
+            burst_s=self._stage.burst_s,
             settled_s=from_s,
             ended_s=until_s,
             topics=(),

@@ -76,6 +76,7 @@ def _played(choice: Choice, ground: Ground, version: str) -> Result:
         seed=choice.seed,
         policy=choice.policy,
         planned=choice.planned,
+        path=choice.path,
         happened=len(verdict.recovered),
         findings=verdict.findings,
         failure=failure,

@@ -1,7 +1,8 @@
 """The scene of mishaps: a cluster, sidecars behind links that the bench controls, and load.
 
 Between every sidecar and every ZooKeeper stands a link, another between every sidecar and every
-broker's bus (ways.py), and one between each gate and its broker, whose upstream is a setting.
+broker's bus (ways.py), and one between each gate and its broker, whose upstream is a setting. Under
+native enforcement there are no gates: clients connect to the brokers themselves.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Self
 
 import pulsar
 
+from coordinator.config.model import GATE, NATIVE
 from deploy.chaos import LISTENERS, clients
 from deploy.chaos.checker.history import Received, Sent, Topic
 from deploy.chaos.links import Link, Links
@@ -36,6 +38,8 @@ LIMIT = 600
 OFFERED = 700
 SESSION_TIMEOUT_S = 4.0
 BURST_S = 0.05
+#: Of the reports of Pulsar's own resource groups, which native enforcement uses.
+INTERVAL_S = 1
 _BUNDLES = 12
 _READY_WITHIN_S = 60.0
 _READ_WITHIN_S = 120.0
@@ -54,6 +58,7 @@ class Stage:
         policy: the group's ``overshootPolicy``.
         seed: of what the links roll dice for.
         program: how Python starts a sidecar.
+        path: where limits are enforced, ``gate`` or ``native``.
     """
 
     def __init__(
@@ -63,8 +68,11 @@ class Stage:
         policy: str,
         seed: int,
         program: Sequence[str] = PROGRAM,
+        *,
+        path: str = GATE,
     ) -> None:
         self.cluster = cluster
+        self.path = path
         self.directory = directory
         self.policy = policy
         self.brokers: Mapping[str, Broker] = {b.name: b for b in cluster.brokers}
@@ -93,6 +101,9 @@ class Stage:
         if any(tuple(broker.listener_ports) != LISTENERS for broker in self.brokers.values()):
             options = " ".join(f"--listener {name}" for name in LISTENERS)
             raise WrongUseError(f"The cluster must have been started with {options}.")
+        if self.path == NATIVE and self.cluster.state.resource_group_interval_s != INTERVAL_S:
+            options = f"--own-resource-groups --resource-group-interval {INTERVAL_S}"
+            raise WrongUseError(f"The cluster must have been started with {options}.")
         try:
             self._stack.enter_context(self._links)
             self._stack.callback(self._programs.stop)
@@ -114,6 +125,18 @@ class Stage:
     def links(self) -> Links:
         """The links, to be made worse and sound again."""
         return self._links
+
+    @property
+    def service_url(self) -> str:
+        """Where clients connect: every gate, or every broker where there is none."""
+        if self.path == GATE:
+            return self.sidecars.service_url
+        return f"pulsar://{self._broker_addresses}"
+
+    @property
+    def burst_s(self) -> float:
+        """Seconds of its part that a bucket may have saved up, wherever it is."""
+        return BURST_S if self.path == GATE else INTERVAL_S / (INTERVAL_S + 1)
 
     @property
     def web_urls(self) -> dict[str, str]:
@@ -183,17 +206,19 @@ class Stage:
     def _open_links(self) -> None:
         self.ways = open_ways(self._links, self.cluster)
         for name, broker in self.brokers.items():
-            self.to_broker[name] = self._links.open(broker.gate_upstream_port)
             self._configure(name, broker)
 
     def _configure(self, name: str, broker: Broker) -> None:
-        keys = configuration(broker, self.cluster, self.sidecars.bus_topics)
+        settings = {"enforcement_path": self.path}
+        keys = configuration(broker, self.cluster, self.sidecars.bus_topics, settings)
+        if self.path == GATE:
+            self.to_broker[name] = self._links.open(broker.gate_upstream_port)
+            keys["gate_upstream"] = f"127.0.0.1:{self.to_broker[name].port}"
+            keys["burst_seconds"] = BURST_S
         keys |= self.ways[name].keys
         keys |= {
-            "gate_upstream": f"127.0.0.1:{self.to_broker[name].port}",
             "zookeeper_root": self._root,
             "zookeeper_session_timeout_seconds": SESSION_TIMEOUT_S,
-            "burst_seconds": BURST_S,
             "record_dir": str(self._record_dir(name)),
             "record_file_seconds": _RECORD_FILE_S,
         }
@@ -214,6 +239,13 @@ class Stage:
         self._insist(partial(rest.request, "POST", f"{second}{path}"))
         for name in self.brokers:
             self._insist(partial(self._see_attachment, name))
+        if self.path == NATIVE:
+            self._insist(self._see_attachment_in_pulsar)
+
+    def _see_attachment_in_pulsar(self) -> None:
+        path = f"/admin/v2/namespaces/{self._namespace}/resourcegroup"
+        if self.group not in rest.request("GET", f"{self.cluster.web_url()}{path}"):
+            raise LocalClusterError("Pulsar does not know the attachment.")
 
     def _see_attachment(self, name: str) -> None:
         url = f"{self.sidecars.admin_url(name)}/quota/v1/groups/{self.group}"
@@ -224,7 +256,7 @@ class Stage:
         topics = [word for topic in self.topic_of.values() for word in ("--topic", topic)]
         for part in ("consume", "publish"):
             command = [sys.executable, "-m", "deploy.chaos.clients", part, *topics]
-            command += ["--url", self.sidecars.service_url, "--rate", str(OFFERED)]
+            command += ["--url", self.service_url, "--rate", str(OFFERED)]
             command += ["--out", str(self._diary(part))]
             self._programs.start(part, command)
 
@@ -234,10 +266,14 @@ class Stage:
     def _diary(self, part: str) -> Path:
         return self.directory / f"{part}.txt"
 
+    @property
+    def _broker_addresses(self) -> str:
+        return ",".join(f"127.0.0.1:{broker.broker_port}" for broker in self.brokers.values())
+
     def _stored(self, topic: str) -> list[Received]:
-        url = ",".join(f"127.0.0.1:{broker.broker_port}" for broker in self.brokers.values())
+        url = f"pulsar://{self._broker_addresses}"
         logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-        client = pulsar.Client(f"pulsar://{url}", listener_name="internal", logger=logger)
+        client = pulsar.Client(url, listener_name="internal", logger=logger)
         try:
             reader = client.create_reader(topic, pulsar.MessageId.earliest)
             found = []

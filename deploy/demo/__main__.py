@@ -1,7 +1,8 @@
 """The command line: `python -m deploy.demo`, which is what `make demo` runs.
 
 POLICY in the environment is the group's overshoot policy, balanced if it is not set. ENFORCE=native
-leaves the gates out and steers the brokers' own limiter. PEER=1 plays the same story afterwards on
+leaves the gates out and steers the brokers' own limiter. PULSAR is the version of the brokers, such as
+5.0.0-M1. PEER=1 plays the same story afterwards on
 Pulsar's own resource groups. KEEP=1 leaves the cluster, the sidecars and the load running; `--stop` ends
 them. Exit codes: 0 every target met, 1 a target was missed or the story failed, 2 wrong use or a missing
 program.
@@ -29,6 +30,7 @@ from deploy.demo.errors import WrongUse
 from deploy.demo.figures import Figures, evaluate
 from deploy.demo.native import NativeSidecars
 from deploy.demo.peer import PulsarGroups
+from deploy.demo.play import Chosen
 from deploy.demo.recording import Recording
 from deploy.demo.sidecars import Sidecars, recorded_in
 from deploy.demo.system import System
@@ -54,21 +56,22 @@ def main(arguments: list[str] | None = None) -> int:
         policy = command_line.policy()
         if kind is NativeSidecars and policy == STRICT:
             raise WrongUse("POLICY=strict: brokers' own limiters cannot keep it; use balanced.")
-        return _demo(console, kind, options.state_dir, policy, peer=peer, keep=keep)
+        chosen = Chosen(command_line.pulsar(), policy, keep=keep)
+        return _demo(console, kind, options.state_dir, chosen, peer=peer)
 
     return command_line.exit_code(work)
 
 
 def _demo(
-    console: Console, kind: type[System], state_dir: Path, policy: str, *, peer: bool, keep: bool
+    console: Console, kind: type[System], state_dir: Path, chosen: Chosen, *, peer: bool
 ) -> int:
-    if peer and keep:
+    if peer and chosen.keep:
         raise WrongUse("PEER and KEEP: two clusters at once would measure each other.")
-    ours, _ = _play(console, kind, state_dir, policy, suffix="", keep=keep)
-    tables = [result.table(f"{kind.name}, {policy}", ours)]
+    ours, _ = _play(console, kind, state_dir, chosen, suffix="")
+    tables = [result.table(f"{kind.name}, {chosen.policy}, Pulsar {chosen.pulsar}", ours)]
     played: Recording | None = None
     if peer:
-        theirs, played = _play(console, PulsarGroups, state_dir, policy, suffix="-peer", keep=False)
+        theirs, played = _play(console, PulsarGroups, state_dir, chosen, suffix="-peer")
         tables.append(result.table(PulsarGroups.name, theirs))
     console.print(Columns(tables))
     console.print("Computing the convergence report of what the sidecars recorded")
@@ -79,7 +82,7 @@ def _demo(
     console.print("The report knows whole seconds; the verdict is what the brokers counted, above.")
     console.print(f"Summary, and the counters that it was computed from: {_OUTPUT}")
     console.print(f"Logs: {state_dir}")
-    if keep:
+    if chosen.keep:
         stop = f"{sys.executable} -m deploy.demo --stop --state-dir {state_dir}"
         # Not broken into lines, so that it can be copied.
         console.print(f"All of it still runs. To stop it: {stop}", soft_wrap=True, highlight=False)
@@ -99,11 +102,11 @@ def _stop(state_dir: Path) -> int:
 
 
 def _play(
-    console: Console, kind: type[System], state_dir: Path, policy: str, *, suffix: str, keep: bool
+    console: Console, kind: type[System], state_dir: Path, chosen: Chosen, *, suffix: str
 ) -> tuple[Figures, Recording]:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
-    recording = play.play(console, kind, _directory(state_dir, kind), policy, keep=keep)
+    recording = play.play(console, kind, _directory(state_dir, kind), chosen)
     figures = evaluate(recording)
     summary.write(figures, recording, _OUTPUT, suffix)
     return figures, recording

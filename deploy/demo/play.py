@@ -31,17 +31,29 @@ from deploy.local.layout import ClusterOptions
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def play(
-    console: Console, kind: type[System], directory: Path, policy: str, *, keep: bool
-) -> Recording:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Chosen:
+    """The choices about a run, whichever system it is played on.
+
+    Attributes:
+        pulsar: version of the brokers.
+        policy: how the group's limit is handed from broker to broker; the peer has no choice.
+        keep: leave everything running at the end.
+    """
+
+    pulsar: str
+    policy: str
+    keep: bool = False
+
+
+def play(console: Console, kind: type[System], directory: Path, chosen: Chosen) -> Recording:
     """Play the story on a system of this kind and return what was recorded.
 
     Args:
         console: for what is shown meanwhile.
         kind: ours or the peer.
         directory: for the cluster and the logs; what an earlier run left there is removed.
-        policy: how the group's limit is handed from broker to broker; the peer has no choice.
-        keep: leave everything running at the end.
+        chosen: the rest.
 
     Raises:
         WrongUse: something runs from this directory.
@@ -49,17 +61,18 @@ def play(
         LocalClusterError: the cluster failed.
     """
     _clear(directory)
-    console.print(f"{kind.name}: starting a cluster of three brokers")
+    console.print(f"{kind.name}: starting a cluster of three brokers, Pulsar {chosen.pulsar}")
     with ExitStack() as stack:
         options = ClusterOptions(
             state_dir=directory / "cluster",
+            pulsar=chosen.pulsar,
             own_resource_groups=kind.own_resource_groups,
             resource_group_interval_s=kind.resource_group_interval_s,
         )
         cluster = stack.enter_context(Cluster.start(options))
         programs = Programs(directory)
         stack.callback(programs.stop)
-        system = kind(cluster, programs, directory, policy)
+        system = kind(cluster, programs, directory, chosen.policy)
         stack.callback(system.close)
         stack.callback(ignore_signals)
         topics = system.set_up(LIMIT)
@@ -67,7 +80,7 @@ def play(
         warm_up = WarmUp(system)
         warm_up.all_brokers()
         recording = _tell(console, system, topics, warm_up)
-        if keep:
+        if chosen.keep:
             stack.pop_all()
     return recording
 

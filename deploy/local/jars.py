@@ -28,7 +28,13 @@ from deploy.local.requirements import find_maven
 #: The version of Pulsar that is started when none is named.
 DEFAULT_PULSAR = "4.2.4"
 #: The versions that the launcher is tried with; others may well work.
-TRIED_PULSARS = ("4.2.4", "4.0.7")
+TRIED_PULSARS = ("4.2.4", "4.0.7", "5.0.0-M1")
+
+#: By version of Pulsar: libraries whose version in its own table is too old for it, as (group, artifact,
+#: version). The table of 5.0.0-M1 has jackson-annotations 2.18.0, and its Jackson needs a class of 2.21.
+_NEWER_LIBRARIES = {
+    "5.0.0-M1": (("com.fasterxml.jackson.core", "jackson-annotations", "2.21"),),
+}
 
 #: A compiler that needs no more than a Java Runtime.
 _COMPILER = "3.42.0"
@@ -62,6 +68,11 @@ def cache_root(environment: Mapping[str, str]) -> Path:
     return Path(named).absolute() if named else Path.home() / ".cache" / "pulsar-quota"
 
 
+def is_version(text: str) -> bool:
+    """Say whether this looks like a version of Pulsar."""
+    return re.fullmatch(r"\d+\.\d+\.\d+(?:[.-]\w+)*", text) is not None
+
+
 def server_jars(version: str, root: Path) -> Path:
     """Return the directory with the jars of broker, bookie and ZooKeeper, fetching it if need be.
 
@@ -70,7 +81,7 @@ def server_jars(version: str, root: Path) -> Path:
         MissingProgramError: it must be fetched and there is no Maven.
         LocalClusterError: Maven failed.
     """
-    if not re.fullmatch(r"\d+\.\d+\.\d+(?:[.-]\w+)*", version):
+    if not is_version(version):
         raise WrongUseError(f"{version!r} is not a version of Pulsar, such as {DEFAULT_PULSAR}.")
     return _ensure(root / f"pulsar-{version}", _server_pom(version))
 
@@ -97,8 +108,14 @@ def _server_pom(version: str) -> str:
     # Without Pulsar's own version table Maven mixes two OpenTelemetry versions and the broker dies.
     table = _dependency("pulsar", version, "<type>pom</type><scope>import</scope>")
     broker = _dependency("pulsar-broker", version)
+    # What the pom itself names wins over the table that it imports.
+    newer = "".join(
+        _dependency(artifact, number, group=group)
+        for group, artifact, number in _NEWER_LIBRARIES.get(version, ())
+    )
+    managed = f"<dependencies>{newer}{table}</dependencies>"
     return _POM.format(
-        body=f"<dependencyManagement><dependencies>{table}</dependencies></dependencyManagement>\n"
+        body=f"<dependencyManagement>{managed}</dependencyManagement>\n"
         f"<dependencies>{broker}</dependencies>"
     )
 

@@ -13,7 +13,7 @@ from coordinator.adapters.broker.native_admin import HttpNativeAdmin, facts_in
 from coordinator.adapters.pulsar.native_messages import decode, encode
 from coordinator.native.engine.entries import Amounts, Record
 from coordinator.native.engine.outside import BrokerFacts
-from coordinator.ports import Refused, StoreUnreachable
+from coordinator.ports import BrokerUnreachable, Refused
 from coordinator.wire import resource_usage_pb2 as pb
 from coordinator.wire.fields import BadReport
 
@@ -77,7 +77,7 @@ def test_partitions_that_are_told_apart_by_a_label_are_topics_of_their_own() -> 
 
 
 @pytest.mark.parametrize(
-    ("status", "error"), [(401, Refused), (403, Refused), (500, StoreUnreachable)]
+    ("status", "error"), [(401, Refused), (403, Refused), (500, BrokerUnreachable)]
 )
 async def test_a_broker_that_does_not_tell_is_an_error(status: int, error: type[Exception]) -> None:
     """Refused and unreachable are never one."""
@@ -143,11 +143,11 @@ async def test_records_are_read_and_nonsense_is_an_error() -> None:
         assert await admin.record("g") == Record(7, -1)
         assert await admin.record("none") is None
         for name in ("odd", "text"):
-            with pytest.raises(StoreUnreachable):
+            with pytest.raises(BrokerUnreachable):
                 await admin.record(name)
         with pytest.raises(Refused):
             await admin.record("mine")
-        with pytest.raises(StoreUnreachable):
+        with pytest.raises(BrokerUnreachable):
             await admin.facts()
         with pytest.raises(ValueError, match="not a name"):
             await admin.record("a/b")

@@ -11,7 +11,7 @@ import pytest
 from coordinator.adapters.broker.relay import HttpBrokerRelay
 from coordinator.backlog.rules.guard import Enforcement
 from coordinator.backlog.rules.model import BacklogQuota, QuotaPolicy
-from coordinator.ports import StoreUnreachable
+from coordinator.ports import BrokerUnreachable
 from tests.admin_api.backlog_world import START_MS, TOPIC, BacklogWorld
 from tests.admin_api.test_metrics import scrape, value_of
 from tests.admin_api.world import World
@@ -193,7 +193,7 @@ async def test_a_broker_that_does_not_answer_is_a_503(
     client: httpx.AsyncClient, backlog: BacklogWorld
 ) -> None:
     """With the reason."""
-    backlog.source.trouble["storage"] = StoreUnreachable("timed out")
+    backlog.source.trouble["storage"] = BrokerUnreachable("timed out")
     answer = await client.get("/quota/v1/persistent/shop/orders/incoming/backlog")
     assert answer.status_code == 503
     assert "timed out" in answer.json()["reason"]

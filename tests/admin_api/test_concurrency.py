@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
-from admin_api import definitions
+from admin_api import echo
 from admin_api.app import create_app
+from admin_api.echo import Echo
 from coordinator.adapters.memory.store import MemoryStore
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.ports import NOBODY, Catalogue, Origin, Versioned
@@ -49,9 +52,11 @@ class BusyStore(MemoryStore):
         return await super().update_group(group, version, by=by)
 
 
-def client_of(world: World, store: MemoryStore) -> httpx.AsyncClient:
-    """A client of a sidecar with another store; whether it hears of changes is up to the test."""
-    app = create_app(replace(world.backend, store=store))
+def client_of(
+    world: World, store: MemoryStore, seen: Echo[Catalogue] | None = None
+) -> httpx.AsyncClient:
+    """A client of a sidecar with another store; its views hear of changes only from the test."""
+    app = create_app(replace(world.backend, store=store, groups_seen=seen or Echo(store.watch)))
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://sidecar")
 
 
@@ -85,25 +90,71 @@ async def test_put_gives_up_at_last(world: World) -> None:
     assert "by others at the same time" in refused.json()["reason"]
 
 
-async def test_answer_waits_for_the_echo(world: World) -> None:
+class LateWatch:
+    """The watch of a store, whose calls the test passes on."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self._listeners: list[Callable[[Catalogue], None]] = []
+        self._sent: list[Catalogue] = []
+
+    def watch(self, listener: Callable[[Catalogue], None]) -> None:
+        """Listen to the store."""
+        if not self._listeners:
+            self._store.watch(self._sent.append)
+        self._listeners.append(listener)
+
+    def pass_on(self) -> None:
+        """Tell the listeners of the newest copy."""
+        for listener in self._listeners:
+            listener(self._sent[-1])
+
+
+async def test_answer_waits_for_the_watch(world: World) -> None:
     """A list right after a PUT shows the group, though lists are read from a copy of the store."""
     store = MemoryStore()
-    sent: list[Catalogue] = []
-    store.watch(sent.append)
-    async with client_of(world, store) as client:
+    late = LateWatch(store)
+    late.watch(world.views.show)
+    async with client_of(world, store, Echo(late.watch)) as client:
         put = asyncio.create_task(client.put(f"{GROUPS}/rg1", json={}))
         await asyncio.wait({put}, timeout=0.05)
-        assert sent[-1].groups
+        assert (await store.read_group("rg1")).version > 0
         assert not put.done()
 
-        world.views.show(sent[-1])
+        late.pass_on()
 
         assert (await put).status_code == 204
         assert (await client.get(GROUPS)).json() == ["rg1"]
 
 
-async def test_lost_echo_delays_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_answer_waits_for_its_own_version(world: World) -> None:
+    """A copy from before the change does not count, though it has the group."""
+    store = MemoryStore()
+    late = LateWatch(store)
+    async with client_of(world, store, Echo(late.watch)) as client:
+        await store.create_group(ResourceGroup("rg1", Rates()))
+        late.pass_on()
+        put = asyncio.create_task(client.put(f"{GROUPS}/rg1", json={"publishRateInMsgs": 1}))
+        await asyncio.wait({put}, timeout=0.05)
+        assert not put.done()
+
+        late.pass_on()
+
+        assert (await put).status_code == 204
+
+
+async def test_late_watch_delays_the_answer_only(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The change is in the store, so the answer is yes even if this sidecar never sees it."""
-    monkeypatch.setattr(definitions, "_POLL_S", 0)
-    async with client_of(world, MemoryStore()) as client:
-        assert (await client.put(f"{GROUPS}/rg1", json={})).status_code == 204
+    monkeypatch.setattr(echo, "ECHO_WITHIN_S", 0)
+    store = MemoryStore()
+    with capture_logs() as logs:
+        async with client_of(world, store, Echo(LateWatch(store).watch)) as client:
+            answer = await client.put(f"{GROUPS}/rg1", json={})
+
+    version = (await store.read_group("rg1")).version
+    assert (answer.status_code, answer.headers["etag"]) == (204, f'"{version}"')
+    assert [(log["event"], log["change"]) for log in logs if log["log_level"] == "warning"] == [
+        ("change made but not seen yet", "groups/rg1")
+    ]

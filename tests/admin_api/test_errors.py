@@ -9,7 +9,14 @@ from structlog.testing import capture_logs
 from coordinator.adapters.memory.store import MemoryStore
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.insight.model.views import HealthView
-from coordinator.ports import Unreadable, Versioned
+from coordinator.ports import (
+    BrokerUnreachable,
+    GateGone,
+    StoreUnreachable,
+    Unreachable,
+    Unreadable,
+    Versioned,
+)
 from tests.admin_api.world import World
 
 GROUPS = "/admin/v2/resourcegroups"
@@ -71,6 +78,35 @@ async def test_unreachable_store(
     reason = response.json()["reason"]
     assert reason.startswith("ZooKeeper is out of reach")
     assert ("may have been made or not" in reason) is (method != "GET")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (StoreUnreachable("timed out"), "ZooKeeper is out of reach (timed out); try again"),
+        (BrokerUnreachable("GET /x: 500"), "The broker does not answer (GET /x: 500); try again"),
+        (GateGone("its process has ended"), "The gate is gone (its process has ended); try again"),
+    ],
+)
+async def test_every_failure_names_its_cause(
+    client: httpx.AsyncClient, world: World, error: Unreachable, reason: str
+) -> None:
+    """An operator looks at the part that failed, and not at ZooKeeper for every one."""
+    world.gate.failure = error
+
+    response = await client.get("/quota/v1/gate/connections")
+
+    assert (response.status_code, response.json()) == (503, {"reason": reason})
+
+
+async def test_silent_bus_is_named_by_readiness(client: httpx.AsyncClient, world: World) -> None:
+    """The bus fails no request: it drops reports, and the sidecar that misses them says so."""
+    world.views.turn(state=Lifecycle.DEGRADED, ready=False, troubles=(Trouble.BUS_SILENT,))
+
+    response = await client.get("/quota/v1/ready")
+
+    assert response.status_code == 503
+    assert "the bus is silent" in response.json()["reason"]
 
 
 @pytest.mark.parametrize("trouble", [Trouble.ZOOKEEPER_SUSPENDED, Trouble.ZOOKEEPER_LOST])

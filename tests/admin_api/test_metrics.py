@@ -290,7 +290,7 @@ async def test_minute_averages_stand_beside_the_busiest_second(
 ) -> None:
     """So a dashboard shows why there was waiting below the limit; nothing passed, no series."""
     key = (orders, Dimension.PUBLISH_MESSAGES)
-    world.views.minutes[key] = MinuteView(seconds=60, average=33, peak=1_000, throttled=2)
+    world.views.minutes[key] = MinuteView(60, 33, 1_000, 2)
     families = await scrape(client)
 
     def value(name: str) -> float:

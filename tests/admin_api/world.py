@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 
 from admin_api.app import create_app
 from admin_api.backend import AdminBackend
+from admin_api.echo import Echo
 from coordinator.adapters.memory.operations import MemoryOperations
 from coordinator.adapters.memory.store import MemoryStore
 from coordinator.adapters.memory.surroundings import (
@@ -35,18 +36,19 @@ from coordinator.insight.model.gate_views import (
     HoldView,
 )
 from coordinator.insight.model.seconds import MinuteView
-from coordinator.insight.model.shadow import Comparison, Shadow
+from coordinator.insight.model.shadow import Comparison
 from coordinator.insight.model.views import (
     BrokerUsageView,
     Explanation,
     GroupView,
     HealthView,
     MemberView,
+    ShadowOfBrokerView,
     WantView,
 )
 from coordinator.insight.shell.totals import TrafficTotals
 from coordinator.insight.shell.watch import Watch
-from coordinator.ports import BrokerRelay, Catalogue, RecorderHealth
+from coordinator.ports import BrokerRelay, Catalogue, RecorderHealth, Unreachable
 
 MILLI_NS = 1_000_000
 
@@ -122,8 +124,8 @@ class FixedViews:
         if limit is None:
             return None
         parts = (
-            Shadow("broker-1", limit // 3, limit // 2),
-            Shadow("broker-2", limit - limit // 3, limit // 2),
+            ShadowOfBrokerView("broker-1", limit // 3, limit // 2),
+            ShadowOfBrokerView("broker-2", limit - limit // 3, limit // 2),
         )
         return Comparison(group, dimension, g.law, law, limit, parts)
 
@@ -156,7 +158,7 @@ class FixedViews:
     def throttled_seconds(self, group: str, dimension: Dimension) -> int:
         """As many as in the minute."""
         minute = self.minute(group, dimension)
-        return 0 if minute is None else minute.throttled
+        return 0 if minute is None else minute.throttled_seconds
 
     def show(self, catalogue: Catalogue) -> None:
         """Listen to the store."""
@@ -229,6 +231,7 @@ class FixedGate:
     own_limits: GateLimits = field(default_factory=lambda: GateLimits(Rates(), None, 30, ()))
     connected: tuple[ConnectionFigures, ...] = (CONNECTION,)
     counted_apart: DelayedView | None = None
+    failure: Unreachable | None = None
 
     async def figures(self) -> GateFigures:
         """Always the same."""
@@ -248,6 +251,8 @@ class FixedGate:
 
     async def connection_figures(self) -> tuple[ConnectionFigures, ...]:
         """What the test says."""
+        if self.failure is not None:
+            raise self.failure
         return self.connected
 
 
@@ -260,6 +265,10 @@ class FixedLogLevel:
     def set(self, name: str) -> None:
         """Remember it."""
         self.name = name
+
+
+_routers: list[APIRouter] = []
+"""The routes of the first world, ready for requests."""
 
 
 class World:
@@ -285,6 +294,8 @@ class World:
         self.backend = AdminBackend(
             store=self.store,
             topic_limits=self.topic_limits,
+            groups_seen=Echo(self.store.watch),
+            topics_seen=Echo(self.topic_limits.watch),
             broker=self.broker,
             views=self.views,
             watching=self.watch,
@@ -295,6 +306,11 @@ class World:
             hosts=("sidecar", "testserver"),
         )
         self.app: FastAPI = create_app(self.backend)
+        # FastAPI readies every route at an app's first request, in 50 ms. Routes find the backend by the
+        # app that a request came to, so all worlds share those of the first.
+        if not _routers:
+            _routers.append(self.app.router)
+        (self.app.router,) = _routers
 
     def handle(self, event: Event) -> None:
         """Tell the core, and whoever watches it, of something."""
@@ -335,7 +351,8 @@ def usage_row(
         broker=broker,
         admitted=Rates(publish_messages=admitted),
         limits=Rates(publish_messages=limit),
-        throttled_permille={Dimension.PUBLISH_MESSAGES: throttled_permille},
+        throttled_permille=dict.fromkeys(Dimension, 0)
+        | {Dimension.PUBLISH_MESSAGES: throttled_permille},
         participants=3,
         topics=2,
         report_age_ns=210 * MILLI_NS,

@@ -431,7 +431,7 @@ async def test_what_the_core_cannot_handle_costs_nothing_else(
             health = one.runner.views.health()
             assert health.reports_dropped == {"no member": 2}
             (task,) = health.failed_tasks
-            assert (task.name, task.failures) == ("core, UsageReportReceived", 2)
+            assert (task.task, task.failures) == ("core, UsageReportReceived", 2)
             assert not one.runner.stopped.is_set()
     assert [log["task"] for log in logs if log["log_level"] == "error"] == [
         "core, UsageReportReceived"
@@ -493,7 +493,7 @@ async def test_foreign_reports_in_a_members_name_are_named_and_change_nothing() 
             world.topic.send(Signer().sign(reports.encode(farewell)))
 
         def named() -> set[tuple[str, str]]:
-            return {(each.broker, each.suspicion.name) for each in health().suspects}
+            return {(each.broker, each.reason.name) for each in health().suspects}
 
         def health() -> HealthView:
             return one.runner.views.health()

@@ -11,6 +11,8 @@ from functools import partial
 import httpx
 import pulsar
 import pytest
+from kazoo.client import KazooClient
+from prometheus_client.parser import text_string_to_metric_families
 
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
@@ -61,6 +63,21 @@ class Target:
         """The same of what it has delivered."""
         return self.world.topics.counters(self.topic).messages_out
 
+    @property
+    def admin_port(self) -> int:
+        """The admin API of `BROKER`'s sidecar."""
+        return next(b.admin_port for b in self.world.cluster.brokers if b.name == BROKER)
+
+    def figure(self, name: str, **labels: str) -> float:
+        """A figure of the metrics of `BROKER`'s sidecar, without their prefix; 0 before its first."""
+        text = self.world.http.get(f"{self.world.sidecars.admin_url(BROKER)}/metrics").text
+        return sum(
+            sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == f"pulsar_quota_{name}" and labels.items() <= sample.labels.items()
+        )
+
     def measure(self) -> None:
         """Begin a measurement."""
         self.counted, self.began_s = self.published(), time.monotonic()
@@ -95,18 +112,30 @@ def limited_worlds(cluster: Cluster, sidecars: Sidecars) -> Iterator[Iterator[Wo
 @pytest.fixture
 def target(limited_worlds: Iterator[World]) -> Target:
     """A limited namespace."""
-    return Target(next(limited_worlds))
+    world = next(limited_worlds)
+    world.place()
+    return Target(world)
 
 
 def _is_limited(world: World) -> bool:
     return world.group in world.get("/admin/v2/resourcegroups", at=BROKER)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def free_world(cluster: Cluster, sidecars: Sidecars) -> Iterator[World]:
     """A namespace without any limit."""
     with httpx.Client(trust_env=False, timeout=30.0) as http:
         yield make_world(cluster, sidecars, http, f"{TENANT}/free")
+
+
+@pytest.fixture(scope="session")
+def zookeeper(cluster: Cluster) -> Iterator[KazooClient]:
+    """What the sidecars have stored, read and written without them."""
+    client = KazooClient(cluster.state.zookeeper_connect)
+    client.start()
+    yield client
+    client.stop()
+    client.close()
 
 
 class Neighbour:
@@ -137,7 +166,7 @@ class Neighbour:
         self._client.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def neighbours_world(cluster: Cluster, sidecars: Sidecars) -> Iterator[World]:
     """Another namespace, where nothing is attacked."""
     with httpx.Client(trust_env=False, timeout=30.0) as http:

@@ -1,7 +1,8 @@
 """No client borrows a role: CONNECT, lookups and authentication at a gate that vouches for its clients.
 
 The gate shows a real broker a certificate whose role is a super-user's and may speak for others. A client
-that the broker takes for the gate, or for the principal of its choice, may publish; bob may not.
+that the broker takes for the gate, or for the principal of its choice, may publish; bob may not. A role
+that the broker lets speak for others may do so through a gate, with its own token; no other role may.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import httpx
 import pytest
 
+from coordinator.gate.server.proxy import Gate
 from coordinator.gate.server.tls import TlsFiles
 from deploy.local.cluster import Cluster
 from tests.admin_api.keys import in_seconds, token
 from tests.clients.decoding import command_of
 from tests.gate import peer
+from tests.gate.gates import gate_to, started
 from tests.gate.peer import varint
 from tests.gate.server.test_proxy import read_frame
 from tests.gate.server.test_tls import trusting
@@ -31,7 +34,8 @@ pytestmark = pytest.mark.cluster
 
 TOPIC = "persistent://t/n/borrowed"
 CONNECTED, ERROR, PRODUCER_SUCCESS, AUTH_CHALLENGE, LOOKUP_RESPONSE = 3, 14, 17, 36, 24
-LOOKUP_FAILED = 2
+METADATA_RESPONSE = 22
+LOOKUP_FAILED, METADATA_FAILED = 2, 1
 _BIT_32 = 1 << 32
 _WAIT_S = 10.0
 
@@ -90,23 +94,41 @@ def command_kind(frame: bytes) -> int:
 
 
 @asynccontextmanager
-async def client_of(broker: Broker, certificates: Certificates, name: str) -> AsyncIterator[Client]:
-    """A client with the certificate of this name, or without TLS, at a gate that vouches."""
-    async with gate_before(certificates, broker[1]) as gate:
+async def client_of(
+    broker: Broker, certificates: Certificates, name: str, role: str = "gate"
+) -> AsyncIterator[Client]:
+    """A client with the certificate of this name, or without TLS, at a gate that vouches in a role."""
+    async with gate_before(certificates, broker[1], role) as gate:
         context: ssl.SSLContext | None = None
         port = gate.port
         if name:
             assert gate.tls_port is not None
             port = gate.tls_port
             context = trusting(certificates["gate"].certificate, certificates[name])
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
-        try:
-            yield Client(reader, writer)
-        finally:
-            writer.close()
-            with contextlib.suppress(OSError, TimeoutError):
-                async with asyncio.timeout(2):
-                    await writer.wait_closed()
+        async with connected(port, context) as client:
+            yield client
+
+
+@asynccontextmanager
+async def connected(port: int, context: ssl.SSLContext | None = None) -> AsyncIterator[Client]:
+    """A client of a gate at this port."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    try:
+        yield Client(reader, writer)
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError, TimeoutError):
+            async with asyncio.timeout(2):
+                await writer.wait_closed()
+
+
+def gate_of_kind(
+    kind: str, broker: Broker, certificates: Certificates
+) -> AbstractAsyncContextManager[Gate]:
+    """A gate that vouches for clients with certificates, or a plain one, which vouches for nobody."""
+    if kind == "vouches":
+        return gate_before(certificates, broker[1])
+    return started(gate_to(broker[0].brokers[0].broker_port))
 
 
 def text(number: int, value: str, *, high: bool = False) -> bytes:
@@ -177,6 +199,67 @@ async def test_no_lookup_names_a_role(
         answer = await client.asks(lookup, LOOKUP_RESPONSE)
 
     assert command_of(answer).number(3) == LOOKUP_FAILED
+
+
+@pytest.mark.parametrize("name", ["", "alice", "bob"], ids=["no certificate", "alice", "bob"])
+async def test_a_gate_that_may_not_speak_for_others_lends_its_role_to_nobody(
+    broker: Broker, certificates: Certificates, name: str
+) -> None:
+    """It has alice's certificate, who may publish and is not in the broker's proxyRoles."""
+    said = connects("alice")
+    for way in ("no name", "a name", "method behind a 33-bit tag", "type twice"):
+        async with client_of(broker, certificates, name, role="alice") as client:
+            assert not await client.may_publish(said[way]), way
+
+
+def spoken_for(role: str, principal: str) -> bytes:
+    """CONNECT with the token of a role, or none, in the name of another, or in its own."""
+    shown = text(5, "token") + text(3, token(role)) if role else b""
+    return connect(shown, text(7, principal) if principal else b"")
+
+
+@pytest.mark.parametrize("kind", ["vouches", "plain"])
+@pytest.mark.parametrize(
+    ("role", "principal", "may"),
+    [
+        ("gate", "alice", True),
+        ("gate", "bob", False),
+        ("gate", "", False),
+        ("gate", "gate", False),
+        ("alice", "", True),
+        ("alice", "admin", False),
+        ("alice", "gate", False),
+        ("bob", "", False),
+        ("bob", "alice", False),
+        ("bob", "admin", False),
+        ("bob", "gate", False),
+        ("", "", False),
+        ("", "alice", False),
+        ("", "admin", False),
+    ],
+)
+async def test_a_token_speaks_for_another_only_if_the_broker_lets_its_role(
+    broker: Broker, certificates: Certificates, kind: str, role: str, principal: str, *, may: bool
+) -> None:
+    """The gate's role is in proxyRoles, as that of a Pulsar proxy is; both roles must be allowed."""
+    async with gate_of_kind(kind, broker, certificates) as gate, connected(gate.port) as client:
+        assert await client.may_publish(spoken_for(role, principal)) == may
+
+
+@pytest.mark.parametrize("kind", ["vouches", "plain"])
+@pytest.mark.parametrize("principal", ["alice", "admin", "gate"])
+async def test_a_token_asks_for_another_only_if_the_broker_lets_its_role(
+    broker: Broker, certificates: Certificates, kind: str, principal: str
+) -> None:
+    """Bob learns neither where the topic is nor how many partitions it has."""
+    lookup = peer.command(23, (1, TOPIC), (2, 1), (3, 0), (4, principal))
+    metadata = peer.command(21, (1, TOPIC), (2, 2), (3, principal))
+    async with gate_of_kind(kind, broker, certificates) as gate, connected(gate.port) as client:
+        assert await client.asks(spoken_for("bob", ""), CONNECTED)
+        found = await client.asks(lookup, LOOKUP_RESPONSE)
+        assert command_of(found).number(3) == LOOKUP_FAILED
+        found = await client.asks(metadata, METADATA_RESPONSE, ERROR)
+        assert command_of(found).kind == ERROR or command_of(found).number(3) == METADATA_FAILED
 
 
 def with_token(role: str, seconds: int) -> bytes:

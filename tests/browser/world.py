@@ -19,6 +19,7 @@ import uvicorn
 from admin_api.access import Access
 from admin_api.app import create_app
 from admin_api.backend import AdminBackend, Backlogs
+from admin_api.echo import Echo
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.memory.ledgers import MemoryLedgers
 from coordinator.adapters.memory.operations import MemoryOperations
@@ -193,9 +194,12 @@ class DashboardWorld:
         """Serve the page until the block ends."""
         self.gate.collect = self._own_counts  # type: ignore[method-assign]
         following = Following(self.state, MonotonicClock(), MemoryOperations())
+        topic_limits = MemoryTopicLimits(self.store)
         backend = AdminBackend(
             store=self.store,
-            topic_limits=MemoryTopicLimits(self.store),
+            topic_limits=topic_limits,
+            groups_seen=Echo(self.store.watch),
+            topics_seen=Echo(topic_limits.watch),
             broker=self.broker,
             views=self.runner.views,
             watching=self.runner.watch,

@@ -44,6 +44,40 @@ def test_ten_seconds_a_little_over_the_limit_are_found() -> None:
     assert rules(history(one_bursts(SHARE + 0.04 * LIMIT, 12.0))) == {"exceeded"}
 
 
+NATIVE_BURST_S = 0.5
+"""A broker's own limiter starts each interval of 1 s with a bucket of half a second."""
+
+
+def lumps(rate: float) -> Rates:
+    """A broker's own limiter: half of a second's rate at each interval's start, half over the interval.
+
+    One interval starts late, as on a busy machine, and the next one on time.
+    """
+    at_once_s, late_s = 0.05, 0.4
+    found: list[tuple[float, float]] = []
+    for second in range(70):
+        start_s = second + (late_s if second == 30 else 0.0)
+        found.append((start_s, rate * NATIVE_BURST_S * (1 + 1 / at_once_s)))
+        found.append((start_s + at_once_s, rate * NATIVE_BURST_S))
+    return found
+
+
+def test_a_bucket_at_each_interval_is_within_the_bound_of_a_brokers_own_limiter() -> None:
+    """All brokers begin at once, and a second has two beginnings in it."""
+    rates = dict.fromkeys(BROKERS, lumps(SHARE))
+    native = replace(history(rates), burst_s=NATIVE_BURST_S)
+
+    assert rules(native) == set()
+    assert "exceeded" in rules(replace(native, burst_s=0.05))
+
+
+def test_a_record_as_high_as_the_limit_is_found() -> None:
+    """Who forgets the bucket at each interval lets twice as much pass."""
+    rates = dict.fromkeys(BROKERS, lumps(2 * SHARE))
+
+    assert rules(replace(history(rates), burst_s=NATIVE_BURST_S)) == {"exceeded"}
+
+
 def test_a_minute_a_little_over_the_limit_is_found() -> None:
     """1.4 % too much is lost in the noise of ten seconds."""
     over: Rates = [(0.0, SHARE * 1.014)]

@@ -10,7 +10,7 @@ from deploy.chaos.choices import Choice, chosen
 @pytest.fixture
 def ask(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """An environment in which nothing is asked for yet."""
-    for name in ("SEED", "SEEDS", "MINUTES", "EVERY", "MISHAPS", "POLICY"):
+    for name in ("SEED", "SEEDS", "MINUTES", "EVERY", "MISHAPS", "POLICY", "ENFORCE"):
         monkeypatch.delenv(name, raising=False)
     return monkeypatch
 
@@ -61,3 +61,26 @@ def test_a_seed_is_the_same_run_alone_and_among_many(ask: pytest.MonkeyPatch) ->
     ask.setenv("SEED", "3")
 
     assert chosen() == (Choice(3, "balanced", 10.0, 0.0, among.planned),)
+
+
+def test_without_gates_nothing_happens_to_one_and_no_group_is_strict(
+    ask: pytest.MonkeyPatch,
+) -> None:
+    """Brokers' own limiters cannot keep strict; their topic of resource usage has an owner to lose."""
+    ask.setenv("ENFORCE", "native")
+    ask.setenv("SEEDS", "1-40")
+    choices = chosen()
+    names = {planned.name for choice in choices for planned in choice.planned}
+
+    assert {(choice.path, choice.policy) for choice in choices} == {("native", "balanced")}
+    assert "owner-kill" in names
+    assert not [name for name in names if name.startswith("gate-")]
+
+
+def test_a_schedule_with_gates_has_nothing_of_the_native_ones(ask: pytest.MonkeyPatch) -> None:
+    """So a seed is the same run as before there were any."""
+    ask.setenv("SEEDS", "1-40")
+    planned = [planned for choice in chosen() for planned in choice.planned]
+
+    assert {choice.path for choice in chosen()} == {"gate"}
+    assert "owner-kill" not in {each.name for each in planned}

@@ -36,7 +36,9 @@ def _sigterm() -> Iterator[None]:
         ("MINUTES", "-1", "MINUTES is '-1': a number of 0 or more is needed"),
         ("EVERY", "often", "EVERY is 'often'"),
         ("POLICY", "loose", "POLICY is 'loose': use balanced, eager, strict"),
-        ("MISHAPS", "flood,earthquake", "MISHAPS names earthquake: use"),
+        ("MISHAPS", "flood,earthquake", "MISHAPS names earthquake: with ENFORCE=gate use"),
+        ("MISHAPS", "owner-kill", "MISHAPS names owner-kill: with ENFORCE=gate use"),
+        ("ENFORCE", "both", "ENFORCE is 'both': use gate, native"),
         ("MISHAPS", "0", "MISHAPS is 0"),
     ],
 )
@@ -50,6 +52,30 @@ def test_what_makes_no_sense_is_refused_by_name(
 ) -> None:
     """Exit code 2, the variable, and what would do."""
     monkeypatch.setenv(name, value)
+
+    assert main(["--state-dir", str(tmp_path)]) == 2
+    assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("POLICY", "strict", "POLICY=strict: brokers' own limiters cannot keep it"),
+        ("MISHAPS", "gate-kill", "MISHAPS names gate-kill: with ENFORCE=native use"),
+    ],
+)
+def test_what_needs_a_gate_is_refused_where_there_is_none(
+    variable: str,
+    value: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    """Before anything is started."""
+    monkeypatch.setenv("ENFORCE", "native")
+    monkeypatch.setenv(variable, value)
 
     assert main(["--state-dir", str(tmp_path)]) == 2
     assert said in capsys.readouterr().err

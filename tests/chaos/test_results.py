@@ -54,14 +54,18 @@ def test_only_what_was_clean_when_it_was_last_played_is_left_out(tmp_path: Path)
     assert results.missing([FIRST, SECOND]) == [FIRST]
 
 
-def test_the_same_seed_with_other_mishaps_or_another_policy_is_another_run(
+def test_the_same_seed_with_other_mishaps_another_policy_or_no_gates_is_another_run(
     tmp_path: Path,
 ) -> None:
     """What a seed stands for is the whole run."""
     results = Results(tmp_path / "results.jsonl")
     results.add(CLEAN)
 
-    others = [replace(FIRST, planned=PLANNED[:1]), replace(FIRST, policy="strict")]
+    others = [
+        replace(FIRST, planned=PLANNED[:1]),
+        replace(FIRST, policy="strict"),
+        replace(FIRST, path="native"),
+    ]
     assert results.missing(others) == others
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from deploy.chaos.clients import PENDING_MESSAGES
-from deploy.chaos.mishaps import ALLOWANCE_S, MISHAPS, Occasion
+from deploy.chaos.mishaps import ALLOWANCE_S, MISHAPS, Occasion, possible
 from deploy.chaos.schedule import of_names, schedule
-from tests.chaos.scenes import BROKERS
+from tests.chaos.scenes import BROKERS, LIMIT
 
 ONCE = Occasion("broker-2", 7.0, 1.0, 9.0)
 
@@ -18,10 +18,11 @@ def test_the_same_seed_is_the_same_schedule() -> None:
 
 def test_every_mishap_happens_before_one_happens_again() -> None:
     """A deck is dealt to its end."""
-    names = [each.name for each in schedule(3, 2 * len(MISHAPS), BROKERS)]
+    known = possible("native")
+    names = [each.name for each in schedule(3, 2 * len(known), BROKERS, known)]
 
-    assert sorted(names[: len(MISHAPS)]) == sorted(MISHAPS)
-    assert sorted(names[len(MISHAPS) :]) == sorted(MISHAPS)
+    assert sorted(names[: len(known)]) == sorted(known)
+    assert sorted(names[len(known) :]) == sorted(known)
 
 
 def test_mishaps_can_be_chosen_by_name() -> None:
@@ -54,6 +55,25 @@ def test_what_happens_to_one_broker_excuses_nothing_at_the_others() -> None:
     assert bookie.cuts == bookie.stops == set(BROKERS)
     assert bookie.waiting == PENDING_MESSAGES * len(BROKERS)
     assert gate.undone_within_s == ONCE.seconds + ALLOWANCE_S
+
+
+def test_without_gates_what_happens_to_a_sidecar_excuses_nothing() -> None:
+    """Its broker's clients do not pass it, and all parts together stay within the record."""
+    for name in ("sidecar-kill", "sidecar-long-freeze", "session-expiry", "sidecars-roll"):
+        found = MISHAPS[name].happened("x", ONCE, "balanced", BROKERS, "native")
+        excused = found.cuts | found.stops | found.outside
+        assert (excused, found.waiting) == (frozenset(), 0), name
+
+
+def test_without_gates_a_broker_that_starts_anew_lets_a_whole_limit_pass_once() -> None:
+    """Until its first calculation, an interval later; one that only stood still does not."""
+    killed, frozen = (
+        MISHAPS[name].happened("x", ONCE, "balanced", BROKERS, "native")
+        for name in ("owner-kill", "broker-freeze")
+    )
+
+    assert (killed.waiting, frozen.waiting) == (LIMIT, 0)
+    assert killed.cuts == killed.stops == set(BROKERS)
 
 
 def test_every_mishap_says_what_happens_where_and_for_how_long_it_may() -> None:

@@ -69,7 +69,8 @@ def test_all_laws_and_policies_are_run(run: Run) -> None:
 
 def test_processes_change_no_figure(run: Run) -> None:
     """Two runs at a time give what one after the other gives."""
-    words = ("simulate", "--scenario", "S5", "--loss", "0.3", "--seeds", "2", "--json", "--jobs")
+    chosen = "--scenario S11 --brokers 3 --loss 0.3 --seeds 2 --json --jobs"
+    words = ("simulate", *chosen.split())
 
     assert run(*words, "2").stdout == run(*words, "1").stdout
 
@@ -98,21 +99,26 @@ def test_a_crash_says_how_soon_the_part_was_back(run: Run) -> None:
 
 def test_a_scenarios_own_loss_is_said(run: Run) -> None:
     """Who chooses none gets the scenario's, and sees which that is."""
-    (summary,) = json.loads(run("simulate", "--scenario", "S14", "--seeds", "1", "--json").stdout)
+    words = "--scenario S14 --brokers 2 --seeds 1 --json"
+
+    (summary,) = json.loads(run("simulate", *words.split()).stdout)
 
     assert summary["loss"] == 0.3
 
 
 def test_the_same_words_give_the_same_figures(run: Run) -> None:
     """A seed replays a run."""
-    words = ("simulate", "--scenario", "S1", "--loss", "0.3", "--seeds", "2", "--json")
+    chosen = "--scenario S11 --brokers 3 --loss 0.3 --seeds 2 --jobs 1 --json"
+    words = ("simulate", *chosen.split())
 
     assert run(*words).stdout == run(*words).stdout
 
 
 def test_people_get_a_table(run: Run) -> None:
     """Two lines, each with the title; a demand that never rests has nothing to settle."""
-    shown = run("simulate", "--scenario", "S9", "--seeds", "1", columns=240)
+    words = ("--scenario", "S9", "--brokers", "2", "--seeds", "1")
+
+    shown = run("simulate", *words, columns=240)
 
     lines = [line for line in shown.stdout.splitlines() if line.strip().startswith("S9")]
     assert ["on-off and rotating bursts" in line for line in lines] == [True, True]

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from coordinator.cli.answers import Want
 from coordinator.cli.frames import History, fair_share, read_frame, spark_line, state_of
 from coordinator.cli.session import Session
 from coordinator.core.certificate.statement import Certificate
@@ -18,7 +17,7 @@ from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension, Member, Suspicion
 from coordinator.core.usage.agreement import Matter
 from coordinator.insight.model.delayed import DelayedTopic, DelayedView
-from coordinator.insight.model.views import DisagreementView, SuspectView
+from coordinator.insight.model.views import DisagreementView, SuspectView, WantView
 from coordinator.ports import RecorderHealth
 from tests.admin_api.world import World, usage_row
 from tests.cli.conftest import InProcess, Run
@@ -300,8 +299,8 @@ def test_top_shows_brokers_of_a_group_without_limits(world: World, transport: In
     with Session("http://127.0.0.1", None, as_json=False, transport=transport).connect() as client:
         frame = read_frame(client, "orders", None)
 
-    want = frame.groups[0]["wants"][0]
-    assert (want["wants"], want["admitted"], want["limit"]) == (500, 500, -1)
+    want = frame.groups[0].wants[0]
+    assert (want.wants, want.admitted, want.limit) == (500, 500, None)
 
 
 @pytest.mark.parametrize(
@@ -318,16 +317,7 @@ def test_top_shows_brokers_of_a_group_without_limits(world: World, transport: In
 )
 def test_fair_share(wants: int | None, weight: int, level: int | None, fair: int | None) -> None:
     """What a broker wants, cut at the water level for as many times as it counts."""
-    want = Want(
-        broker="b",
-        wants=wants,
-        wantsAtLeast=0,
-        weight=weight,
-        admitted=0,
-        limit=-1,
-        throttledShare=0.0,
-        reportAgeMillis=0,
-    )
+    want = WantView("b", wants, 0, weight, 0, None, 0, 0)
 
     assert fair_share(want, level) == fair
 
@@ -363,10 +353,10 @@ def test_states_of_brokers(transport: InProcess) -> None:
     """Only the answering sidecar's state is known; of the others, when they were heard."""
     with Session("http://127.0.0.1", None, as_json=False, transport=transport).connect() as client:
         health = client.health()
-    silent = health["members"][1] | {"broker": "broker-3", "reportAgeMillis": 60_000}
-    joining = health["members"][1] | {"broker": "broker-4", "reportAgeMillis": None}
-    health["members"] += [silent, joining]
+    silent = replace(health.members[1], broker="broker-3", report_age_ns=60_000_000_000)
+    joining = replace(health.members[1], broker="broker-4", report_age_ns=None)
+    seen = replace(health, members=(*health.members, silent, joining))
 
-    states = [state_of(f"broker-{number}", health) for number in range(1, 6)]
+    states = [state_of(f"broker-{number}", seen) for number in range(1, 6)]
 
     assert states == ["ACTIVE", "heard", "silent", "joining", "gone"]

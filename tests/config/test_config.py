@@ -106,6 +106,11 @@ def test_a_missing_key_is_named(key: str) -> None:
         ("bus_topics", "x", "bus_topics: write a list of strings"),
         ("bus_topics", ["usage"], "bus_topics 'usage': it must start"),
         ("zookeeper_root", "quota", "zookeeper_root 'quota': it must start with /"),
+        (
+            "zookeeper_brokers_path",
+            "/loadbalance/",
+            "zookeeper_brokers_path '/loadbalance/': it must look like /loadbalance/brokers",
+        ),
         ("zookeeper_servers", "localhost", "zookeeper_servers 'localhost': write host:port"),
         ("zookeeper_session_timeout_seconds", 0.1, "zookeeper_session_timeout_seconds is 0.1"),
         ("report_interval_seconds", 0, "report_interval_seconds is 0.0: use 0.1 to 300"),

@@ -15,7 +15,7 @@ import pytest
 from coordinator.adapters.broker.admin import HttpBrokerAdmin
 from coordinator.adapters.memory.surroundings import MemoryBrokerAdmin
 from coordinator.core.topics import TopicName
-from coordinator.ports import Refused, StoreUnreachable
+from coordinator.ports import BrokerUnreachable, Refused
 from deploy.local.ports import free_block
 from deploy.local.state import Broker
 
@@ -86,11 +86,11 @@ async def test_a_broker_that_is_down_answers_no_and_says_unreachable() -> None:
 
 async def _check_unreachable(admin: Admin) -> None:
     assert not await admin.is_answering()
-    with pytest.raises(StoreUnreachable):
+    with pytest.raises(BrokerUnreachable):
         await admin.tenant_exists("acme")
-    with pytest.raises(StoreUnreachable):
+    with pytest.raises(BrokerUnreachable):
         await admin.namespace_exists("acme", "orders")
-    with pytest.raises(StoreUnreachable):
+    with pytest.raises(BrokerUnreachable):
         await admin.ensure_bus_namespace("acme", "orders")
 
 
@@ -174,7 +174,7 @@ async def test_readiness_is_asked_with_the_token_on_one_connection_while_that_la
 async def test_what_is_neither_yes_nor_no_is_unreachable(status: int) -> None:
     """Refused is not absent: only 404 means that a tenant does not exist."""
     async with HttpBrokerAdmin("http://broker", transport=_answering(status)) as admin:
-        with pytest.raises(StoreUnreachable, match=str(status)):
+        with pytest.raises(BrokerUnreachable, match=str(status)):
             await admin.tenant_exists("acme")
 
 

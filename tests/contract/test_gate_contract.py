@@ -9,14 +9,14 @@ import pytest
 
 from coordinator.core.model import Attachments, MonitoringClass, Rates
 from coordinator.gate.process.handle import GateProcess
-from coordinator.gate.server.desk import GateDesk
+from coordinator.gate.process.service import LocalGate
 from tests.gate import peer
 from tests.gate.process.processes import Site, site, site_here
 from tests.gate.server.test_proxy import until
 
 GROUP = Attachments({}, {"tenant/ns": "group"})
 
-AnySite = Site[GateDesk] | Site[GateProcess]
+AnySite = Site[LocalGate] | Site[GateProcess]
 
 
 @pytest.fixture(params=["here", "process"])

@@ -20,6 +20,19 @@ def test_a_policy_that_there_is_not_is_refused_with_those_that_there_are(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_version_that_is_none_is_refused_with_those_that_were_tried(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Wrong use, and nothing was started."""
+    monkeypatch.setenv("PULSAR", "newest")
+
+    assert main(["--state-dir", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (
+        "error: PULSAR is 'newest': use a version, such as 4.2.4, 4.0.7, 5.0.0-M1.\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("variables", "error"),
     [

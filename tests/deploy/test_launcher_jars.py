@@ -64,6 +64,16 @@ def test_brokers_get_pulsars_own_version_table(tmp_path: Path, maven: Path) -> N
     assert "<artifactId>pulsar</artifactId><version>4.2.4</version><type>pom</type>" in pom
 
 
+def test_a_library_that_is_too_old_in_pulsars_table_is_replaced(
+    tmp_path: Path, maven: Path
+) -> None:
+    """Named before the import, which it wins over; other versions have their own table alone."""
+    pom = (jars.server_jars("5.0.0-M1", tmp_path) / "some.jar").read_text()
+    newer = "<artifactId>jackson-annotations</artifactId><version>2.21</version>"
+    assert newer in pom.partition("<artifactId>pulsar</artifactId>")[0]
+    assert "jackson" not in (jars.server_jars("4.0.7", tmp_path) / "some.jar").read_text()
+
+
 def test_a_compiler_is_fetched_for_machines_that_have_a_runtime_only(
     tmp_path: Path, maven: Path
 ) -> None:

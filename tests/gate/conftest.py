@@ -10,8 +10,10 @@ from ipaddress import ip_network
 import pytest
 import uvloop
 
+from coordinator.core.addresses import AddressMap
 from coordinator.core.model import Attachments, MonitoringClass, Rates
 from coordinator.core.topics import TopicName
+from coordinator.gate.engine.addresses import AddressBook
 from coordinator.gate.engine.replication import ReplicationPeers
 from coordinator.gate.engine.session import NO_PEERS, NOWHERE_ELSE, Session
 from coordinator.gate.engine.tally import Tally
@@ -65,6 +67,7 @@ class Client:
         #: What was refused, and which producers were exempt, as the session told it.
         self.refusals: list[tuple[RefusalReason, str]] = []
         self.exemptions: list[str] = []
+        self.migrations: list[str] = []
         self.session = Session(
             bench.groups,
             bench.queue,
@@ -74,6 +77,7 @@ class Client:
             buffer=bench.buffer,
             introduction=introduction,
             replication=replication,
+            addresses=bench.addresses,
             audit=self,
         )
 
@@ -84,6 +88,10 @@ class Client:
     def exempted(self, producer: ProducerCommand) -> None:
         """See `Audit`."""
         self.exemptions.append(producer.producer_name)
+
+    def migrated(self, url: str) -> None:
+        """See `Audit`."""
+        self.migrations.append(url)
 
     def sends(self, *frames: bytes) -> list[bytes]:
         """The client sends this in one piece; returned is what reaches the broker by it."""
@@ -124,6 +132,7 @@ class Bench:
         self.queue = AdmissionQueue()
         self.tally = Tally()
         self.buffer = PublishBuffer()
+        self.addresses = AddressBook(AddressMap())
         self.released: list[Client] = []
         self.clients: list[Client] = []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -20,13 +19,10 @@ from coordinator.adapters.pulsar.native_messages import encode
 from coordinator.adapters.pulsar.native_topic import TOPIC
 from coordinator.native.engine.entries import Amounts
 from deploy.local.cluster import Cluster
-from deploy.local.jars import DEFAULT_PULSAR
 from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import PROGRAM, Sidecars
 from deploy.local.topics import Topics
-
-PULSAR = "PULSAR_QUOTA_TEST_PULSAR"
-"""Environment variable: another version of Pulsar to run these tests on."""
+from tests.pulsar_version import pulsar_version
 
 LIMIT = 3_000
 NAMESPACE = "native/orders"
@@ -151,7 +147,7 @@ def opened(
     before: Callable[[Cluster, Sidecars], None] = lambda *_: None,
     **chosen: Any,
 ) -> Iterator[Native]:
-    """A new cluster, of the Pulsar that PULSAR_QUOTA_TEST_PULSAR names, and its sidecars.
+    """A new cluster, of the version that tests run on, and its sidecars.
 
     Args:
         directory: for both.
@@ -166,7 +162,7 @@ def opened(
         "state_dir": directory / "cluster",
         "own_resource_groups": True,
         "resource_group_interval_s": 1,
-        "pulsar": os.environ.get(PULSAR, DEFAULT_PULSAR),
+        "pulsar": pulsar_version(),
     }
     keys = {"enforcement_path": "native", **settings}
     with (

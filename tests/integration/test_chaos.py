@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 SEED = 20
 #: None of them takes a broker away, which the tests beside this one need.
 MISHAPS = ("gate-reset", "zookeeper-reset", "sidecar-kill")
+NATIVE_MISHAPS = ("sidecar-kill", "zookeeper-reset", "bus-reset")
 LONGEST_S = 240.0
 
 
@@ -29,10 +30,12 @@ def play(
     policy: str,
     mishaps: Sequence[str],
     program: Sequence[str] = PROGRAM,
+    *,
+    path: str = "gate",
 ) -> Verdict:
     """Run these mishaps and judge what was seen; what happens is printed for a failure."""
     planned = of_names(SEED, mishaps, [broker.name for broker in cluster.brokers])
-    with Stage(cluster, directory, policy, SEED, program) as stage:
+    with Stage(cluster, directory, policy, SEED, program, path=path) as stage:
         return judge(Run(stage, print).play(planned, time.monotonic() + LONGEST_S))
 
 
@@ -54,3 +57,23 @@ def test_planted_faults_are_found(bare: Cluster, tmp_path: Path) -> None:
     assert {"reordered", "exceeded", "strict"} <= {found.rule for found in verdict.findings}, (
         verdict
     )
+
+
+def test_brokers_own_limiters_keep_the_limit_through_a_handful_of_mishaps(
+    bare: Cluster, tmp_path: Path
+) -> None:
+    """A sidecar that is killed, one that ZooKeeper refuses and one that the bus refuses stop nobody."""
+    verdict = play(bare, tmp_path, "balanced", NATIVE_MISHAPS, path="native")
+
+    assert verdict.findings == (), verdict
+    assert [after_s for _, after_s in verdict.recovered if after_s is None] == []
+
+
+def test_records_that_forget_the_bucket_of_each_interval_are_found(
+    bare: Cluster, tmp_path: Path
+) -> None:
+    """Brokers then let pass up to twice the limit; the checker of native runs can fail."""
+    program = (str(Path(__file__).with_name("planted_native.py")),)
+    verdict = play(bare, tmp_path, "balanced", (), program, path="native")
+
+    assert "exceeded" in {found.rule for found in verdict.findings}, verdict

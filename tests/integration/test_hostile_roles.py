@@ -1,10 +1,11 @@
-"""A tenant's admin with a token of his own, before real sidecars and a real ZooKeeper."""
+"""A tenant's admin, and a super-user with an odd name, before real sidecars and a real ZooKeeper."""
 
 from __future__ import annotations
 
 import http.client
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,8 @@ from deploy.local.sidecars import Sidecars
 from deploy.local.topics import Topics
 from tests.admin_api.keys import SECRET, token
 from tests.admin_api.test_foreign_tenants import requests_of, spellings
+from tests.attacks.terminal import Log, assert_harmless, printed
+from tests.cli.test_hostile_names import HOSTILE, SHOWN
 from tests.integration.world import eventually
 
 pytestmark = pytest.mark.cluster
@@ -56,12 +59,15 @@ class Caller:
 
 
 @pytest.fixture(scope="module")
-def guarded(
-    cluster: Cluster, sidecars: Sidecars, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Cluster]:
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the sidecars that ask for tokens have their files."""
+    return tmp_path_factory.mktemp("guarded")
+
+
+@pytest.fixture(scope="module")
+def guarded(cluster: Cluster, sidecars: Sidecars, directory: Path) -> Iterator[Cluster]:
     """The session's sidecars make room for some that ask for tokens, and come back."""
     sidecars.stop()
-    directory = tmp_path_factory.mktemp("guarded")
     (directory / "secret").write_bytes(SECRET)
     topics = Topics(cluster.brokers)
     for tenant in (OWN, OTHER):
@@ -70,7 +76,7 @@ def guarded(
         topics.create_topic(f"persistent://{tenant}/ns/t")
     settings = {
         "auth_secret_key_file": str(directory / "secret"),
-        "super_user_roles": ["admin"],
+        "super_user_roles": ["admin", HOSTILE],
         "zookeeper_root": "/hostile-roles",
     }
     try:
@@ -152,3 +158,19 @@ def test_a_tenants_admin_attaches_what_no_super_user_did(guarded: Cluster) -> No
     assert alice.asks("POST", f"{owner}/loose")[0] == 204
     assert alice.asks("DELETE", owner, at="broker-2")[0] in (204, 404)
     eventually(lambda: alice.asks("DELETE", owner, at="broker-1")[0] in (204, 404), "detached")
+
+
+def test_a_roles_name_commands_no_terminal(guarded: Cluster, directory: Path) -> None:
+    """Of one that may everything, and of one that may nothing: not in the log, not where it is listed."""
+    log, port = Log(directory / "broker-1-sidecar.log"), guarded.brokers[0].admin_port
+    path = f"{GROUPS}/of-an-odd-role"
+    refused = Caller(guarded, f"{HOSTILE}?").asks("PUT", path, {"publishRateInMsgs": 5})
+    assert refused[0] == 403
+    assert_harmless(refused[1])
+
+    assert Caller(guarded, HOSTILE).asks("PUT", path, {"publishRateInMsgs": 5})[0] == 204
+    for words in (("audit", "list"), ("operations",)):
+        said = printed(f"http://127.0.0.1:{port}", *words, token=token("admin"))
+        assert SHOWN in said, words
+        assert_harmless(said)
+    log.assert_harmless()

@@ -85,12 +85,15 @@ def broker(
         yield cluster, tls_port
 
 
-def gate_before(certificates: dict[str, TlsFiles], port: int) -> AbstractAsyncContextManager[Gate]:
-    """A gate that demands a certificate, and shows the broker its own."""
+def gate_before(
+    certificates: dict[str, TlsFiles], port: int, role: str = "gate"
+) -> AbstractAsyncContextManager[Gate]:
+    """A gate that demands a certificate, and shows the broker that of a role."""
     own, broker = certificates["gate"], certificates["broker"]
     entrance = TlsFiles(own.certificate, own.key, own.certificate.parent.parent / "all.pem")
-    shown = UpstreamTls("localhost", ClientTls(broker.certificate, own.certificate, own.key))
-    return started(gate_to(port, entrance=entrance, upstream_tls=shown))
+    as_role = certificates[role]
+    shown = ClientTls(broker.certificate, as_role.certificate, as_role.key)
+    return started(gate_to(port, entrance=entrance, upstream_tls=UpstreamTls("localhost", shown)))
 
 
 async def answers(port: int, context: ssl.SSLContext | None, *requests: bytes) -> list[int]:

@@ -62,6 +62,13 @@ def bytes_per_second(world: World, topic: str) -> float:
     return (world.topics.counters(topic).bytes_in - before) / (time.monotonic() - started)
 
 
+def test_a_small_limit_is_held(world: World) -> None:
+    """A stock client that wants 1,000 a second gets 50, less what the idle brokers keep in reserve."""
+    world.limit(publishRateInMsgs=50)
+    with world.load({"broker-1": 1000}), world.held_to(50, world.topic_of):
+        world.comes_to(lambda rates: 45 < rates["broker-1"] < 53, "50 per second", seconds=10)
+
+
 def test_a_limit_of_zero_lets_nothing_pass_until_it_is_raised(world: World) -> None:
     """0 means nothing, not unlimited as in Pulsar; raising it acts at once."""
     world.limit(publishRateInMsgs=0)

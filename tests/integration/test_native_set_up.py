@@ -24,9 +24,11 @@ _PLUGIN = "org.apache.pulsar.client.impl.auth.AuthenticationToken"
 def told(native: Native, code: str) -> str:
     """The text of a condition, once the sidecar tells it, and the doctor with it."""
     wait_until(lambda: code in native.conditions(), f"{code} is not told")
-    text = native.conditions()[code]
-    assert text in doctor(native)
-    return text
+    # A figure in the text may change between the two.
+    wait_until(
+        lambda: native.conditions()[code] in doctor(native), f"the doctor does not tell {code}"
+    )
+    return native.conditions()[code]
 
 
 def doctor(native: Native) -> str:

@@ -19,8 +19,7 @@ def names(stage: Stage) -> dict[str, set[tuple[str, Suspicion]]]:
     """Whom every sidecar has named for what."""
     return {
         name: {
-            (each.broker, each.suspicion)
-            for each in explain.health(host.state, host.now_ns).suspects
+            (each.broker, each.reason) for each in explain.health(host.state, host.now_ns).suspects
         }
         for name, host in stage.world.hosts.items()
     }

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from coordinator.adapters.recorder.files import RecordedFiles
 from coordinator.adapters.recorder.recorder import ParquetRecorder
+from coordinator.adapters.recorder.rows import Enforcement
 from coordinator.adapters.recorder.writer import RecorderBounds
 from coordinator.core.events import Event, UsageReportReceived
 from coordinator.core.instructions import PublishUsageReport, SetLocalLimits
@@ -30,6 +31,8 @@ class RecordedCluster(Cluster):
     #: Added to a broker's wall clock.
     skew_ns: dict[str, int] = field(default_factory=dict)
     recorders: dict[str, ParquetRecorder] = field(default_factory=dict)
+    #: Who holds traffic back at a broker; one that is not among them does not say.
+    enforced: dict[str, Enforcement] = field(default_factory=dict)
     configuration_version: int = 1
     _runs: int = 0
     _delayed: int = 0
@@ -55,6 +58,7 @@ class RecordedCluster(Cluster):
             bounds=RecorderBounds(file_rows=10**6, file_s=3600, buffer_rows=10**6),
             wall_ns=lambda: START_NS + self.now_ns + self._delayed + self.skew_ns.get(broker, 0),
         )
+        self.recorders[broker].enforced_by = lambda: self.enforced.get(broker)
         return super().start(broker, demand)
 
     def send(self, broker: str, event: Event) -> None:

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from coordinator.adapters.recorder.rows import Enforcement
 from spark_jobs.collected import Collected
 from spark_jobs.convergence_report import (
     Outcome,
@@ -22,6 +24,7 @@ from spark_jobs.convergence_report import (
     make,
     warnings_of,
 )
+from spark_jobs.enforcement import sentences
 from spark_jobs.figures import DEFINITIONS
 from spark_jobs.intake import Intake, Skipped, examine, read
 from spark_jobs.quality import clock_skew
@@ -262,6 +265,32 @@ def test_another_limiter_is_shown_beside(spark: SparkSession, story: Path, tmp_p
     assert figures["overall"]["jain"] == min(event["jain"] for event in figures["events"])
     assert "Beside &lt;pulsar&gt;" in html
     assert html.count('role="img"') == 6
+
+
+def test_the_report_says_that_brokers_own_limiters_held_the_limit(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """And not a gate: on the page, in the text and in figures.json; beside it a broker that has one."""
+    cluster = RecordedCluster(
+        limit=1000,
+        place=tmp_path / "recorded",
+        enforced={"broker-1": Enforcement("native", 1), "broker-2": Enforcement("gate")},
+    )
+    for broker in ("broker-1", "broker-2"):
+        cluster.start(broker, demand=2000)
+    cluster.run(12)
+    cluster.write()
+    outcome = make(spark, examine(tmp_path / "recorded"), tmp_path / "out")
+
+    told = json.loads((tmp_path / "out/figures.json").read_text())["enforcement"]
+    assert told["brokers"] == [
+        {"broker": "broker-1", "path": "native", "interval_s": 1},
+        {"broker": "broker-2", "path": "gate", "interval_s": None},
+    ]
+    assert told["text"] == sentences(told["brokers"])
+    for text in told["text"]:
+        assert text in outcome.text
+        assert escape(text) in outcome.page.read_text()
 
 
 def test_a_broken_certificate_is_missed_unasked() -> None:

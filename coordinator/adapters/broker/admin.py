@@ -19,7 +19,7 @@ import httpx
 from coordinator.adapters.broker.readiness import BrokerReadiness
 from coordinator.adapters.broker.web_service import client_of
 from coordinator.core.topics import TopicName
-from coordinator.ports import Refused, StoreUnreachable
+from coordinator.ports import BrokerUnreachable, Refused
 from coordinator.wire.documents import validate_name
 
 _REQUEST_TIMEOUT_S = 5.0
@@ -75,7 +75,7 @@ class HttpBrokerAdmin:
         """Return whether the tenant exists.
 
         Raises:
-            StoreUnreachable: the broker did not answer, or answered neither yes nor no.
+            BrokerUnreachable: the broker did not answer, or answered neither yes nor no.
         """
         return await self._exists(f"/tenants/{validate_name(tenant)}")
 
@@ -92,7 +92,7 @@ class HttpBrokerAdmin:
             return 1
         partitions = _partitions_in(answer)
         if partitions is None:
-            raise StoreUnreachable(_unexpected(answer))
+            raise BrokerUnreachable(_unexpected(answer))
         return max(1, partitions)
 
     async def ensure_bus_namespace(self, tenant: str, namespace: str) -> None:
@@ -101,7 +101,7 @@ class HttpBrokerAdmin:
         Several sidecars may do so at once: an existing one is success.
 
         Raises:
-            StoreUnreachable: the broker did not answer.
+            BrokerUnreachable: the broker did not answer.
             Refused: the broker does not allow it.
         """
         if not await self.tenant_exists(tenant):
@@ -116,7 +116,7 @@ class HttpBrokerAdmin:
     async def _clusters(self) -> list[str]:
         answer = await self._request("GET", "/clusters")
         if answer.status_code != httpx.codes.OK:
-            raise StoreUnreachable(_unexpected(answer))
+            raise BrokerUnreachable(_unexpected(answer))
         return [name for name in answer.json() if name != _GLOBAL_CLUSTER]
 
     async def _exists(self, path: str) -> bool:
@@ -125,7 +125,7 @@ class HttpBrokerAdmin:
             return True
         if answer.status_code == httpx.codes.NOT_FOUND:
             return False
-        raise StoreUnreachable(_unexpected(answer))
+        raise BrokerUnreachable(_unexpected(answer))
 
     async def _create(self, path: str, body: dict[str, Any] | None) -> None:
         # Pulsar 4.2 answers 500 (BadVersionException) to all but one of several that create the
@@ -140,7 +140,7 @@ class HttpBrokerAdmin:
             if answer.is_server_error and await self._exists(path):
                 return
             if attempt == _CREATE_ATTEMPTS:
-                raise StoreUnreachable(_unexpected(answer))
+                raise BrokerUnreachable(_unexpected(answer))
             await asyncio.sleep(_CREATE_PAUSE_S)
 
     async def _request(
@@ -149,7 +149,7 @@ class HttpBrokerAdmin:
         try:
             return await self._client.request(method, path, json=body)
         except httpx.HTTPError as error:
-            raise StoreUnreachable(f"{method} {path}: {type(error).__name__} {error}") from error
+            raise BrokerUnreachable(f"{method} {path}: {type(error).__name__} {error}") from error
 
 
 def _partitions_in(answer: httpx.Response) -> int | None:

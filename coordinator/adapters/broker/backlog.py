@@ -39,7 +39,7 @@ from coordinator.backlog.rules.model import (
     TopicSummary,
 )
 from coordinator.core.topics import TopicName
-from coordinator.ports import NotFound, Refused, StoreUnreachable
+from coordinator.ports import BrokerUnreachable, NotFound, Refused
 from coordinator.runtime.client_tls import machine_trust
 
 _TIMEOUT: Final = {"timeout": httpx.Timeout(10.0).as_dict()}
@@ -115,7 +115,7 @@ class HttpBacklogSource:
                 if not len(found) % _TURN:
                     await asyncio.sleep(0)
         except ValueError as error:
-            raise StoreUnreachable(f"/broker-stats/topics: {error}") from error
+            raise BrokerUnreachable(f"/broker-stats/topics: {error}") from error
         return tuple(found)
 
     async def glance(self, topic: str) -> Glance:
@@ -133,11 +133,11 @@ class HttpBacklogSource:
         answer = await self._ask("GET", path, body_max=_BODY_MAX)
         stamp = answer.headers.get(_BROKER_TIME) or answer.headers.get(_PUBLISH_TIME)
         if stamp is None:
-            raise StoreUnreachable(f"GET {path} answered without a publish time")
+            raise BrokerUnreachable(f"GET {path} answered without a publish time")
         try:
             return millis_of(stamp)
         except ValueError as error:
-            raise StoreUnreachable(f"GET {path}: publish time {stamp:.60}") from error
+            raise BrokerUnreachable(f"GET {path}: publish time {stamp:.60}") from error
 
     async def closed_ms(self, topic: str) -> Mapping[int, int]:
         """Return the time at which each closed ledger was closed; raise as the port says."""
@@ -190,7 +190,7 @@ class HttpBacklogSource:
         """
         try:
             return await self._send("GET", answer.headers.get("location", ""))
-        except StoreUnreachable as error:
+        except BrokerUnreachable as error:
             raise Refused(str(error)) from error
 
     async def _send(
@@ -213,7 +213,7 @@ class HttpBacklogSource:
                 else:
                     await _read_up_to(answer, body_max)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise StoreUnreachable(f"{method} {url}: {type(error).__name__} {error}") from error
+            raise BrokerUnreachable(f"{method} {url}: {type(error).__name__} {error}") from error
         return answer
 
 
@@ -228,7 +228,7 @@ def _checked(answer: httpx.Response) -> httpx.Response:
         raise NotFound(text)
     if answer.status_code in _REFUSALS:
         raise Refused(text)
-    raise StoreUnreachable(text)
+    raise BrokerUnreachable(text)
 
 
 async def _read_up_to(answer: httpx.Response, size_max: int) -> None:
@@ -244,7 +244,7 @@ def _parsed(answer: httpx.Response, read: Callable[[Any], T]) -> T:
     try:
         return read(answer.json())
     except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-        raise StoreUnreachable(
+        raise BrokerUnreachable(
             f"{answer.request.url.path}: {type(error).__name__} {error} in {answer.text:.200}"
         ) from error
 

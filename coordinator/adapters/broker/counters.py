@@ -20,7 +20,7 @@ import httpx
 
 from coordinator.adapters.broker.web_service import client_of
 from coordinator.native.engine.counting import TopicCount
-from coordinator.ports import Refused, StoreUnreachable
+from coordinator.ports import BrokerUnreachable, Refused
 
 _TIMEOUT_S = 10.0
 
@@ -79,7 +79,7 @@ class MetricsCounters:
         await self._client.aclose()
 
     async def read(self) -> Sequence[TopicCount]:
-        """Return the present counters. Raises StoreUnreachable, Refused."""
+        """Return the present counters. Raises BrokerUnreachable, Refused."""
         sums: _Sums = {}
         tail = b""
         try:
@@ -87,12 +87,12 @@ class MetricsCounters:
                 if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
                     raise Refused(f"GET /metrics/ answered {answer.status_code}")
                 if answer.status_code != httpx.codes.OK:
-                    raise StoreUnreachable(f"GET /metrics/ answered {answer.status_code}")
+                    raise BrokerUnreachable(f"GET /metrics/ answered {answer.status_code}")
                 async for chunk in answer.aiter_bytes(65_536):
                     lines, _, tail = (tail + chunk).rpartition(b"\n")
                     add_lines(lines, sums, self._line)
         except httpx.HTTPError as error:
-            raise StoreUnreachable(f"GET /metrics/: {type(error).__name__} {error}") from error
+            raise BrokerUnreachable(f"GET /metrics/: {type(error).__name__} {error}") from error
         add_lines(tail, sums, self._line)
         return tuple(_count(*key, found) for key, found in sums.items())
 

@@ -1,6 +1,6 @@
 """The requests of native enforcement to the own broker's admin REST.
 
-A broker's answers are parsed by their expected form; any other form raises StoreUnreachable. Invalid
+A broker's answers are parsed by their expected form; any other form raises BrokerUnreachable. Invalid
 names raise ValueError before they become part of a path.
 """
 
@@ -15,7 +15,7 @@ import httpx
 from coordinator.adapters.broker.web_service import client_of
 from coordinator.native.engine.entries import UNLIMITED, Record
 from coordinator.native.engine.outside import BrokerFacts
-from coordinator.ports import Refused, StoreUnreachable
+from coordinator.ports import BrokerUnreachable, Refused
 from coordinator.wire.documents import validate_name
 
 _TIMEOUT_S = 5.0
@@ -56,7 +56,7 @@ class HttpNativeAdmin:
         try:
             return facts_in(answer.json())
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise StoreUnreachable(f"{_said(answer)}: {error!r}") from error
+            raise BrokerUnreachable(f"{_said(answer)}: {error!r}") from error
 
     async def record(self, group: str) -> Record | None:
         """Return a resource group's publish limits in Pulsar; None if there is no such group."""
@@ -69,7 +69,7 @@ class HttpNativeAdmin:
                 _rate(body.get("publishRateInMsgs")), _rate(body.get("publishRateInBytes"))
             )
         except (ValueError, TypeError, AttributeError) as error:
-            raise StoreUnreachable(f"{_said(answer)}: {error!r}") from error
+            raise BrokerUnreachable(f"{_said(answer)}: {error!r}") from error
 
     async def set_record(self, group: str, record: Record) -> None:
         """Write a resource group's publish limits, or create it."""
@@ -112,7 +112,7 @@ class HttpNativeAdmin:
         try:
             return await self._client.request(method, path, json=body)
         except httpx.HTTPError as error:
-            raise StoreUnreachable(f"{method} {path}: {type(error).__name__} {error}") from error
+            raise BrokerUnreachable(f"{method} {path}: {type(error).__name__} {error}") from error
 
 
 def facts_in(body: Mapping[str, str]) -> BrokerFacts:
@@ -147,7 +147,7 @@ def _rate(value: object) -> int:
 def _names(answer: httpx.Response) -> tuple[str, ...]:
     body = _json(answer)
     if not isinstance(body, list) or not all(isinstance(name, str) for name in body):
-        raise StoreUnreachable(f"{_said(answer)}: no list of names")
+        raise BrokerUnreachable(f"{_said(answer)}: no list of names")
     return tuple(body)
 
 
@@ -155,7 +155,7 @@ def _json(answer: httpx.Response) -> Any:
     try:
         return answer.json()
     except ValueError as error:
-        raise StoreUnreachable(f"{_said(answer)}: {error}") from error
+        raise BrokerUnreachable(f"{_said(answer)}: {error}") from error
 
 
 def _ok(answer: httpx.Response) -> httpx.Response:
@@ -163,7 +163,7 @@ def _ok(answer: httpx.Response) -> httpx.Response:
         return answer
     if answer.is_client_error:
         raise Refused(_said(answer))
-    raise StoreUnreachable(_said(answer))
+    raise BrokerUnreachable(_said(answer))
 
 
 def _said(answer: httpx.Response) -> str:

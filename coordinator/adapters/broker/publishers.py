@@ -12,7 +12,7 @@ import httpx
 
 from coordinator.adapters.broker.web_service import client_of
 from coordinator.core.topics import DOMAINS, TopicName
-from coordinator.ports import NotFound, Refused, StoreUnreachable
+from coordinator.ports import BrokerUnreachable, NotFound, Refused
 from coordinator.reconciliation.engine.ways import Publisher
 
 PUBLISHERS_MAX: Final = 1_000
@@ -65,7 +65,7 @@ class HttpPublisherLists:
                 publisher_in(topic, item) for item in islice(body["publishers"], PUBLISHERS_MAX)
             ]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise StoreUnreachable(f"{path}: {type(error).__name__} {error}") from error
+            raise BrokerUnreachable(f"{path}: {type(error).__name__} {error}") from error
 
     async def topics(self, namespace: str) -> Sequence[str]:
         """Return some topics of a namespace; raise as the port says."""
@@ -73,7 +73,7 @@ class HttpPublisherLists:
         for domain in DOMAINS:
             body = await self._get(f"/{domain}/{quote(namespace)}")
             if not isinstance(body, list):
-                raise StoreUnreachable(f"/{domain}/{namespace}: not a list")
+                raise BrokerUnreachable(f"/{domain}/{namespace}: not a list")
             found += map(str, body[:TOPICS_MAX])
         return found
 
@@ -86,12 +86,12 @@ class HttpPublisherLists:
             if answer.status_code == httpx.codes.NOT_FOUND or answer.is_redirect:
                 raise NotFound(f"GET {path.partition('?')[0]} answered {answer.status_code}")
             if answer.status_code != httpx.codes.OK:
-                raise StoreUnreachable(
+                raise BrokerUnreachable(
                     f"GET {path.partition('?')[0]} answered {answer.status_code}"
                 )
             return answer.json()
         except (httpx.HTTPError, ValueError) as error:
-            raise StoreUnreachable(f"GET {path}: {type(error).__name__} {error}") from error
+            raise BrokerUnreachable(f"GET {path}: {type(error).__name__} {error}") from error
 
 
 def publisher_in(topic: str, item: Any) -> Publisher:

@@ -13,7 +13,7 @@ from typing import Self
 
 import httpx
 
-from coordinator.ports import RelayedAnswer, RelayedRequest, StoreUnreachable
+from coordinator.ports import BrokerUnreachable, RelayedAnswer, RelayedRequest
 from coordinator.runtime.client_tls import machine_trust
 
 _CONNECT_TIMEOUT_S = 5.0
@@ -70,7 +70,7 @@ class HttpBrokerRelay:
         """Send a request and return as soon as the head of the answer has arrived.
 
         Raises:
-            StoreUnreachable: the broker cannot be reached, or did not answer.
+            BrokerUnreachable: the broker cannot be reached, or did not answer.
         """
         # Built by hand: the client would add headers of its own to the caller's.
         outgoing = httpx.Request(
@@ -82,7 +82,7 @@ class HttpBrokerRelay:
         try:
             answer = await self._client.send(outgoing, stream=True)
         except httpx.HTTPError as error:
-            raise StoreUnreachable(f"{type(error).__name__} {error}".rstrip()) from error
+            raise BrokerUnreachable(f"{type(error).__name__} {error}".rstrip()) from error
         headers = _end_to_end(answer.headers.raw)
         return RelayedAnswer(answer.status_code, headers, _pieces(answer), answer.aclose)
 
@@ -104,4 +104,4 @@ async def _pieces(answer: httpx.Response) -> AsyncIterator[bytes]:
         async for piece in answer.aiter_raw():
             yield piece
     except httpx.HTTPError as error:
-        raise StoreUnreachable(f"the answer broke off: {type(error).__name__} {error}") from error
+        raise BrokerUnreachable(f"the answer broke off: {type(error).__name__} {error}") from error

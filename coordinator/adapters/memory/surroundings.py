@@ -18,6 +18,7 @@ from coordinator.core.events import ConnectionState
 from coordinator.core.model import NANOS_PER_SECOND, Member
 from coordinator.core.topics import TopicName
 from coordinator.ports import (
+    BrokerUnreachable,
     BusHealth,
     Clock,
     Confirmation,
@@ -250,29 +251,29 @@ class MemoryBrokerAdmin:
         return self.answering
 
     async def namespace_exists(self, tenant: str, namespace: str) -> bool:
-        """Return whether the namespace exists; raises StoreUnreachable."""
+        """Return whether the namespace exists; raises BrokerUnreachable."""
         self._check_answering()
         return f"{validate_name(tenant)}/{validate_name(namespace)}" in self.namespaces
 
     async def tenant_exists(self, tenant: str) -> bool:
-        """Return whether the tenant exists; raises StoreUnreachable."""
+        """Return whether the tenant exists; raises BrokerUnreachable."""
         self._check_answering()
         return validate_name(tenant) in self.tenants
 
     async def partitions_of(self, topic: TopicName) -> int:
-        """Return the number of a topic's partitions, at least 1; raises StoreUnreachable."""
+        """Return the number of a topic's partitions, at least 1; raises BrokerUnreachable."""
         self._check_answering()
         return self.partitions.get(topic, 1)
 
     async def ensure_bus_namespace(self, tenant: str, namespace: str) -> None:
-        """Create the tenant and the namespace if they are missing; raises StoreUnreachable."""
+        """Create the tenant and the namespace if they are missing; raises BrokerUnreachable."""
         self._check_answering()
         self.tenants.add(tenant)
         self.namespaces.add(f"{tenant}/{namespace}")
 
     def _check_answering(self) -> None:
         if not self.answering:
-            raise StoreUnreachable("the broker was made to fall silent")
+            raise BrokerUnreachable("the broker was made to fall silent")
 
 
 class MemoryReceiver:

@@ -13,6 +13,7 @@ from coordinator.adapters.recorder.certificates import Certificates
 from coordinator.adapters.recorder.files import RecordedFiles
 from coordinator.adapters.recorder.minutes import Minutes
 from coordinator.adapters.recorder.rows import (
+    Enforcement,
     Row,
     backlog_row,
     certificate_row,
@@ -46,6 +47,7 @@ TOPICS_MAX = 2_000
 """The most topics of a check that are recorded: those with the largest backlogs."""
 
 _MICRO_NS = 1000
+_MINUTE_NS = 60_000_000_000
 
 
 class ParquetRecorder:
@@ -84,6 +86,10 @@ class ParquetRecorder:
         self._lifecycle: Lifecycle | None = None
         self._members: dict[str, Member] = {}
         self._groups: dict[str, ResourceGroup] = {}
+        #: Asked once a second for the holder of the limits; None while it is unknown.
+        self.enforced_by: Callable[[], Enforcement | None] = lambda: None
+        #: As it was last recorded, and in which minute.
+        self._enforced: tuple[Enforcement, int] | None = None
 
     def start(self) -> None:
         """Start writing."""
@@ -169,6 +175,16 @@ class ParquetRecorder:
     def _record_second(self, second: Second, state: CoordinatorState, now_ns: int) -> None:
         self._add(Table.ADMITTED, second_rows(second, state.limits()), now_ns)
         self._add(Table.LIFECYCLE, [self._lifecycle_row(state, "alive", second)], now_ns)
+        self._record_enforcement(second, now_ns)
+
+    def _record_enforcement(self, second: Second, now_ns: int) -> None:
+        enforcement = self.enforced_by()
+        if enforcement is None:
+            return
+        now = enforcement, second.start_ns // _MINUTE_NS
+        if now != self._enforced:
+            self._enforced = now
+            self._add(Table.ENFORCEMENT, [enforcement], now_ns)
 
     def _lifecycle_row(self, state: CoordinatorState, cause: str, second: Second | None) -> Row:
         return (

@@ -7,6 +7,7 @@ tables share; the recorder puts those in front.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from coordinator.adapters.recorder.minutes import Minute
 from coordinator.adapters.recorder.seconds import Second
@@ -27,6 +28,19 @@ from coordinator.core.topics import TopicName
 from coordinator.insight.model.operations import Operation
 
 Row = tuple[object, ...]
+
+
+class Enforcement(NamedTuple):
+    """The holder of the limits at a broker.
+
+    Args:
+        path: ``enforcement_path`` of the configuration.
+        interval_s: of the broker's own limiter; None where it has no part, or until it is known.
+    """
+
+    path: str
+    interval_s: int | None = None
+
 
 _NANOS_PER_MICRO = 1000
 _MICROS_PER_MILLI = 1000

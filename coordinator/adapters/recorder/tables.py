@@ -42,6 +42,7 @@ class Table(Enum):
     CERTIFICATES = "certificates"
     BACKLOGS = "backlogs"
     NAMESPACES = "namespaces"
+    ENFORCEMENT = "enforcement"
 
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -202,6 +203,12 @@ SCHEMAS: Mapping[Table, pa.Schema] = {
         bytes=pa.int64(),
         held_us=pa.int64(),
         throttled_seconds=pa.int64(),
+    ),
+    # One row per change and minute: who holds traffic back here (`path` as in the configuration), and
+    # the interval of the broker's own limiter, null where that has no part or is not known yet.
+    Table.ENFORCEMENT: _schema(
+        path=pa.string(),
+        interval_s=pa.int64(),
     ),
 }
 

@@ -7,8 +7,8 @@ missed, however events and answers interleave. The rules:
 
 * every path is stale at the start and after every reconnection, because kazoo forgets all watches when
   the connection drops (kazoo #151); that is also how changes made while away are found;
-* a directory that is missing is created, because no watch of ours can stand on a missing node (kazoo's
-  own ChildrenWatch ends silently there);
+* a directory that is missing is created, because no watch of its children can stand on a missing node
+  (kazoo's own ChildrenWatch ends silently there);
 * a node that vanished between the listing and the read is dropped; its parent's watch reports its
   return;
 * the owner takes over each difference as it is read, so decoding is spread over the reading; it is told
@@ -16,6 +16,11 @@ missed, however events and answers interleave. The rules:
   changes without end it is told every `_PASSES_PER_CALL` passes, but never before everything was read;
 * a failure of the owner never ends the mirror: it is counted
   (coordinator.runtime.supervision), and later changes arrive all the same.
+
+A *foreign* subtree is another system's, as the registrations of Pulsar's brokers. Nothing is created
+there: the mirror waits for a missing directory, and counts it as read. A leaf is read once after its
+creation: the mirror is for leaves whose owner rewrites them every few seconds and changes nothing that
+matters here. A directory that ZooKeeper does not let us read counts as missing until the next connection.
 
 kazoo's own recipes were tried and left: TreeCache changes its tree on two threads at once (iterating
 ``_children`` in one while the other deletes), ChildrenWatch and DataWatch read one node at a time,
@@ -26,7 +31,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 from kazoo.client import KazooClient
@@ -74,6 +79,7 @@ class ZooKeeperMirror:
         on_leaf: called with each leaf that changed and its new content, None when it is gone.
         on_settled: called when no path is stale any more; first when everything was read, then also if
             there was nothing. Both are called on the loop's thread.
+        foreign: whether the subtrees are another system's; see the module's head.
     """
 
     def __init__(
@@ -82,6 +88,8 @@ class ZooKeeperMirror:
         directories: Mapping[str, int],
         on_leaf: Callable[[str, Node | None], None],
         on_settled: Callable[[], None],
+        *,
+        foreign: bool = False,
     ) -> None:
         self._session = session
         self._supervisor = session.supervisor
@@ -89,6 +97,7 @@ class ZooKeeperMirror:
         self._name = f"mirror of {', '.join(sorted(directories))}"
         self._on_leaf = on_leaf
         self._on_settled = on_settled
+        self._foreign = foreign
         self._fixed = frozenset(directories)
         #: Every known directory to the depth of its leaves.
         self._directories = dict(directories)
@@ -176,6 +185,8 @@ class ZooKeeperMirror:
             return False
         except Refused as refusal:
             _log.error("zookeeper directory refused", path=path, reason=str(refusal))
+            if self._foreign:
+                return True
             self._stale.add(path)
             return False
         return True
@@ -190,6 +201,9 @@ class ZooKeeperMirror:
             if path not in self._fixed:
                 self._forget([path])
                 return
+            if self._foreign:
+                await self._await_directory(path)
+                return
             await self._session.call(lambda client: client.ensure_path_async(path))
             names = await self._session.call(list_children)
         children = frozenset(f"{path}/{name}" for name in names)
@@ -197,15 +211,38 @@ class ZooKeeperMirror:
         self._children[path] = children
         # Not "children that were not listed before": one that was listed, found gone when it was
         # read, and listed again has to be read again.
-        new = children - self._leaves.keys() - self._directories.keys()
+        new = children - self._directories.keys()
+        if not self._foreign:  # whose leaves have no watch, and may have been created anew
+            new -= self._leaves.keys()
         depth = self._directories[path] - 1
         if depth:
             self._directories.update(dict.fromkeys(new, depth))
         self._stale.update(new)
 
+    async def _await_directory(self, path: str) -> None:
+        """Have a missing directory become stale when it is created; nothing is left of it here."""
+        self._forget(self._children.pop(path, frozenset()))
+        found = await self._session.call(
+            lambda client: client.exists_async(path, watch=self._on_event)
+        )
+        if found is not None:  # created meanwhile
+            self._stale.add(path)
+
+    async def _is_unchanged(self, path: str) -> bool:
+        """Return whether a foreign leaf is the very node that was read."""
+        known = self._leaves.get(path)
+        if known is None or known.refusal:
+            return False
+        stat = await self._session.call(lambda client: client.exists_async(path))
+        return stat is not None and stat.czxid == known.created_zxid
+
     async def _read_leaf(self, path: str) -> None:
+        if self._foreign and await self._is_unchanged(path):
+            return
+        watch = None if self._foreign else self._on_event
+
         def get(client: KazooClient) -> object:
-            return client.get_async(path, watch=self._on_event)
+            return client.get_async(path, watch=watch)
 
         try:
             data, stat = await self._session.call(get)
@@ -215,8 +252,10 @@ class ZooKeeperMirror:
             return
         except Refused as refusal:
             node = Node(b"", refusal=str(refusal))
-        if self._leaves.get(path) != node:
-            self._leaves[path] = node
+        # A foreign leaf is known by its creation, and its content may be large.
+        known = replace(node, data=b"") if self._foreign else node
+        if self._leaves.get(path) != known:
+            self._leaves[path] = known
             self._tell_leaf(path, node)
 
     def _forget(self, paths: Iterable[str]) -> None:

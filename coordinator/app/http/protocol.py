@@ -27,6 +27,9 @@ MAX_HEAD_BYTES: Final = 64 * 1024
 
 MAX_PIPELINED: Final = 16
 
+_TOO_LARGE: Final = f"The head is larger than {MAX_HEAD_BYTES} bytes"
+_LINE_BYTES: Final = len(": \r\n")
+
 _REASONS: Final = {
     Overdue.HEAD: "The head of the request did not arrive in time",
     Overdue.BODY: "The body did not arrive in time",
@@ -86,13 +89,16 @@ class ApiProtocol(HttpToolsProtocol):
             self._deadlines.received(self.loop.time())
         super().data_received(data)
         if self._pending_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
-            self.refuse(400, f"The head is larger than {MAX_HEAD_BYTES} bytes", "malformed")
+            self.refuse(400, _TOO_LARGE, "malformed")
 
     def on_headers_complete(self) -> None:
         """Check a whole head."""
         self._pending_bytes = 0
         self._deadlines.head_taken(self.loop.time())
-        if not self.url.startswith(b"/"):
+        lines = sum(len(name) + len(value) + _LINE_BYTES for name, value in self.headers)
+        if len(self.url) + lines > MAX_HEAD_BYTES:  # it may have come in a single read
+            self._bad = _TOO_LARGE
+        elif not self.url.startswith(b"/"):
             self._bad = "The request must name a path, not a URL"
         elif len(self.pipeline) >= MAX_PIPELINED:
             self._bad = f"More than {MAX_PIPELINED} requests were sent ahead of their answers"

@@ -182,7 +182,7 @@ class BacklogWatch:
         Raises:
             NotFound: there is no such topic, or another broker owns it.
             Refused: the broker does not allow the question.
-            StoreUnreachable: the broker does not answer.
+            BrokerUnreachable: the broker does not answer.
         """
         storage = await self._source.storage(topic)
         first = {cursor: storage.first_after(cursor.mark_delete) for cursor in storage.cursors}

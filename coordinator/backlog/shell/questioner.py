@@ -21,7 +21,7 @@ from coordinator.backlog.rules.questions import (
     Question,
 )
 from coordinator.core.model import NANOS_PER_SECOND
-from coordinator.ports import BacklogSource, Clock, NotFound, PortError, StoreUnreachable
+from coordinator.ports import BacklogSource, BrokerUnreachable, Clock, NotFound, PortError
 
 GIVE_UP: Final = 10
 """Unanswered questions in a row after which the broker is asked no more."""
@@ -107,7 +107,7 @@ class Questioner:
                 self._monitor.gone(question.topic)
             else:  # an entry or a ledger may be gone while its topic is not
                 self._monitor.failed(question, str(error))
-            if isinstance(error, StoreUnreachable):
+            if isinstance(error, BrokerUnreachable):
                 self._failures += 1
                 return following
         self._failures = 0

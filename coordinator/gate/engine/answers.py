@@ -4,9 +4,9 @@ Receipts and errors answer SENDs, so that a drain knows which answers are missin
 answer requests that open and close participants; the broker can close a participant by itself, too. The
 gate counts messages on dispatch, and each message uses up permits of its consumer.
 
-Every frame passes to the client unchanged, except messages to a consumer that does not exist (the client
-has just closed it): a client ignores them, and the gate must not let a message pass that it does not
-count.
+Every frame passes to the client unchanged, with two exceptions. Messages to a consumer that does not
+exist (the client has just closed it) are dropped: a client ignores them, and the gate must not let a
+message pass that it does not count. Addresses become those of gates (addresses.py).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from coordinator.gate.engine.addresses import BrokerAddresses
 from coordinator.gate.engine.consumer import Consumer, Entries
 from coordinator.gate.engine.producer import Producer
 from coordinator.gate.engine.roster import Roster
@@ -61,6 +62,7 @@ class BrokerAnswers:
 
     Args:
         roster: the participants of the connection.
+        addresses: judges the addresses that frames name.
         refusals: counts what does not pass.
         end: called with a participant that the broker ended.
         shape: called with a limited consumer and the entries that pass to it.
@@ -70,12 +72,14 @@ class BrokerAnswers:
     def __init__(
         self,
         roster: Roster,
+        addresses: BrokerAddresses,
         refusals: Refusals,
         end: Callable[[Producer | Consumer], object],
         shape: Callable[[Consumer, Entries], None],
         now_ns: Callable[[], int],
     ) -> None:
         self._roster = roster
+        self._addresses = addresses
         self._refusals = refusals
         self._end = end
         self._shape = shape
@@ -93,6 +97,7 @@ class BrokerAnswers:
             CLOSE_PRODUCER: self._on_producer_closed,
             CLOSE_CONSUMER: self._on_consumer_closed,
         }
+        handlers |= self._addresses.handlers()
         handlers |= {kind: self._on_response(field) for kind, field in _RESPONSES.items()}
         return handlers | {
             kind: self._on_lookup_response(field) for kind, field in _LOOKUP_RESPONSES.items()
@@ -202,12 +207,14 @@ class BrokerAnswers:
 
     def _on_producer_closed(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
-    ) -> Verdict:
+    ) -> Decision:
         producer_id = commands.read_first_id(data, body, command_end)
-        return self._ended(self._roster.producers.get(producer_id))
+        self._ended(self._roster.producers.get(producer_id))
+        return self._addresses.without_internal(CLOSE_PRODUCER, data, body, command_end)
 
     def _on_consumer_closed(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
-    ) -> Verdict:
+    ) -> Decision:
         consumer_id = commands.read_first_id(data, body, command_end)
-        return self._ended(self._roster.consumers.get(consumer_id))
+        self._ended(self._roster.consumers.get(consumer_id))
+        return self._addresses.without_internal(CLOSE_CONSUMER, data, body, command_end)

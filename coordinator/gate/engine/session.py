@@ -6,6 +6,7 @@ frames:
 * ``Handshake``: the client's identity, and every frame until the broker has accepted the client.
 * ``ClientRequests``: the client's frames from then on; each passes, is held, or is refused.
 * ``BrokerAnswers``: the broker's frames; all of them pass, and many are counted.
+* ``BrokerAddresses``: the addresses in the broker's frames; clients are told those of gates.
 * ``Holding``: held frames, within bounds. When the next frame does not fit, decoding stops in front of
   it, and so does reading, until there is room again.
 * ``KeepAlive``: signs of life; neither side considers the other dead during such a pause.
@@ -18,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from coordinator.core.addresses import AddressMap
+from coordinator.gate.engine.addresses import AddressBook, BrokerAddresses
 from coordinator.gate.engine.answers import BrokerAnswers
 from coordinator.gate.engine.handshake import Handshake
 from coordinator.gate.engine.holding import Holding
@@ -54,7 +57,7 @@ NO_PEERS: Final = ReplicationPeers()
 
 
 class Audit(Protocol):
-    """Records refusals and exemptions on a connection."""
+    """Records refusals, exemptions and migrations on a connection."""
 
     def refused(self, reason: RefusalReason, detail: str) -> None:
         """Record the first refusal of this reason on the connection."""
@@ -62,6 +65,10 @@ class Audit(Protocol):
 
     def exempted(self, producer: ProducerCommand) -> None:
         """Record a producer of geo-replication, which has no limit."""
+        ...
+
+    def migrated(self, url: str) -> None:
+        """Record an address of another cluster to which the broker sends the client."""
         ...
 
 
@@ -72,6 +79,9 @@ class NoAudit:
         """See `Audit`."""
 
     def exempted(self, producer: ProducerCommand) -> None:
+        """See `Audit`."""
+
+    def migrated(self, url: str) -> None:
         """See `Audit`."""
 
 
@@ -90,6 +100,7 @@ class Session:
         buffer: the held bytes of all connections; the session's own if not given.
         replication: the clients whose producers are exempt.
         introduction: the policy for CONNECT.
+        addresses: the addresses of brokers and gates; if not given, every address passes.
         audit: told of refusals, and of exempt producers once the broker has accepted them.
     """
 
@@ -104,6 +115,7 @@ class Session:
         buffer: PublishBuffer | None = None,
         replication: ReplicationPeers = NO_PEERS,
         introduction: Introduction = NOWHERE_ELSE,
+        addresses: AddressBook | None = None,
         audit: Audit | None = None,
     ) -> None:
         self._tally = tally
@@ -151,6 +163,7 @@ class Session:
         self._from_client.frame_max = HANDSHAKE_FRAME_MAX
         answers = BrokerAnswers(
             self._roster,
+            BrokerAddresses(addresses or AddressBook(AddressMap()), refusals, self._audit.migrated),
             refusals,
             self._holding.end,
             self._holding.shape,

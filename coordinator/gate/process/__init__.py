@@ -10,6 +10,8 @@ separate the two; processes do. Limits go in and counts come out, and the two sh
                  <- answers; participants,
                     traffic that resumes ------
 
+The methods that are told and asked are listed once (service.py), and have the types of the gate's own.
+
 While no traffic passes, the coordinator collects seldom, and the gate tells it when traffic resumes.
 
 Both ends keep these rules:

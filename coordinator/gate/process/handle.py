@@ -1,7 +1,4 @@
-"""The coordinator's handle of the gate: every port of it, over the channel to its process."""
-
-# Only the other end knows the type of an answer (coordinator.gate.server.desk); tests compare the two.
-# mypy: disable-error-code="no-any-return"
+"""The coordinator's handle of the gate: each method of `GateService` over the channel to its process."""
 
 from __future__ import annotations
 
@@ -14,19 +11,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from coordinator.backlog.rules.guard import Block
 from coordinator.config import Config
 from coordinator.core.events import ParticipantsChanged
-from coordinator.core.model import Attachments, NamespaceTraffic, Rates, Traffic
-from coordinator.core.topics import TopicName
 from coordinator.gate.process.channel import Answer, Call, Channel, TrafficResumed
-from coordinator.insight.model.delayed import DelayedView
-from coordinator.insight.model.gate_views import (
-    ConnectionFigures,
-    GateFigures,
-    GateLimits,
-    HoldView,
-)
+from coordinator.gate.process.service import GateService
 from coordinator.ports import GateGone
 
 if TYPE_CHECKING:
@@ -39,11 +27,8 @@ _LOADS_WITHIN_S: Final = 60.0
 _SLICES: Final = 10
 
 
-class GateProcess:
-    """A gate in another process.
-
-    Instructions take effect in order and are not awaited. Questions are coroutines, and raise `GateGone`
-    when the process is gone or does not answer.
+class GateProcess(GateService):
+    """A gate in another process; questions raise `GateGone` when it is gone or does not answer.
 
     Args:
         channel: leads to the gate's process.
@@ -57,7 +42,6 @@ class GateProcess:
         self.answers_within_s = ANSWERS_WITHIN_S
         self._gone = asyncio.Event()
         self._why_gone = ""
-        self._partition_limits = Rates()
         self._numbers = itertools.count(1)
         #: By number: the instructions sent before the question, and the future of the answer.
         self._questions: dict[int, tuple[int, asyncio.Future[Any]]] = {}
@@ -103,52 +87,9 @@ class GateProcess:
         await self._gone.wait()
         raise GateGone(self._why_gone)
 
-    # Instructions.
-
-    def set_limits(self, group: str, limits: Rates, *, leased: bool = False) -> None:
-        """Enforce these local limits from now on, leased ones until the end of the lease."""
-        self._tell("set_limits", group, limits, leased=leased)
-
-    def hold_lease(self, until_ns: int) -> None:
-        """Extend leased limits to this time, by the clock that both processes have."""
-        self._tell("hold_lease", until_ns)
-
-    def remove_limits(self, group: str) -> None:
-        """Remove this group's limits."""
-        self._tell("remove_limits", group)
-
-    def set_attachments(self, attachments: Attachments) -> None:
-        """Count every topic against the groups of these attachments from now on."""
-        self._tell("set_attachments", attachments)
-
-    def set_broker_limits(self, limits: Rates) -> None:
-        """Limit all traffic of this broker, beside the limits of groups; no rates, no limit."""
-        self._tell("set_broker_limits", limits)
-
-    def set_topic_limits(self, topic: TopicName, limits: Rates, *, partitions: int = 1) -> None:
-        """Limit a topic, all its partitions together; no rates, no limit."""
-        self._tell("set_topic_limits", topic, limits, partitions=partitions)
-
-    def set_partition_limits(self, limits: Rates) -> None:
-        """Limit every partition of every topic, each for itself; no rates, no limit."""
-        self._partition_limits = limits
-        self._tell("set_partition_limits", limits)
-
-    def set_topic_block(self, topic: str, block: Block | None) -> None:
-        """Hold publishes to a topic or refuse them; None lets them pass again."""
-        self._tell("set_topic_block", topic, block)
-
-    def set_subscribe_rate(self, rate: int | None, *, period_s: int = 1) -> None:
-        """Let each consumer subscribe this often per period; refuse one that comes more often."""
-        self._tell("set_subscribe_rate", rate, period_s=period_s)
-
-    def refresh_certificate(self) -> None:
-        """Use the certificate that is in the files now for new connections."""
-        self._tell("refresh_certificate")
-
     def set_log_level(self, name: str) -> None:
         """Set the level of the log in the gate's process."""
-        self._tell("set_log_level", name)
+        self.tell("set_log_level", name)
 
     def when_in_force(self, then: Callable[[], None]) -> None:
         """Call this when all instructions so far are in force: at once, if they are known to be."""
@@ -159,83 +100,27 @@ class GateProcess:
         if self._told_before_question < self._told:
             self._question("confirm")
 
-    # Questions.
-
-    async def start(self) -> int:
-        """Accept clients; return the plain port.
-
-        Raises:
-            OSError: a port cannot be had.
-            TlsError: the certificate cannot be used.
-        """
-        return await self._ask("start")
-
     async def drain(self, timeout_s: float) -> None:
         """Accept nothing new and return when requests under way are answered, or at the timeout."""
-        await self._ask("drain", timeout_s, longer_s=timeout_s)
+        question = self._question("drain", timeout_s)
+        await self._answer_to(question, self.answers_within_s + timeout_s)
 
     async def close(self) -> None:
         """Stop at once, whatever is under way, and even if the process is gone already."""
         with contextlib.suppress(GateGone):
-            await self._ask("close")
-
-    async def collect(self) -> tuple[Traffic, ...]:
-        """Return the counts since the last call, of groups with news or participants."""
-        return await self._ask("collect")
-
-    async def partition_traffic(self) -> tuple[Traffic, ...]:
-        """Return the counts of each partition since the last call, under its topic's name."""
-        return await self._ask("partition_traffic")
-
-    async def namespace_traffic(self) -> tuple[NamespaceTraffic, ...]:
-        """Return the counts of each namespace since the last call."""
-        return await self._ask("namespace_traffic")
-
-    async def published_totals(self) -> dict[str, tuple[int, int]]:
-        """Return the messages and bytes published to each namespace since the start."""
-        return await self._ask("published_totals")
-
-    async def broker_side_addresses(self) -> frozenset[tuple[str, int]]:
-        """Return the addresses that the broker sees of the gate's connections."""
-        return await self._ask("broker_side_addresses")
-
-    async def published_topics(self) -> frozenset[str]:
-        """Return the full names of the topics that producers are connected to."""
-        return await self._ask("published_topics")
-
-    async def figures(self) -> GateFigures:
-        """Return the gate's figures at this moment."""
-        return await self._ask("figures")
-
-    async def limits(self) -> GateLimits:
-        """Return the gate's own limits in force, beside those of groups."""
-        return await self._ask("limits")
-
-    async def partition_limits(self) -> Rates:
-        """Return the limit of every partition."""
-        return self._partition_limits
-
-    async def holds(self) -> tuple[HoldView, ...]:
-        """Return the hold times of every group, topic and class that had to wait."""
-        return await self._ask("holds")
-
-    async def delayed(self) -> DelayedView | None:
-        """Return the counts of delayed messages since the start; None while they are not counted."""
-        return await self._ask("delayed")
-
-    async def connection_figures(self) -> tuple[ConnectionFigures, ...]:
-        """Return the figures of every connection, the one that holds most first."""
-        return await self._ask("connection_figures")
+            await self.ask("close")
 
     # Instructions and questions on the channel.
 
-    def _tell(self, name: str, *given: Any, **named: Any) -> None:
+    def tell(self, name: str, *given: Any, **named: Any) -> None:
+        """See `GateService.tell`."""
         self._told += 1
         self._channel.send(Call(name, given, named))
 
-    async def _ask(self, name: str, *given: Any, longer_s: float = 0.0) -> Any:
-        question = self._question(name, *given)
-        return await self._answer_to(question, self.answers_within_s + longer_s)
+    async def ask(self, name: str, *given: Any, **named: Any) -> Any:
+        """See `GateService.ask`; raises GateGone as well."""
+        question = self._question(name, *given, **named)
+        return await self._answer_to(question, self.answers_within_s)
 
     async def _answer_to(self, question: asyncio.Future[Any], within_s: float) -> Any:
         # In slices: if this process itself was stopped meanwhile, the next slice finds the answer.
@@ -246,11 +131,11 @@ class GateProcess:
         self._lost(f"has not answered for {within_s:g} s")
         return question.result()
 
-    def _question(self, name: str, *given: Any) -> asyncio.Future[Any]:
+    def _question(self, name: str, *given: Any, **named: Any) -> asyncio.Future[Any]:
         number = next(self._numbers)
         question = self._expect(number)
         self._told_before_question = self._told
-        self._channel.send(Call(name, given, number=number))
+        self._channel.send(Call(name, given, named, number))
         return question
 
     def _expect(self, number: int) -> asyncio.Future[Any]:
@@ -296,7 +181,7 @@ class GateProcess:
 
     def _lost(self, why: str) -> None:
         if not self._gone.is_set():
-            self._why_gone = f"the gate's process {why}"
+            self._why_gone = f"its process {why}"
             self._gone.set()
         self._answer_none()
 

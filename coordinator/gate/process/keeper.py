@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import select
 import socket
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -17,7 +18,6 @@ from coordinator.core.events import ParticipantsChanged
 from coordinator.core.model import MonitoringClass
 from coordinator.gate.process import build
 from coordinator.gate.process.channel import Answer, Call, Channel, TrafficResumed, receive_now
-from coordinator.gate.server.desk import GateDesk
 from coordinator.gate.server.proxy import Gate
 from coordinator.runtime.collector import keep_what_is_loaded
 from coordinator.runtime.logs import LogLevel, configure_logs
@@ -61,12 +61,12 @@ async def _serve(
         return
     channel.send(Answer(0))
     keep_what_is_loaded()
-    desk = _LoggingDesk(gate, log_level)
-    desk.watch_traffic(lambda: channel.send(TrafficResumed()))
+    gate.watch_traffic(lambda: channel.send(TrafficResumed()))
+    keeper = Keeper(channel, gate, log_level, end, config.zookeeper_session_timeout_seconds)
     try:
-        await Keeper(channel, desk, end, config.zookeeper_session_timeout_seconds).run()
+        await keeper.run()
     finally:
-        await desk.close()
+        await gate.close()
 
 
 class _Listener:
@@ -86,25 +86,13 @@ class _Listener:
         self._channel.send(ParticipantsChanged(group, monitoring_class, count))
 
 
-class _LoggingDesk(GateDesk):
-    """A desk that also takes the level of the log.
-
-    Args:
-        gate: the gate.
-        log_level: the level of this process.
-    """
-
-    def __init__(self, gate: Gate, log_level: LogLevel) -> None:
-        super().__init__(gate)
-        self.set_log_level = log_level.set
-
-
 class Keeper:
     """Carries out the coordinator's calls.
 
     Args:
         channel: brings the calls.
-        desk: the gate.
+        gate: the gate, whose methods are called.
+        log_level: the level of this process's log.
         end: the channel's socket.
         session_s: the timeout of the coordinator's ZooKeeper session.
     """
@@ -112,12 +100,14 @@ class Keeper:
     def __init__(
         self,
         channel: Channel,
-        desk: GateDesk,
+        gate: Gate,
+        log_level: LogLevel,
         end: socket.socket,
         session_s: float,
     ) -> None:
         self._channel = channel
-        self._desk = desk
+        self._gate = gate
+        self._log_level = log_level
         self._end = end
         self._stands_still_s = min(STANDS_STILL_S, STANDS_STILL_OF_SESSION * session_s)
         self._loop = asyncio.get_running_loop()
@@ -149,11 +139,22 @@ class Keeper:
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
         else:
-            getattr(self._desk, call.name)(*call.positional, **call.named)
+            self._carry_out(call)
+
+    def _carry_out(self, call: Call) -> Any:
+        match call.name:
+            case "confirm":  # the answer to it says that all earlier instructions are in force
+                return None
+            case "set_log_level":
+                return self._log_level.set(*call.positional)
+            case name:
+                return getattr(self._gate, name)(*call.positional, **call.named)
 
     async def _answer(self, call: Call, number: int) -> None:
         try:
-            value = await getattr(self._desk, call.name)(*call.positional, **call.named)
+            value = self._carry_out(call)
+            if inspect.isawaitable(value):
+                value = await value
         except Exception as error:  # noqa: BLE001 - the caller gets it as the answer
             self._channel.send(Answer(number, error=error))
             return

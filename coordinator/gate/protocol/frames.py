@@ -74,6 +74,7 @@ PONG: Final = 19
 REDELIVER: Final = 20
 PARTITIONED_METADATA: Final = 21
 LOOKUP: Final = 23
+LOOKUP_RESPONSE: Final = 24
 CONSUMER_STATS: Final = 25
 SEEK: Final = 28
 GET_LAST_MESSAGE_ID: Final = 29
@@ -93,11 +94,13 @@ WATCH_TOPIC_LIST: Final = 64
 WATCH_TOPIC_LIST_CLOSE: Final = 67
 TOPIC_MIGRATED: Final = 68
 SCALABLE_TOPIC_LOOKUP: Final = 70
+SCALABLE_TOPIC_UPDATE: Final = 71
 SCALABLE_TOPIC_CLOSE: Final = 72
 SCALABLE_TOPIC_SUBSCRIBE: Final = 73
 WATCH_SCALABLE_TOPICS: Final = 76
 WATCH_SCALABLE_TOPICS_CLOSE: Final = 78
 WATCH_TC_ASSIGNMENTS: Final = 79
+WATCH_TC_ASSIGNMENTS_UPDATE: Final = 80
 WATCH_TC_ASSIGNMENTS_CLOSE: Final = 81
 
 KNOWN_TYPES: Final = frozenset((*range(2, 41), *range(50, 69), *range(70, 82)))
@@ -339,20 +342,22 @@ def each_field(data: bytes, pos: int, end: int) -> Iterator[tuple[int, int | byt
         raise MalformedFrame(FrameFault.TRUNCATED_FIELD, f"{pos - end} bytes past the end")
 
 
-def select_fields(data: bytes, pos: int, end: int, numbers: Container[int]) -> bytes:
-    """Return the fields of these numbers as they are encoded, of a message that was read before."""
-    selected = bytearray()
+def each_span(data: bytes, pos: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the tag of every field, and where the field, its value and the next field begin.
+
+    Raises:
+        MalformedFrame: as ``read_fields``.
+    """
     while pos < end:
         start = pos
         tag, pos = read_varint(data, pos)
-        wire_type = tag & 7
-        if wire_type == _VARINT:
-            _, pos = read_varint(data, pos)
-        elif wire_type == _LENGTH_DELIMITED:
-            size, pos = read_varint(data, pos)
-            pos += size
-        else:
-            pos = _skip_fixed(pos, wire_type)
-        if tag >> 3 in numbers:
-            selected += data[start:pos]
-    return bytes(selected)
+        _, value, pos = _read_value(data, pos, tag & 7)
+        yield tag, start, value, pos
+    if pos != end:
+        raise MalformedFrame(FrameFault.TRUNCATED_FIELD, f"{pos - end} bytes past the end")
+
+
+def select_fields(data: bytes, pos: int, end: int, numbers: Container[int]) -> bytes:
+    """Return the fields of these numbers as they are encoded, of a message that was read before."""
+    spans = each_span(data, pos, end)
+    return b"".join(data[start:after] for tag, start, _, after in spans if tag >> 3 in numbers)

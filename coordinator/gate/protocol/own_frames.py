@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import struct
 
-from coordinator.gate.protocol.frames import CONNECT, ERROR, FLOW, SEND_ERROR, Fields
+from coordinator.gate.protocol.frames import (
+    CONNECT,
+    ERROR,
+    FLOW,
+    LOOKUP_RESPONSE,
+    SEND_ERROR,
+    Fields,
+)
 
 AUTHENTICATION_ERROR = 3
 """ServerError: a client that is not who it claims to be."""
@@ -25,6 +32,8 @@ INVALID_TOPIC_NAME = 17
 NOT_ALLOWED = 22
 """ServerError NotAllowedError: the broker's answer to a consumer that subscribes too often."""
 
+_LOOKUP_FAILED = 2
+
 NO_REQUEST = (1 << 64) - 1
 """Pulsar's proxy answers a CONNECT, which has no request id, with -1."""
 
@@ -38,20 +47,26 @@ def flow_frame(consumer_id: int, permits: int) -> bytes:
 
 def error_frame(request_id: int, error: int, message: str) -> bytes:
     """Return an ERROR: the answer to a request that the gate refuses."""
-    fields = _number(1, request_id) + _number(2, error) + _text(3, message.encode())
+    fields = _number(1, request_id) + _number(2, error) + bytes_field(3, message.encode())
     return command_frame(ERROR, fields)
 
 
 def send_error_frame(producer_id: int, sequence_id: int, error: int, message: str) -> bytes:
     """Return a SEND_ERROR: the answer to a publish that the gate refuses."""
     fields = _number(1, producer_id) + _number(2, sequence_id) + _number(3, error)
-    return command_frame(SEND_ERROR, fields + _text(4, message.encode()))
+    return command_frame(SEND_ERROR, fields + bytes_field(4, message.encode()))
+
+
+def lookup_failed_frame(request_id: int, error: int, message: str) -> bytes:
+    """Return a LOOKUP_RESPONSE: the answer to a LOOKUP that fails."""
+    fields = _number(3, _LOOKUP_FAILED) + _number(4, request_id) + _number(6, error)
+    return command_frame(LOOKUP_RESPONSE, fields + bytes_field(7, message.encode()))
 
 
 def connect_frame(fields: Fields) -> bytes:
     """Return a CONNECT with these fields, by number; none of Pulsar's is of a fixed size."""
     encoded = (
-        _number(number, value) if isinstance(value, int) else _text(number, value)
+        _number(number, value) if isinstance(value, int) else bytes_field(number, value)
         for number, value in sorted(fields.items())
     )
     return command_frame(CONNECT, b"".join(encoded))
@@ -59,7 +74,7 @@ def connect_frame(fields: Fields) -> bytes:
 
 def command_frame(kind: int, fields: bytes) -> bytes:
     """Return a command with these fields, which are encoded already."""
-    command = _number(1, kind) + _text(kind, fields)
+    command = _number(1, kind) + bytes_field(kind, fields)
     return _sizes(4 + len(command), len(command)) + command
 
 
@@ -67,7 +82,8 @@ def _number(field: int, value: int) -> bytes:
     return _varint(field << 3) + _varint(value)
 
 
-def _text(field: int, value: bytes) -> bytes:
+def bytes_field(field: int, value: bytes) -> bytes:
+    """Return a field of text, of bytes, or of a message that is encoded already."""
     return _varint(field << 3 | 2) + _varint(len(value)) + value
 
 

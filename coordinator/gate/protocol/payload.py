@@ -6,7 +6,8 @@ a group its tokens, so a number is believed only as far as the content can hold 
 batch takes at least `MESSAGE_SIZE_MIN` bytes. For compressed content its uncompressed size counts. A
 client may overstate that, too, so it is believed as far as the codec can compress (`RATIO_MAX`). The
 bound is the limit of the format, not an estimate: a batch that compresses better would get round a lower
-one. Pulsar's clients check the size of compressed content only, so the largest message is no bound.
+one. Pulsar's clients check the size of compressed content only, so the largest message is no bound. Nor
+is the size in the head of a ZSTD frame or a SNAPPY block: the client writes that, too.
 """
 
 from __future__ import annotations

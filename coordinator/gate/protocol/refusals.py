@@ -1,4 +1,4 @@
-"""Requests that the gate refuses on a connection that goes on, each reason counted on its own.
+"""Requests and answers that the gate refuses on a connection that goes on; each reason has a count.
 
 Frames that cannot be understood end a connection (frames.py); these are understood, and may not pass. A
 client that expects an answer gets the broker's own error for it.
@@ -12,7 +12,7 @@ from enum import Enum
 
 
 class RefusalReason(Enum):
-    """Why a request or a publish is refused."""
+    """Why a request, a publish or a broker's answer is refused."""
 
     TOPIC_NAME = "topic name that Pulsar does not accept"
     NAME_TOO_LONG = "name too long"
@@ -25,6 +25,7 @@ class RefusalReason(Enum):
     CLOSED_CONSUMER = "command of a closed consumer"
     UNKNOWN_CONSUMER = "command of an unknown consumer"
     UNASKED_MESSAGE = "message to an unknown consumer"
+    ADDRESS = "address that leads to no gate"
 
 
 class RequestRefused(Exception):
@@ -61,8 +62,8 @@ class Refusals:
 
     Args:
         totals: counts of all connections, to which this one adds.
-        first: called with the first refusal of each reason that a client is to blame for: reason and
-            request.
+        first: called with the first refusal of each reason that no correct client and no correct
+            configuration causes: reason and request.
     """
 
     __slots__ = ("_first", "_seen", "_totals")

@@ -105,6 +105,10 @@ class Host(Protocol):
         """Take the news that a producer of geo-replication is not limited."""
         ...
 
+    def migrated(self, peer: str, url: str) -> None:
+        """Take the news that the broker sends a client to another cluster."""
+        ...
+
     def handled(self) -> None:
         """Look for traffic that passed, and for producers or consumers that wait, after a read."""
         ...
@@ -280,6 +284,10 @@ class Connection(Visitor):
     def exempted(self, producer: ProducerCommand) -> None:
         """See `Audit`."""
         self._host.exempted(self.peer, producer)
+
+    def migrated(self, url: str) -> None:
+        """See `Audit`."""
+        self._host.migrated(self.peer, url)
 
     # Orders of the gate
 

@@ -11,13 +11,16 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 import structlog
 
 from coordinator.backlog.rules.guard import Block
+from coordinator.core.addresses import AddressMap, ways_to
 from coordinator.core.model import Attachments, NamespaceTraffic, Rates, Traffic
 from coordinator.core.topics import TopicName
+from coordinator.gate.engine.addresses import AddressBook
 from coordinator.gate.engine.close_reason import CloseReason
 from coordinator.gate.engine.connection_limits import ConnectionLimits
 from coordinator.gate.engine.deadlines import Deadlines
@@ -143,6 +146,7 @@ class Gate:
             delayed_group=delayed_group,
             own_topics=own_topics,
         )
+        self._addresses = AddressBook(AddressMap(own_broker=ways_to(self._upstream.address)))
         self._queue = AdmissionQueue()
         self._tally = Tally()
         self._malformed_closes: Counter[str] = Counter()
@@ -159,6 +163,7 @@ class Gate:
         self._dialling: set[asyncio.Task[None]] = set()
         self._wake: asyncio.TimerHandle | None = None
         self._resumed: Callable[[], None] | None = None
+        self._collected_nothing = False
         self._wake_ns: int | None = None
 
     @property
@@ -171,8 +176,8 @@ class Gate:
         """The port that the gate listens on with TLS; None while it does not."""
         return self._entrance.tls_port
 
-    async def start(self) -> None:
-        """Accept clients.
+    async def start(self) -> int:
+        """Accept clients; return the plain port.
 
         Raises:
             OSError: a port cannot be had.
@@ -180,6 +185,7 @@ class Gate:
         """
         await self._entrance.open(self)
         self._supervisor.start()
+        return self.port
 
     def refresh_certificate(self) -> None:
         """Use the certificate that is in the files now for new connections."""
@@ -268,9 +274,8 @@ class Gate:
         now_ns = self.now_ns()
         self._scope_changed(self._groups.scopes.partitions.set_rates(limits, now_ns), now_ns)
 
-    @property
     def partition_limits(self) -> Rates:
-        """The limit of every partition."""
+        """Return the limit of every partition."""
         return self._groups.scopes.partitions.rates
 
     def partition_traffic(self) -> tuple[Traffic, ...]:
@@ -330,12 +335,19 @@ class Gate:
         self._groups.attachments = attachments
         self._reattach()
 
+    def set_addresses(self, addresses: AddressMap) -> None:
+        """Tell clients the addresses of these gates from now on."""
+        own_broker = self._addresses.map.own_broker
+        self._addresses.map = replace(addresses, own_broker=own_broker)
+
     def collect(self) -> tuple[Traffic, ...]:
         """Return the counts since the last call, of groups with news or participants."""
-        return self._groups.collect(self.now_ns())
+        counted = self._groups.collect(self.now_ns())
+        self._collected_nothing = all(traffic.is_quiet for traffic in counted)
+        return counted
 
-    def when_traffic(self, resumed: Callable[[], None]) -> None:
-        """Call this once, as soon as traffic passes or waits that was not collected."""
+    def watch_traffic(self, resumed: Callable[[], None]) -> None:
+        """Call this when traffic passes or waits again after a `collect` that found none."""
         self._resumed = resumed
 
     def figures(self) -> GateFigures:
@@ -379,9 +391,9 @@ class Gate:
             topics=scopes.topics,
         )
 
-    def holds(self) -> Iterator[HoldView]:
+    def holds(self) -> tuple[HoldView, ...]:
         """Return the hold times of every group, topic and class that had to wait."""
-        return self._groups.holds()
+        return tuple(self._groups.holds())
 
     def delayed(self) -> DelayedView | None:
         """Return the counts of delayed messages since the start; None while they are not counted."""
@@ -445,6 +457,7 @@ class Gate:
             buffer=self._buffer,
             replication=self._replication,
             introduction=self._introduction,
+            addresses=self._addresses,
             audit=audit,
         )
 
@@ -490,12 +503,17 @@ class Gate:
             producer=producer.producer_name,
         )
 
+    def migrated(self, peer: str, url: str) -> None:
+        """Log that the broker sends a client to another cluster."""
+        self._log.tell("topic migrated to another cluster", peer=peer, url=url)
+
     def handled(self) -> None:
         """See `Host.handled`."""
         self._plan_wake()
-        if self._resumed is not None and not self._groups.is_quiet():
-            resumed, self._resumed = self._resumed, None
-            resumed()
+        if self._collected_nothing and not self._groups.is_quiet():
+            self._collected_nothing = False
+            if self._resumed is not None:
+                self._resumed()
 
     def _plan_wake(self) -> None:
         # The timer is for waiters that may pass by time alone.

@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from coordinator.core.settings import AlarmSettings
+from coordinator.insight.model.answer import Age, answer
 
 MAX_PER_KIND = 200
 
@@ -159,6 +160,25 @@ class Stage(Enum):
     CLEARING = "clearing"
 
 
+@answer
+class AlarmView:
+    """One alarm as the answering sidecar sees it."""
+
+    alarm: str
+    """its kind, as the rules for Prometheus call it"""
+    subject: str
+    """the group or broker"""
+    severity: str
+    """info, warning or critical"""
+    state: str
+    """pending, firing, or clearing: over, but not for long yet"""
+    age_ns: Age
+    """since it was seen first"""
+    text: str
+    action: str
+    """what to do about it"""
+
+
 @dataclass(frozen=True, slots=True)
 class Alarm:
     """One alarm.
@@ -179,6 +199,19 @@ class Alarm:
     def fires(self) -> bool:
         """Return whether an operator should know of it."""
         return self.stage is not Stage.PENDING
+
+    def view(self, now_ns: int) -> AlarmView:
+        """Return it for an operator."""
+        kind = self.sighting.kind
+        return AlarmView(
+            alarm=kind.value,
+            subject=self.sighting.subject,
+            severity=kind.severity.value,
+            state=self.stage.value,
+            age_ns=max(0, now_ns - self.began_ns),
+            text=self.sighting.text,
+            action=kind.action,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from coordinator.core.model import Dimension
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model import explain
-from coordinator.insight.model.views import Explanation, WantView
+from coordinator.insight.model.views import Explanation, PastDecisionView, WantView
 
 KEPT_DECISIONS = 100
 MAX_CELLS = 200_000
@@ -55,6 +55,21 @@ class PastDecision:
         """Return the explanation with its age as of now; the ages of reports stay as they were."""
         decided_age_ns = now_ns - self.seen_ns + self.explanation.decided_age_ns
         return replace(self.explanation, decided_age_ns=decided_age_ns)
+
+    def view(self, now_ns: int) -> PastDecisionView:
+        """Return it in short."""
+        then = self.explanation
+        return PastDecisionView(
+            number=self.number,
+            age_ns=now_ns - self.seen_ns,
+            cluster_limit=then.cluster_limit,
+            local_limit=then.local_limit,
+            target=then.target,
+            binding=then.binding,
+            participants=self.participants,
+            round=then.round,
+            sentence=then.sentence,
+        )
 
 
 class DecisionHistory:

@@ -14,6 +14,7 @@ from coordinator.core.demand.observing import is_observed
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import (
     DIMENSIONS_OF,
+    NANOS_PER_SECOND,
     Dimension,
     MonitoringClass,
     Rates,
@@ -118,7 +119,9 @@ def _would_hold(state: CoordinatorState, group: ResourceGroup) -> dict[Monitorin
         return {}
     found = {of: state.observer.excess((group.name, of)) for of in MonitoringClass}
     return {
-        of: ExcessView(it.amounts[Unit.MESSAGES], it.amounts[Unit.BYTES], it.time_ns)
+        of: ExcessView(
+            it.amounts[Unit.MESSAGES], it.amounts[Unit.BYTES], it.time_ns / NANOS_PER_SECOND
+        )
         for of, it in found.items()
     }
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from coordinator.core.model import MonitoringClass, Rates, Unit
+from coordinator.insight.model.answer import answer
 
 HOLD_BUCKETS_NS: Final = tuple(
     milliseconds * 1_000_000
@@ -70,31 +71,25 @@ class GateFigures:
     closes: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
+@answer
 class ConnectionFigures:
-    """One connection at one moment.
-
-    Args:
-        peer: the client's host:port.
-        producers: producers connected now.
-        consumers: consumers connected now.
-        held_frames: frames held now.
-        held_bytes: bytes held now.
-        unanswered: publishes that the broker has and has not answered.
-        withheld_permits: permits of its consumers that the broker does not have yet.
-        throttles: how often each reason began to hold something back, by its name.
-        paused_for: the reasons for which it is not read now.
-    """
+    """One client connection at this moment."""
 
     peer: str
+    """host:port of the client"""
     producers: int
     consumers: int
     held_frames: int
+    """publishes held until there are tokens"""
     held_bytes: int
     unanswered: int
+    """publishes that the broker has not answered yet"""
     withheld_permits: int
+    """permits of its consumers held back"""
     throttles: Mapping[str, int]
+    """how often each reason held something back"""
     paused_for: tuple[str, ...]
+    """why it is not read now"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import NANOS_PER_SECOND, Dimension
+from coordinator.insight.model.answer import Age, answer
 from coordinator.insight.model.settling import SETTLED_PERMILLE, in_force, residual_permille
 
 if TYPE_CHECKING:  # the gate's process has the words of an operation, and no core
@@ -46,6 +47,32 @@ class Stage(Enum):
 
 Holdings = Mapping[Dimension, Mapping[str, int]]
 """Local limits in force, per second, by limited dimension and participant."""
+
+
+@answer
+class OperationView:
+    """One change, and the cluster's progress with it."""
+
+    id: int
+    age_millis: int
+    """since it was accepted, by ZooKeeper's clock and this host's"""
+    group: str
+    subject: str
+    """groups/G, tenants/T or namespaces/T/N"""
+    text: str
+    """the change in words"""
+    actor: str
+    """the token's role, or anonymous"""
+    taker: str
+    """the broker whose sidecar took it"""
+    state: str
+    """accepted, converging, settled, superseded or unsettled"""
+    settle_ns: Age | None
+    """from accepted to settled; null = not settled"""
+    residual: float | None
+    """distance of the broker furthest from its target, in parts of C/N"""
+    moved: Mapping[Dimension, Mapping[str, int]]
+    """by dimension and broker: what its limit gained, or lost, per second"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +107,23 @@ class Operation:
     settle_ns: int | None = None
     residual_permille: int | None = None
     moved: Holdings = field(default_factory=dict)
+
+    def view(self, age_millis: int) -> OperationView:
+        """Return it for an operator."""
+        off = self.residual_permille
+        return OperationView(
+            id=self.id,
+            age_millis=age_millis,
+            group=self.group,
+            subject=self.subject,
+            text=self.text,
+            actor=self.actor,
+            taker=self.taker,
+            state=self.stage.value,
+            settle_ns=self.settle_ns,
+            residual=None if off is None else off / 1000,
+            moved=self.moved,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,38 +7,35 @@ alone. Its effect on demand (a client that is throttled less sends more) cannot 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from coordinator.core.allocation.splitting import split
 from coordinator.core.model import Dimension, ResourceGroup
 from coordinator.core.state import CoordinatorState
+from coordinator.insight.model.answer import Limit, answer
 
 
-@dataclass(frozen=True, slots=True)
+@answer
 class BrokerPreview:
-    """One broker's target, per second; None is not limited."""
+    """One broker's target now and after the change."""
 
     broker: str
-    now: int | None
-    then: int | None
+    now: Limit
+    """per second; -1 = not limited"""
+    then: Limit
+    """per second; -1 = not limited"""
 
 
-@dataclass(frozen=True, slots=True)
+@answer
 class DimensionPreview:
-    """One dimension that is limited before or after the change.
-
-    Args:
-        dimension: the dimension.
-        limit_now: for the cluster, per second; None is not limited.
-        limit_then: after the change.
-        admitted: by all brokers now, per second.
-        brokers: all participants.
-    """
+    """The effect of a change on one dimension, which is limited before or after it."""
 
     dimension: Dimension
-    limit_now: int | None
-    limit_then: int | None
+    limit_now: Limit
+    """for the cluster, per second; -1 = not limited"""
+    limit_then: Limit
+    """for the cluster, per second; -1 = not limited"""
     admitted: int
+    """by all brokers now, per second"""
     brokers: tuple[BrokerPreview, ...]
 
 

@@ -19,36 +19,33 @@ from coordinator.core.model import (
     Traffic,
     Unit,
 )
+from coordinator.insight.model.answer import answer
 
 MINUTE: Final = 60
 
 _UNITS: Final = (Unit.MESSAGES, Unit.BYTES)
 
 
-@dataclass(frozen=True, slots=True)
+@answer
 class MinuteView:
-    """One group and dimension at this broker, in the last whole seconds, at most 60.
-
-    Args:
-        seconds: their number.
-        average: admitted per second, over all of them.
-        peak: admitted in the busiest one.
-        throttled: the number of seconds with throttling.
-    """
+    """The last minute by the second: the average that consoles show, and the seconds that it hides."""
 
     seconds: int
-    average: int
-    peak: int
-    throttled: int
+    """how many of them; at most 60"""
+    average_per_second: int
+    peak_second: int
+    """what passed in the busiest one"""
+    throttled_seconds: int
+    """in how many of them clients waited"""
 
     def sentence(self, limit: int | None) -> str:
         """Return why clients waited below the limit; empty when none waited below it."""
-        if limit is None or not self.throttled or self.average >= limit:
+        if limit is None or not self.throttled_seconds or self.average_per_second >= limit:
             return ""
         return (
-            f"Clients waited in {self.throttled} of the last {self.seconds} s although the average of "
-            f"them, {self.average:,}/s, is below the {limit:,}/s: limits hold by the second, and in the "
-            f"busiest one {self.peak:,} passed."
+            f"Clients waited in {self.throttled_seconds} of the last {self.seconds} s although the "
+            f"average of them, {self.average_per_second:,}/s, is below the {limit:,}/s: limits hold by "
+            f"the second, and in the busiest one {self.peak_second:,} passed."
         )
 
 

@@ -19,15 +19,7 @@ from coordinator.core.allocation.splitting import split
 from coordinator.core.model import Dimension, ResourceGroup
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.explain import UnknownGroup
-
-
-@dataclass(frozen=True, slots=True)
-class Shadow:
-    """The targets of one broker under both laws, per second."""
-
-    broker: str
-    now: int
-    then: int
+from coordinator.insight.model.views import ShadowOfBrokerView, ShadowView
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +40,9 @@ class Comparison:
     law: str
     candidate: str
     limit: int
-    brokers: tuple[Shadow, ...]
+    brokers: tuple[ShadowOfBrokerView, ...]
 
-    def of(self, broker: str) -> Shadow | None:
+    def of(self, broker: str) -> ShadowOfBrokerView | None:
         """Return one broker's targets; None when it takes no part."""
         return next((each for each in self.brokers if each.broker == broker), None)
 
@@ -60,6 +52,19 @@ class Comparison:
         gained = sum(max(0, each.then - each.now) for each in self.brokers)
         lost = sum(max(0, each.now - each.then) for each in self.brokers)
         return max(gained, lost)
+
+    def view(self, broker: str) -> ShadowView:
+        """Return the comparison with the words for one broker."""
+        return ShadowView(
+            group=self.group,
+            dimension=self.dimension,
+            law=self.law,
+            candidate=self.candidate,
+            limit=self.limit,
+            moved=self.moved,
+            brokers=self.brokers,
+            sentence=self.sentence(broker),
+        )
 
     def sentence(self, broker: str) -> str:
         """Return the comparison for one broker in words."""
@@ -92,7 +97,7 @@ def compare(
         return None
     now = _due(state, group, dimension)
     then = _due(state, replace(group, law=candidate), dimension)
-    brokers = tuple(Shadow(broker, due, then[broker]) for broker, due in now.items())
+    brokers = tuple(ShadowOfBrokerView(broker, due, then[broker]) for broker, due in now.items())
     return Comparison(name, dimension, group.law, candidate, limit, brokers)
 
 

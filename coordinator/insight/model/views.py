@@ -1,4 +1,4 @@
-"""Read-only values of the core for the admin API, the CLI and the demo.
+"""The answers of the API and of the command about live state: usage, health, explanations, certificates.
 
 A view is a copy taken at one moment; ages count from arrival on this sidecar's own monotonic clock, so
 the clocks of other hosts do not matter.
@@ -7,53 +7,106 @@ the clocks of other hosts do not matter.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Annotated, Self
 
+from coordinator.core.certificate.statement import Certificate
 from coordinator.core.demand.observing import ENFORCE
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension, MonitoringClass, Rates, Suspicion, Unit
 from coordinator.core.usage.agreement import Matter
+from coordinator.insight.model.answer import Age, Limit, Permille, Wire, answer, from_wire, to_wire
 from coordinator.insight.model.seconds import MinuteView
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerUsageView:
-    """One broker's row of a group: its admitted rates, demands and local limits.
+@answer
+class RatesView:
+    """Four rates per second; -1 = not limited."""
 
-    Args:
-        broker: the broker's id.
-        admitted: rates over its last round, per second.
-        limits: its local limits in force.
-        throttled_permille: per dimension, the throttled part of its last round.
-        participants: producers and consumers together.
-        topics: topics with a participant.
-        report_age_ns: time since its last report arrived; 0 for this sidecar itself.
-    """
+    publish_rate_in_msgs: int
+    publish_rate_in_bytes: int
+    dispatch_rate_in_msgs: int
+    dispatch_rate_in_bytes: int
+
+    @classmethod
+    def limits(cls, rates: Rates) -> Self:
+        """Write limits: None is -1."""
+        return cls(*map(to_wire, asdict(rates).values()))
+
+    @classmethod
+    def measured(cls, rates: Rates) -> Self:
+        """Write measured rates: a rate without a count is 0."""
+        return cls(*(rate or 0 for rate in asdict(rates).values()))
+
+
+def _rates(told: Mapping[str, int]) -> Rates:
+    return Rates.from_mapping({of: from_wire(told[of.value]) for of in Dimension})
+
+
+Limits = Annotated[Rates, Wire(RatesView.limits, _rates, RatesView)]
+Measured = Annotated[Rates, Wire(RatesView.measured, _rates, RatesView)]
+
+
+@answer
+class BrokerUsageView:
+    """The rates that one broker admits of a group, and its limits."""
 
     broker: str
-    admitted: Rates
-    limits: Rates
-    throttled_permille: dict[Dimension, int]
+    admitted: Measured
+    """per second, over the broker's last round"""
+    limits: Limits
+    """local limits in force, per second; -1 = not limited"""
+    throttled_permille: Mapping[Dimension, Permille]
+    """per dimension, the part of the last round in which a client waited, 0 to 1"""
     participants: int
+    """producers and consumers connected"""
     topics: int
-    report_age_ns: int
+    """topics with a participant"""
+    report_age_ns: Age
+    """milliseconds since its last report arrived"""
 
 
-@dataclass(frozen=True, slots=True)
+@answer
 class ExcessView:
-    """The excess over observed limits: messages, bytes, and how long any message would have waited."""
+    """Traffic of an observed group that the answering sidecar's gate would have held, since its start."""
 
     messages: int
     bytes: int
-    time_ns: int
+    seconds: float
+    """how long anything would have been held"""
+
+
+@answer
+class GroupUsageView:
+    """A group's limits for the cluster and a row per broker that takes part."""
+
+    group: str
+    enforcement: str
+    """enforce, or observe: nothing is held back"""
+    would_hold: Mapping[MonitoringClass, ExcessView]
+    """of an observed group, by class"""
+    limits: Limits
+    """for the cluster, per second; -1 = not limited"""
+    brokers: tuple[BrokerUsageView, ...]
+
+
+@answer
+class GroupLimitsView:
+    """A group's limit for the cluster beside the local limits in force."""
+
+    group: str
+    law: str
+    overshoot_policy: str
+    configuration_version: int
+    limits: Limits
+    """for the cluster, per second; -1 = not limited"""
+    brokers: Mapping[str, Limits]
+    """local limits by broker, per second"""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """One group: its limits for the cluster and a row per participant.
-
-    ``would_hold`` is the excess that the own gate would have held of an observed group since the start.
-    """
+    """One group: its definition, and a row per broker that takes part."""
 
     group: str
     limits: Rates
@@ -62,114 +115,304 @@ class GroupView:
     configuration_version: int
     brokers: tuple[BrokerUsageView, ...]
     enforcement: str = ENFORCE
+    #: The excess that the own gate would have held of an observed group since the start.
     would_hold: Mapping[MonitoringClass, ExcessView] = field(default_factory=dict)
 
+    @property
+    def usage(self) -> GroupUsageView:
+        """Return the rates that its brokers admit."""
+        return GroupUsageView(
+            self.group, self.enforcement, self.would_hold, self.limits, self.brokers
+        )
 
-@dataclass(frozen=True, slots=True)
+    @property
+    def local_limits(self) -> GroupLimitsView:
+        """Return its limit beside the local limits in force."""
+        return GroupLimitsView(
+            group=self.group,
+            law=self.law,
+            overshoot_policy=self.overshoot_policy,
+            configuration_version=self.configuration_version,
+            limits=self.limits,
+            brokers={row.broker: row.limits for row in self.brokers},
+        )
+
+
+@answer
 class MemberView:
-    """One live sidecar.
-
-    ``report_age_ns`` is None when nothing was heard of this incarnation yet.
-    """
+    """One live sidecar."""
 
     broker: str
     incarnation: int
+    """grows with every registration of the broker"""
     api_address: str
-    report_age_ns: int | None
+    report_age_ns: Age | None
+    """milliseconds since its last report arrived; null = none of this incarnation"""
 
 
-@dataclass(frozen=True, slots=True)
+@answer
+class TroubleView:
+    """One reason why a sidecar is degraded."""
+
+    name: str
+    reason: str
+
+
+Reason = Annotated[
+    Trouble,
+    Wire(
+        lambda it: TroubleView(it.name, it.value), lambda told: Trouble[told["name"]], TroubleView
+    ),
+]
+
+
+@answer
 class DisagreementView:
-    """Another sidecar uses other definitions, members or rows (core/usage/agreement.py)."""
+    """A view of another sidecar that differs from the answering one's."""
 
     peer: str
     matter: Matter
-    age_ns: int
+    """definitions, members or usage"""
+    age_ns: Age
+    """for how long, in milliseconds"""
 
 
-@dataclass(frozen=True, slots=True)
+@answer
 class SuspectView:
-    """A sidecar whose reports cannot be true: why, how often, how long ago, and of which group.
-
-    ``group`` is empty if the reason concerns no group, ``detail`` if the reason says all.
-    """
+    """A sidecar whose reports cannot be true."""
 
     broker: str
-    suspicion: Suspicion
+    reason: Suspicion
     count: int
-    age_ns: int
+    """at how many looks or reports"""
+    age_ns: Age
+    """milliseconds since the last one"""
     group: str = ""
+    """of which group; empty for what concerns none"""
     detail: str = ""
+    """how that was seen; empty where the reason says all"""
 
 
-@dataclass(frozen=True, slots=True)
+@answer
 class TaskView:
-    """A task of this sidecar that has failed: how often, why last, and whether it runs now."""
+    """A part of the sidecar that has failed, and goes on."""
 
-    name: str
+    task: str
     failures: int
+    """since the start"""
     reason: str
+    """of the last one"""
     runs: bool
+    """false while it waits to be run again"""
 
 
-@dataclass(frozen=True, slots=True)
+@answer
+class RecordingView:
+    """The state of recording."""
+
+    recording: bool
+    """whether the last attempt to write succeeded"""
+    reason: str = ""
+    """why it did not; empty while recording"""
+    failures: int = 0
+    """attempts to write that failed, since the start"""
+    rows_written: int = 0
+    """since the start"""
+    rows_waiting: int = 0
+    """in memory, to be written"""
+    rows_dropped: int = 0
+    """for want of room, since the start"""
+
+
+@answer
 class HealthView:
-    """The health of this sidecar."""
+    """The health of the answering sidecar."""
 
     broker: str
     incarnation: int
     state: Lifecycle
-    troubles: tuple[Trouble, ...]
     ready: bool
-    members: tuple[MemberView, ...]
+    troubles: tuple[Reason, ...]
     round: int
-    reports_dropped: dict[str, int]
+    members: tuple[MemberView, ...]
+    reports_dropped: Mapping[str, int]
+    """reports not believed, by why"""
     disagreements: tuple[DisagreementView, ...] = ()
+    """sidecars whose view has differed from this one's for more than three rounds"""
     suspects: tuple[SuspectView, ...] = ()
+    """sidecars whose word cannot be true, or in whose name another process reports"""
     failed_tasks: tuple[TaskView, ...] = ()
+    """parts of this sidecar that have failed since the start and go on"""
+    recording: RecordingView | None = None
+    """null = nothing is to be recorded"""
+    enforcement_path: str = "gate"
+    """who holds traffic back: gate, native (the broker's own limiter), gate+native"""
 
 
-@dataclass(frozen=True, slots=True)
+@answer
+class ReadyView:
+    """The answer of a sidecar that may be given traffic."""
+
+    ready: bool
+    state: Lifecycle
+
+
+@answer
 class WantView:
-    """The assumed demand of one broker in a dimension: a band (core/demand/estimator.py).
-
-    ``wants`` is its high end, None when it is unbounded, and ``wants_at_least`` its low end: the
-    admitted rate while it is throttled; else both are equal. ``weight`` is how many times it
-    counts.
-    """
+    """One broker's demand, as far as it is known."""
 
     broker: str
     wants: int | None
+    """at the most, per second; null = more than can be known, it is throttled"""
     wants_at_least: int
+    """per second; less than wants while it is throttled"""
     weight: int
+    """how many times it counts"""
     admitted: int
-    limit: int | None
-    throttled_permille: int
-    report_age_ns: int
+    """per second"""
+    limit: Limit
+    """local limit in force, per second; -1 = not limited"""
+    throttled_permille: Permille
+    """part of its last round in which a client waited"""
+    report_age_ns: Age
 
 
-@dataclass(frozen=True, slots=True)
+@answer
+class ShadowOfBrokerView:
+    """One broker's entitlement under both laws."""
+
+    broker: str
+    now: int
+    """under the law in force, per second"""
+    then: int
+    """under the candidate, per second"""
+
+
+@answer
+class ShadowView:
+    """The result of a candidate law on the facts of this moment; none of it is enforced."""
+
+    group: str
+    dimension: Dimension
+    law: str
+    """in force"""
+    candidate: str
+    limit: int
+    """for the cluster, per second"""
+    moved: int
+    """what would be with others, or not be handed out, per second"""
+    brokers: tuple[ShadowOfBrokerView, ...]
+    """all that take part"""
+    sentence: str
+    """the same in words, for one broker"""
+
+
+@answer
 class Explanation:
-    """The reason for a local limit.
-
-    ``binding`` is one of unlimited, level, demand, reserve, gate, hold-down, degraded.
-    ``water_level`` is the rate per unit of weight at which brokers with a higher demand are
-    limited, None when every broker gets all of its demand. ``binds`` is the unit that is used up
-    where messages and bytes are split together. ``sentence`` says the same in words.
-    """
+    """The reasons for a local limit: the sentence and the fields it was made from."""
 
     group: str
     dimension: Dimension
     broker: str
-    cluster_limit: int | None
-    local_limit: int | None
-    target: int | None
+    cluster_limit: Limit
+    """per second; -1 = not limited"""
+    local_limit: Limit
+    """in force, per second; -1 = not limited"""
+    target: Limit
+    """where the local limit goes, per second; -1 = not limited"""
     binding: str
+    """unlimited, level, demand, reserve, gate, hold-down or degraded"""
     water_level: int | None
-    decided_age_ns: int
-    round: int
+    """rate per unit of weight at which brokers that want more are cut; null = all get what they want"""
     binds: Unit | None
+    """messages or bytes: which is used up, where both are split together"""
+    decided_age_ns: Age
+    round: int
     wants: tuple[WantView, ...]
     sentence: str
-    #: The last minute at the own broker; None for others, and before the first second.
     minute: MinuteView | None = None
+    """the last minute at this sidecar's own broker; null = another broker, or the past"""
+    would_change: tuple[str, ...] = ()
+    """what would give a broker that is cut another limit, computed by the law"""
+    delayed: tuple[str, ...] = ()
+    """of the group of delayed messages: what counts, and what of it has no effect"""
+    slack: str = ""
+    """what the own broker's limiter adds, if that holds the limit; empty: a gate does"""
+    round_the_gate: tuple[str, ...] = ()
+    """the group's namespaces in which traffic goes round this sidecar's gate, in sentences"""
+    shadow: ShadowView | None = None
+    """what the sidecar's shadow_law would make of it; null = none, or of the past"""
+
+
+@answer
+class PastDecisionView:
+    """A decision on this sidecar's own limit, in short; `explain` with its age has all of it."""
+
+    number: int
+    """grows with every decision that is kept"""
+    age_ns: Age
+    """since it was seen; it was in force until the next newer"""
+    cluster_limit: Limit
+    """per second; -1 = not limited"""
+    local_limit: Limit
+    """per second; -1 = not limited"""
+    target: Limit
+    """where the local limit went, per second; -1 = not limited"""
+    binding: str
+    participants: int
+    """brokers that took part"""
+    round: int
+    sentence: str
+
+
+@answer
+class HolderView:
+    """The most that one broker's local limit can be."""
+
+    broker: str
+    most: int
+    """per second"""
+    basis: str
+    """what is known of it"""
+
+
+@answer
+class CertificateView:
+    """The most that the local limits of one dimension can add up to now."""
+
+    dimension: Dimension
+    limit: int
+    """for the cluster, per second"""
+    most: int | None
+    """per second; null = nothing can be said"""
+    newcomer: int
+    """on top, by each broker not seen here yet, per second"""
+    burst: int
+    """on top, once: what the buckets may have saved up"""
+    holders: tuple[HolderView, ...]
+    """what it is made of; empty under strict"""
+    sentence: str
+    slack: str
+    """what the answering broker's own limiter adds; empty: a gate holds it"""
+
+    @classmethod
+    def of(cls, found: Certificate, slack: str) -> Self:
+        """Return the view of a certificate."""
+        return cls(
+            dimension=found.dimension,
+            limit=found.limit,
+            most=found.most,
+            newcomer=found.newcomer,
+            burst=found.burst,
+            holders=tuple(HolderView(h.broker, h.most, h.basis.value) for h in found.holders),
+            sentence=found.sentence(),
+            slack=slack,
+        )
+
+
+@answer
+class GroupCertificatesView:
+    """A group with a certificate for each dimension that it limits."""
+
+    group: str
+    certificates: tuple[CertificateView, ...]

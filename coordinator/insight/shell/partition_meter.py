@@ -62,7 +62,7 @@ class PartitionView:
     def part_of(self, dimension: Dimension) -> float:
         """Return the part of a limit that its busiest second used."""
         limit = self.limits.of(dimension)
-        return self.minutes[dimension].peak / limit if limit else 1.0
+        return self.minutes[dimension].peak_second / limit if limit else 1.0
 
 
 class PartitionMeter:

@@ -68,7 +68,7 @@ class EntryTopic(Protocol):
 class NativeAdmin(Protocol):
     """The own broker's admin REST, as far as native enforcement needs it.
 
-    Each raises StoreUnreachable when the broker does not answer, Refused when it may not.
+    Each raises BrokerUnreachable when the broker does not answer, Refused when it may not.
     """
 
     async def facts(self) -> BrokerFacts:
@@ -108,5 +108,5 @@ class BrokerCounters(Protocol):
     """The counters of all topics on the own broker."""
 
     async def read(self) -> Sequence[TopicCount]:
-        """Return the present counters. Raises StoreUnreachable, Refused."""
+        """Return the present counters. Raises BrokerUnreachable, Refused."""
         ...

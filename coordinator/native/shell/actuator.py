@@ -173,6 +173,11 @@ class NativeActuator:
             conditions=tuple(self.conditions(now_ns)),
         )
 
+    @property
+    def known_interval_s(self) -> int | None:
+        """The interval of the broker's own limiter; None until the broker has told it."""
+        return self._steering.interval_s if self._seen.facts is not None else None
+
     def conditions(self, now_ns: int) -> tuple[Condition, ...]:
         """Return the conditions that keep it from being exact."""
         seen = self._seen

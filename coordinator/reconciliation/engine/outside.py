@@ -29,7 +29,7 @@ class PassedCounters(Protocol):
 
 
 class PublisherLists(Protocol):
-    """The broker's lists of publishers. Each raises StoreUnreachable, Refused, NotFound."""
+    """The broker's lists of publishers. Each raises BrokerUnreachable, Refused, NotFound."""
 
     async def publishers(self, topic: str) -> Sequence[Publisher]:
         """Return the publishers of a topic, by its full name."""

@@ -4,7 +4,9 @@
 
     (C + outside) x (T + burst + late)
 
-- ``burst``: each bucket may have saved up so many seconds of its own part.
+- ``burst``: each bucket may have saved up so many seconds of its own part. A broker's own limiter (native
+  enforcement) fills a bucket of I/(I+1) s anew at each interval of I, so one more than the intervals that
+  a window has room for.
 - ``late``: a message is counted by its broker a little after the gate has let it through. 0.1 s, since
   client, gate, broker and the one who asks share a few cores; over ten seconds that is 1 %. While a
   broker recovers it is 0.5 s: a Java that has just come back compiles, and stands still meanwhile.
@@ -15,7 +17,9 @@
 
 A mishap that makes a broker stand still delays counting: what its gate let through meanwhile is counted
 later. A window that begins during such a mishap or its aftermath may have so many messages more as can
-have been *waiting*: no client sends more ahead of its receipts.
+have been *waiting*: no client sends more ahead of its receipts. With native enforcement nothing waits in
+between, but a broker that starts anew lets the whole record pass for its first interval: as many are
+excused, once.
 
 Windows are one second, ten, thirty and sixty: the longer, the less of ``burst`` and ``late``.
 

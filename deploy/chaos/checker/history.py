@@ -61,7 +61,8 @@ class Topic:
         name: of the topic.
         sent: by the producer, in order of their numbers.
         stored: read from the broker itself after the load, in the order in which they are stored.
-        delivered: to a consumer behind the gates while it happened, in the order of arrival.
+        delivered: to a consumer, behind the gates if there are any, while it happened, in the order of
+            arrival.
     """
 
     name: str
@@ -82,7 +83,8 @@ class Mishap:
         undone_within_s: how long it may take until it is undone, from its beginning.
         cuts: brokers whose clients' connections may break, so that they send again what they have no
             receipt for.
-        waiting: how many messages that gates have let through may be counted by brokers later.
+        waiting: how many messages that gates have let through may be counted by brokers later; or what
+            a broker that starts anew lets pass before its own limiter knows its part.
         stops: brokers whose traffic may stand still meanwhile; that of every other one goes on.
         outside: sidecars that may lose their place in the membership and go on with what they hold,
             as the group's ``partitionPolicy`` wants it.
@@ -147,7 +149,8 @@ class History:
     Attributes:
         limit: the group's, for the cluster; less than what each topic is offered.
         policy: the group's ``overshootPolicy``.
-        burst_s: how much of a local limit a bucket may have saved up, in seconds.
+        burst_s: how much of a local limit a bucket may have saved up, in seconds; of a broker's own
+            limiter, which starts each interval with a full one, how much that is.
         settled_s: from when on the load ran at the limit, before the first mishap.
         ended_s: when the load was about to end.
         topics: each with one producer that always has more to send.

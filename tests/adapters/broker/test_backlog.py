@@ -13,7 +13,7 @@ import pytest
 
 from coordinator.adapters.broker.backlog import HttpBacklogSource
 from coordinator.backlog.rules.model import BacklogQuota, Glance, Position
-from coordinator.ports import NotFound, Refused, StoreUnreachable
+from coordinator.ports import BrokerUnreachable, NotFound, Refused
 
 
 def answering(status: int, body: str = "", headers: dict[str, str] | None = None) -> Any:
@@ -40,8 +40,8 @@ def with_namespace(status: int) -> Any:
         (401, Refused),
         (403, Refused),
         (405, Refused),
-        (500, StoreUnreachable),
-        (503, StoreUnreachable),
+        (500, BrokerUnreachable),
+        (503, BrokerUnreachable),
     ],
 )
 async def test_a_status_says_what_kind_of_no_it_is(status: int, error: type[Exception]) -> None:
@@ -55,16 +55,16 @@ async def test_a_status_says_what_kind_of_no_it_is(status: int, error: type[Exce
 async def test_an_answer_that_makes_no_sense_is_no_answer(body: str) -> None:
     """It is named, and nothing else fails by it."""
     async with HttpBacklogSource("http://broker", transport=answering(200, body)) as source:
-        with pytest.raises(StoreUnreachable):
+        with pytest.raises(BrokerUnreachable):
             await source.storage("persistent://a/b/c")
-        with pytest.raises(StoreUnreachable):
+        with pytest.raises(BrokerUnreachable):
             await source.glance("persistent://a/b/c")
-        with pytest.raises(StoreUnreachable):
+        with pytest.raises(BrokerUnreachable):
             await source.closed_ms("persistent://a/b/c")
     async with HttpBacklogSource("http://broker", transport=answering(200, body)) as source:
         if body not in ("{", ""):
             return
-        with pytest.raises(StoreUnreachable):
+        with pytest.raises(BrokerUnreachable):
             await source.summaries()
 
 
@@ -76,7 +76,7 @@ async def test_a_timeout_is_unreachable() -> None:
 
     transport = httpx.MockTransport(hang)
     async with HttpBacklogSource("http://broker", transport=transport) as source:
-        with pytest.raises(StoreUnreachable, match="ReadTimeout"):
+        with pytest.raises(BrokerUnreachable, match="ReadTimeout"):
             await source.summaries()
 
 
@@ -100,7 +100,7 @@ async def test_publish_times_are_read_in_every_zone(stamp: str, published_ms: in
 async def test_an_entry_without_a_publish_time_is_told(headers: dict[str, str]) -> None:
     """No age is made up."""
     async with HttpBacklogSource("http://b", transport=answering(200, "", headers)) as source:
-        with pytest.raises(StoreUnreachable, match="publish time"):
+        with pytest.raises(BrokerUnreachable, match="publish time"):
             await source.published_ms("persistent://a/b/c", Position(1, 0))
 
 
@@ -135,7 +135,7 @@ async def test_a_quota_policy_that_nobody_knows_is_told() -> None:
     """To take it for another one could evict messages."""
     body = '{"message_age": {"limitTime": 5, "policy": "explode"}}'
     async with HttpBacklogSource("http://broker", transport=answering(200, body)) as source:
-        with pytest.raises(StoreUnreachable, match="explode"):
+        with pytest.raises(BrokerUnreachable, match="explode"):
             await source.quota("persistent://a/b/c")
 
 
@@ -259,5 +259,5 @@ async def test_statistics_without_the_earliest_time_are_no_glance() -> None:
         {"backlogSize": 9, "earliestMsgPublishTimeInBacklogs": 0, "subscriptions": {}}
     )
     async with HttpBacklogSource("http://broker", transport=answering(200, body)) as source:
-        with pytest.raises(StoreUnreachable, match="no publish time"):
+        with pytest.raises(BrokerUnreachable, match="no publish time"):
             await source.glance("persistent://a/b/c")

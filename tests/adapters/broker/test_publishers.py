@@ -11,7 +11,7 @@ from coordinator.adapters.broker.publishers import (
     HttpPublisherLists,
     address_in,
 )
-from coordinator.ports import NotFound, Refused, StoreUnreachable
+from coordinator.ports import BrokerUnreachable, NotFound, Refused
 from coordinator.reconciliation.engine.ways import Publisher
 
 TOPIC = "persistent://t/n/orders eu-partition-3"
@@ -73,11 +73,11 @@ async def test_no_more_publishers_and_topics_are_read_than_are_looked_at() -> No
         (httpx.Response(403), Refused),
         (httpx.Response(404), NotFound),
         (httpx.Response(307, headers={"location": "http://other"}), NotFound),
-        (httpx.Response(500), StoreUnreachable),
-        (httpx.Response(200, text="no JSON"), StoreUnreachable),
-        (httpx.Response(200, json={}), StoreUnreachable),
-        (httpx.Response(200, json=[1]), StoreUnreachable),
-        (httpx.Response(200, json={"publishers": [{"msgRateIn": "x"}]}), StoreUnreachable),
+        (httpx.Response(500), BrokerUnreachable),
+        (httpx.Response(200, text="no JSON"), BrokerUnreachable),
+        (httpx.Response(200, json={}), BrokerUnreachable),
+        (httpx.Response(200, json=[1]), BrokerUnreachable),
+        (httpx.Response(200, json={"publishers": [{"msgRateIn": "x"}]}), BrokerUnreachable),
     ],
 )
 async def test_an_answer_without_publishers_is_an_error(
@@ -92,7 +92,7 @@ async def test_an_answer_without_publishers_is_an_error(
 async def test_a_list_of_topics_of_another_form_is_an_error() -> None:
     """It is not read as an empty one."""
     async with lists(httpx.Response(200, json={})) as found:
-        with pytest.raises(StoreUnreachable):
+        with pytest.raises(BrokerUnreachable):
             await found.topics("t/n")
 
 

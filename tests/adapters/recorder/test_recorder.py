@@ -15,6 +15,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from coordinator.adapters.recorder.files import RecordedFiles
+from coordinator.adapters.recorder.rows import Enforcement
 from coordinator.adapters.recorder.tables import Table
 from coordinator.adapters.recorder.writer import RecorderBounds
 from coordinator.core.allocation.splitting import Binding
@@ -251,6 +252,27 @@ def test_every_second_has_its_counts_and_a_sign_of_life(tmp_path: Path) -> None:
     assert rows[2]["local_limit"] == core.state.limits()["orders"].publish_messages
     alive = [row for row in recording.rows(Table.LIFECYCLE) if row["cause"] == "alive"]
     assert [row["second"].timestamp() - START_NS / 1e9 for row in alive] == [0, 1]
+
+
+def test_who_holds_traffic_back_is_recorded_as_it_changes_and_once_a_minute(tmp_path: Path) -> None:
+    """Files are removed by age, and a report of the last hour must know it as well."""
+    known = [Enforcement("native")]
+    with Recording(tmp_path) as recording:
+        recording.recorder.enforced_by = lambda: known[-1]
+        core = Core(recording)
+        core.become_active()
+        core.send(TrafficCounted(()))
+        for second in range(62):
+            if second == 2:
+                known.append(Enforcement("native", interval_s=5))
+            core.count(1.0, 5)
+
+    rows = recording.rows(Table.ENFORCEMENT)
+    assert [(row["path"], row["interval_s"]) for row in rows] == [
+        ("native", None),
+        ("native", 5),
+        ("native", 5),
+    ]
 
 
 def test_members_definitions_and_states_are_recorded_as_they_change(tmp_path: Path) -> None:

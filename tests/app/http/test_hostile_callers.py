@@ -292,6 +292,22 @@ async def test_what_is_no_request_is_told_so(world: World, sent: bytes, reason: 
         assert api.refused == {"malformed": 1}
 
 
+@pytest.mark.parametrize(
+    "line",
+    [b"X-A: " + b"a" * 66_000, b"X: \r\n" * 15_000 + b"X:"],
+    ids=["one line", "many lines"],
+)
+async def test_a_head_beyond_its_bound_is_refused(world: World, line: bytes) -> None:
+    """Also one that has arrived in full before anyone looks; one just below passes."""
+    async with served(world) as api:
+        head = GET[:-2] + b"Connection: close\r\n"
+        assert (await api.ask(head + b"X-A: " + b"a" * 65_000 + b"\r\n\r\n"))[0] == 200
+        found = await api.ask(head + line + b"\r\n\r\n")
+
+        assert found == (400, "The head is larger than 65536 bytes")
+        assert api.refused == {"malformed": 1}
+
+
 async def test_many_requests_ahead_of_their_answers_are_bounded(world: World) -> None:
     """A few are answered in order; thousands in one packet end the connection."""
     async with served(world) as api:

@@ -25,7 +25,6 @@ from coordinator.adapters.broker.relay import HttpBrokerRelay
 from coordinator.app.http import serving
 from coordinator.app.http.protocol import MAX_HEAD_BYTES
 from coordinator.app.http.server import ApiServer
-from coordinator.cli.answers import Health
 from coordinator.cli.client import AdminClient
 from coordinator.cli.failures import CommandFailed
 from coordinator.cli.trust import trust
@@ -33,7 +32,7 @@ from coordinator.config import Config, ConfigError
 from coordinator.core.events import MembersChanged
 from coordinator.core.model import Member
 from coordinator.insight.model.views import HealthView
-from coordinator.ports import RelayedRequest, StoreUnreachable
+from coordinator.ports import BrokerUnreachable, RelayedRequest
 from deploy.local.ports import free_block
 from tests.admin_api.keys import EC_KEY, RSA_KEY, SECRET, der, token
 from tests.admin_api.world import FixedViews, World
@@ -196,13 +195,13 @@ async def test_callers_need_a_certificate_where_authorities_are_named(
         admin_tls_certificate_file=chain, admin_tls_key_file=key, admin_tls_client_ca_file=chain
     )
 
-    def ask(own: str | None) -> Health:
+    def ask(own: str | None) -> HealthView:
         shown = trust(ca=chain, certificate=own, key=own and key)
         with AdminClient(f"https://{settings.admin_listen}", trust=shown) as client:
             return client.health()
 
     async with serving.serving(settings, app_of(world)):
-        assert (await asyncio.to_thread(ask, chain))["broker"]
+        assert (await asyncio.to_thread(ask, chain)).broker
         with pytest.raises(CommandFailed, match="Cannot reach https"):
             await asyncio.to_thread(ask, None)
 
@@ -314,7 +313,7 @@ async def test_long_requests_may_follow_each_other_without_end(world: World) -> 
 async def test_a_broker_that_is_not_there_is_unreachable() -> None:
     """Nothing listens on the port."""
     async with HttpBrokerRelay(f"http://127.0.0.1:{free_block()[0]}") as relay:
-        with pytest.raises(StoreUnreachable, match="ConnectError"):
+        with pytest.raises(BrokerUnreachable, match="ConnectError"):
             await relay.relay(RelayedRequest("GET", b"/admin/v2/clusters", (), None))
 
 

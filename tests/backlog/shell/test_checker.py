@@ -13,7 +13,7 @@ from coordinator.backlog.rules.monitor import BacklogMonitor
 from coordinator.backlog.rules.views import BacklogView
 from coordinator.backlog.shell.checker import BacklogWatch
 from coordinator.backlog.shell.questioner import GIVE_UP
-from coordinator.ports import NotFound, Refused, StoreUnreachable
+from coordinator.ports import BrokerUnreachable, NotFound, Refused
 
 NOW_MS = 1_800_000_000_000
 TOPIC = "persistent://shop/orders/incoming"
@@ -102,9 +102,9 @@ async def test_questions_keep_their_pace() -> None:
     assert clock.now_ns() - began_ns >= 59_000_000
 
 
-@pytest.mark.parametrize("error", [Refused("401"), StoreUnreachable("timed out")])
+@pytest.mark.parametrize("error", [Refused("401"), BrokerUnreachable("timed out")])
 async def test_a_broker_that_does_not_answer_leaves_what_was_known(
-    error: Refused | StoreUnreachable,
+    error: Refused | BrokerUnreachable,
 ) -> None:
     """The reason is told, and the next check goes well again."""
     source = MemoryBacklogSource({TOPIC: topic()})
@@ -123,7 +123,7 @@ async def test_a_broker_that_does_not_answer_leaves_what_was_known(
 async def test_a_check_gives_up_on_a_broker_that_stops_answering() -> None:
     """It would wait for as many timeouts as there are topics otherwise."""
     source = MemoryBacklogSource({f"{TOPIC}-{number}": topic() for number in range(100)})
-    source.trouble["storage"] = source.trouble["quota"] = StoreUnreachable("timed out")
+    source.trouble["storage"] = source.trouble["quota"] = BrokerUnreachable("timed out")
     watch = watch_of(source)
     await watch.check()
     assert len(source.asked) - 2 <= GIVE_UP + 4

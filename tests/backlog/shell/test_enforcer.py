@@ -7,7 +7,7 @@ import pytest
 from coordinator.backlog.rules.guard import Deed, Enforcement
 from coordinator.backlog.rules.model import BacklogQuota, QuotaPolicy, QuotaType
 from coordinator.backlog.shell import enforcer
-from coordinator.ports import NotFound, StoreUnreachable
+from coordinator.ports import BrokerUnreachable, NotFound
 from tests.admin_api.backlog_world import TOPIC, BacklogWorld
 
 ENFORCED = {"shop/orders": Enforcement.ENFORCE}
@@ -140,7 +140,7 @@ async def test_two_sidecars_never_evict_the_same_topic() -> None:
     assert owner.topic().acknowledged == {"a": 11}
 
 
-@pytest.mark.parametrize("error", [NotFound("gone"), StoreUnreachable("timed out")])
+@pytest.mark.parametrize("error", [NotFound("gone"), BrokerUnreachable("timed out")])
 async def test_an_eviction_that_fails_is_told_and_tried_again(error: Exception) -> None:
     """The next look finds the quota still exceeded."""
     world = await exceeding(QuotaPolicy.EVICT, ENFORCED)

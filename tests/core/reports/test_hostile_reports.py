@@ -142,7 +142,7 @@ def test_who_is_spoken_for_is_named_and_nobody_else() -> None:
         cluster.send("b1", event)
 
     (suspect,) = explain.health(state, cluster.now_ns).suspects
-    assert (suspect.broker, suspect.suspicion) == ("b2", Suspicion.IMPERSONATED)
+    assert (suspect.broker, suspect.reason) == ("b2", Suspicion.IMPERSONATED)
     assert (suspect.count, suspect.detail) == (6, "a signature that is not its own")
     why = explain.explain(state, GROUP, Dimension.PUBLISH_MESSAGES, None, cluster.now_ns)
     assert "Foreign reports in the name of b2 are dropped" in why.sentence

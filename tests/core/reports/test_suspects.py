@@ -55,7 +55,7 @@ def cluster() -> Iterator[Cluster]:
 def names(cluster: Cluster, broker: str = "b1") -> set[tuple[str, Suspicion]]:
     """Who is named for what by a sidecar."""
     suspects = explain.health(cluster.states[broker], cluster.now_ns).suspects
-    return {(each.broker, each.suspicion) for each in suspects}
+    return {(each.broker, each.reason) for each in suspects}
 
 
 def test_who_tells_the_truth_is_not_named(cluster: Cluster) -> None:

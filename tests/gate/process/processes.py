@@ -11,8 +11,8 @@ from typing import Any, Generic, TypeVar
 
 from coordinator.config import Config
 from coordinator.gate.process.handle import GateProcess
+from coordinator.gate.process.service import LocalGate
 from coordinator.gate.process.spawning import spawned
-from coordinator.gate.server.desk import GateDesk
 from coordinator.ports import GateGone
 from tests.config.nowhere import NOWHERE
 from tests.gate import peer
@@ -22,7 +22,7 @@ from tests.gate.server.test_proxy import Client, FakeBroker
 
 _SPEAKS_S = 0.1
 
-G = TypeVar("G", GateDesk, GateProcess)
+G = TypeVar("G", LocalGate, GateProcess)
 
 
 def config(upstream: int, **settings: Any) -> Config:
@@ -97,11 +97,11 @@ async def _speaking(gate: GateProcess) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def site_here() -> AsyncIterator[Site[GateDesk]]:
+async def site_here() -> AsyncIterator[Site[LocalGate]]:
     """A gate at work in this process."""
     story = Story()
     async with FakeBroker() as broker:
-        desk = GateDesk(gate_to(broker.port, listener=story))
+        desk = LocalGate(gate_to(broker.port, listener=story))
         async with closing(Site(desk, await desk.start(), broker, story)) as here:
             yield here
 

@@ -26,7 +26,7 @@ def test_throttled_though_the_minutes_average_is_below_the_limit() -> None:
         burst = second in (10, 40)
         seconds.add([traffic(1_000 if burst else 0, held=burst)], second * S)
     view = seconds.view("orders", MESSAGES, 60 * S)
-    assert view == MinuteView(seconds=60, average=33, peak=1_000, throttled=2)
+    assert view == MinuteView(60, 33, 1_000, 2)
     assert view.sentence(1_000) == (
         "Clients waited in 2 of the last 60 s although the average of them, 33/s, is below the "
         "1,000/s: limits hold by the second, and in the busiest one 1,000 passed."
@@ -84,5 +84,5 @@ def test_averages_and_peaks_are_those_of_a_plain_list_of_seconds() -> None:
         if view is None:
             assert not last
             continue
-        assert view.peak == max(plain.get(second, 0) for second in last)
-        assert view.average == sum(plain.get(second, 0) for second in last) // len(last)
+        assert view.peak_second == max(plain.get(second, 0) for second in last)
+        assert view.average_per_second == sum(plain.get(second, 0) for second in last) // len(last)

@@ -10,7 +10,8 @@ import pytest
 from coordinator.core.allocation.laws import LAWS
 from coordinator.core.model import Dimension
 from coordinator.insight.model.explain import UnknownGroup
-from coordinator.insight.model.shadow import Shadow, compare
+from coordinator.insight.model.shadow import compare
+from coordinator.insight.model.views import ShadowOfBrokerView
 from tests.core.cluster import GROUP, Cluster
 
 MESSAGES = Dimension.PUBLISH_MESSAGES
@@ -33,7 +34,9 @@ def test_it_says_who_would_gain_and_who_would_lose() -> None:
     assert found is not None
     assert (found.law, found.candidate, found.limit) == ("max-min", "static", 3_000)
     now = {broker: cluster.limit_of(broker) for broker in cluster.states}
-    assert found.brokers == tuple(Shadow(broker, now[broker], 1_000) for broker in sorted(now))
+    assert found.brokers == tuple(
+        ShadowOfBrokerView(broker, now[broker], 1_000) for broker in sorted(now)
+    )
     assert found.moved == 1_000 - now["b1"]
     assert found.sentence("b2") == (
         f"Under static b2 would be due 1,000/s, not {now['b2']:,}/s; {found.moved:,} of 3,000/s "

@@ -45,7 +45,7 @@ async def test_the_busiest_partition_comes_first_with_its_busiest_second() -> No
     first, second_view = await meter.views()
     assert (first.topic, first.used) == (TOPIC, 0.9)
     assert first.busiest is Dimension.PUBLISH_MESSAGES
-    assert first.minutes[Dimension.PUBLISH_MESSAGES].average == 260
+    assert first.minutes[Dimension.PUBLISH_MESSAGES].average_per_second == 260
     assert second_view.used == 0.2
 
 

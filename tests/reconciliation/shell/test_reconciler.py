@@ -10,7 +10,7 @@ import pytest
 from coordinator.adapters.memory.surroundings import ManualClock
 from coordinator.core.model import NANOS_PER_SECOND, Attachments
 from coordinator.native.engine.counting import TopicCount
-from coordinator.ports import Catalogue, NotFound, PortError, Refused, StoreUnreachable
+from coordinator.ports import BrokerUnreachable, Catalogue, NotFound, PortError, Refused
 from coordinator.reconciliation.engine.account import Rate
 from coordinator.reconciliation.engine.reconciliation import Reconciliation
 from coordinator.reconciliation.engine.ways import Publisher, Surroundings, Way
@@ -153,8 +153,8 @@ async def test_counters_that_cannot_be_read_change_nothing(site: Site) -> None:
     reconciler = site.reconciler()
     await reconciler.read()
     await site.escape(reconciler, 400)
-    site.trouble = StoreUnreachable("GET /metrics/ answered 500")
-    with pytest.raises(StoreUnreachable):
+    site.trouble = BrokerUnreachable("GET /metrics/ answered 500")
+    with pytest.raises(BrokerUnreachable):
         await site.escape(reconciler, 400)
     site.trouble = None
     await site.escape(reconciler, 400)

@@ -1,0 +1,57 @@
+"""The addresses of brokers and gates, on their way from the brokers' registrations to the gate."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import structlog
+
+from coordinator.core.addresses import AddressMap, BrokerRegistration, KnownBrokers
+from coordinator.ports import AddressingGate
+
+_log = structlog.get_logger(__name__)
+
+
+class AddressCourier:
+    """Gives the gate the map of the cluster's addresses, each time that it changes.
+
+    Args:
+        gate: gets the map.
+        listener: the name of the brokers' advertised listener that leads to gates; empty checks nothing.
+    """
+
+    def __init__(self, gate: AddressingGate, listener: str) -> None:
+        self._gate = gate
+        self._listener = listener
+        self._brokers = KnownBrokers(listener)
+        self._map = AddressMap()
+        self._without_gate: tuple[str, ...] = ()
+        #: Set once the registrations were read: the gate may open.
+        self.informed = asyncio.Event()
+
+    def changed(self, registrations: Sequence[BrokerRegistration]) -> None:
+        """Take all registrations; called when they are first known, and after every change."""
+        if self._listener:
+            self._follow(registrations)
+        self.informed.set()
+
+    def _follow(self, registrations: Sequence[BrokerRegistration]) -> None:
+        found = self._brokers.update(registrations)
+        if found != self._map:
+            self._map = found
+            self._gate.set_addresses(found)
+        elif not found.is_known:
+            _log.warning(
+                "no broker is registered in this ZooKeeper, lookup answers are not checked; correct "
+                "zookeeper_brokers_path if the brokers' metadataStoreUrl has a chroot"
+            )
+        without_gate = self._brokers.without_gate()
+        if set(without_gate) - set(self._without_gate):
+            _log.warning(
+                "brokers without a gate, lookups of their topics fail; add the listener to their "
+                "advertisedListeners, or correct gate_listener_name",
+                brokers=without_gate,
+                listener=self._listener,
+            )
+        self._without_gate = without_gate

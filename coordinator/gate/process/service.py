@@ -1,0 +1,116 @@
+"""The gate's methods for the coordinator: one table, from which both ends of the channel follow.
+
+Each row names a method of `coordinator.gate.server.proxy.Gate`, which gives it its signature, its answer
+and its docstring. A `GateService` carries the calls out: `LocalGate` in this process, `GateProcess` over
+the channel to another one. The coordinator's process loads the table and not the gate: only the type
+checker looks into the functions.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
+
+if TYPE_CHECKING:
+    from coordinator.gate.server.proxy import Gate
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Instruction(Generic[P]):
+    """A method that returns nothing; it takes effect in order and is not awaited."""
+
+    def __init__(self, _: Callable[[Gate], Callable[P, None]]) -> None: ...
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, service: GateService, _: type) -> Callable[P, None]:
+        return partial(service.tell, self._name)
+
+
+class Question(Generic[P, R]):
+    """A method that returns something; its error is raised where it was asked."""
+
+    @overload
+    def __init__(self, _: Callable[[Gate], Callable[P, Coroutine[Any, Any, R]]]) -> None: ...
+
+    @overload
+    def __init__(self, _: Callable[[Gate], Callable[P, R]]) -> None: ...
+
+    def __init__(self, _: object) -> None: ...
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, service: GateService, _: type) -> Callable[P, Coroutine[Any, Any, R]]:
+        return partial(service.ask, self._name)
+
+
+class GateService(ABC):
+    """A gate, wherever it runs."""
+
+    set_limits = Instruction(lambda gate: gate.set_limits)
+    hold_lease = Instruction(lambda gate: gate.hold_lease)
+    remove_limits = Instruction(lambda gate: gate.remove_limits)
+    set_attachments = Instruction(lambda gate: gate.set_attachments)
+    set_addresses = Instruction(lambda gate: gate.set_addresses)
+    set_broker_limits = Instruction(lambda gate: gate.set_broker_limits)
+    set_topic_limits = Instruction(lambda gate: gate.set_topic_limits)
+    set_partition_limits = Instruction(lambda gate: gate.set_partition_limits)
+    set_topic_block = Instruction(lambda gate: gate.set_topic_block)
+    set_subscribe_rate = Instruction(lambda gate: gate.set_subscribe_rate)
+    refresh_certificate = Instruction(lambda gate: gate.refresh_certificate)
+
+    start = Question(lambda gate: gate.start)
+    collect = Question(lambda gate: gate.collect)
+    partition_traffic = Question(lambda gate: gate.partition_traffic)
+    partition_limits = Question(lambda gate: gate.partition_limits)
+    namespace_traffic = Question(lambda gate: gate.namespace_traffic)
+    published_totals = Question(lambda gate: gate.published_totals)
+    broker_side_addresses = Question(lambda gate: gate.broker_side_addresses)
+    published_topics = Question(lambda gate: gate.published_topics)
+    figures = Question(lambda gate: gate.figures)
+    limits = Question(lambda gate: gate.limits)
+    holds = Question(lambda gate: gate.holds)
+    delayed = Question(lambda gate: gate.delayed)
+    connection_figures = Question(lambda gate: gate.connection_figures)
+
+    @abstractmethod
+    def tell(self, name: str, *given: Any, **named: Any) -> None:
+        """Give an instruction."""
+
+    @abstractmethod
+    async def ask(self, name: str, *given: Any, **named: Any) -> Any:
+        """Ask a question; return the answer or raise its error."""
+
+
+class LocalGate(GateService):
+    """A gate in this process.
+
+    Args:
+        gate: the gate.
+    """
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self.watch_traffic = gate.watch_traffic
+        self.drain = gate.drain
+        self.close = gate.close
+
+    def tell(self, name: str, *given: Any, **named: Any) -> None:
+        """See `GateService.tell`."""
+        getattr(self._gate, name)(*given, **named)
+
+    async def ask(self, name: str, *given: Any, **named: Any) -> Any:
+        """See `GateService.ask`."""
+        answer = getattr(self._gate, name)(*given, **named)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    def when_in_force(self, then: Callable[[], None]) -> None:
+        """Call this at once, since all instructions are in force already."""
+        then()

@@ -1,0 +1,176 @@
+"""Answers: dataclasses that the API writes, the command reads and the reference of the API lists.
+
+The form of an answer on the wire follows from its fields:
+
+* the name is the field's in camel case; ``_ns`` becomes ``Millis``, and ``_permille`` becomes ``Share``;
+* a type with a `Wire`, such as `Limit`, `Age` and `Permille`, says how its values are written; an
+  enumeration is written by its value;
+* the docstring under the field describes it in the API's reference.
+
+pydantic, which the API uses, takes the same from ``__pydantic_config__`` and `Wire`. The command needs
+only `read` and `written`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from types import UnionType
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    NamedTuple,
+    TypeVar,
+    Union,
+    cast,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+T = TypeVar("T")
+
+UNLIMITED: Final = -1
+"""Pulsar's number for a rate that is not limited, which the code has as None."""
+
+NANOS_PER_MILLI: Final = 1_000_000
+_SUFFIXES: Final = {"_ns": "_millis", "_permille": "_share"}
+
+
+def to_wire(rate: int | None) -> int:
+    """Return a rate as Pulsar writes it."""
+    return UNLIMITED if rate is None else rate
+
+
+def from_wire(rate: int) -> int | None:
+    """Return a rate as the code has it."""
+    return None if rate == UNLIMITED else rate
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """The written form of the values of a type, and the way back.
+
+    Args:
+        write: returns what is written.
+        read: returns the value of what was written, as JSON has it.
+        form: the type of what is written.
+    """
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+    form: Any
+
+    def __get_pydantic_core_schema__(self, _: Any, handler: Any) -> dict[str, Any]:
+        """Return the same for pydantic: values are written by `write`, as `form`."""
+        written = {
+            "type": "function-plain",
+            "function": self.write,
+            "return_schema": handler.generate_schema(self.form),
+        }
+        return {"type": "any", "serialization": written}
+
+
+Limit = Annotated[int | None, Wire(to_wire, from_wire, int)]
+"""A rate per second; -1 on the wire is not limited."""
+
+Age = Annotated[int, Wire(lambda ns: ns // NANOS_PER_MILLI, lambda ms: ms * NANOS_PER_MILLI, int)]
+"""A time in nanoseconds, in whole milliseconds on the wire."""
+
+Permille = Annotated[int, Wire(lambda n: n / 1000, lambda share: round(share * 1000), float)]
+"""A part in thousandths; from 0 to 1 on the wire."""
+
+
+@dataclass_transform(frozen_default=True)
+def answer(cls: type[T]) -> type[T]:
+    """Make a class a frozen dataclass that is an answer."""
+    made = dataclass(frozen=True, slots=True)(cls)
+    config = {
+        "alias_generator": _name_on_wire,
+        "validate_by_name": True,
+        "use_attribute_docstrings": True,
+        "json_schema_serialization_defaults_required": True,
+    }
+    made.__pydantic_config__ = config  # type: ignore[attr-defined]
+    return made
+
+
+def read(form: type[T], told: object) -> T:
+    """Return what was told as an answer, a list of answers (``list[Answer]``) or the like.
+
+    Fields that are unknown here are left out: a newer sidecar may tell more.
+
+    Raises:
+        KeyError, TypeError, ValueError: it has another form.
+    """
+    found: T = _read(form, told)
+    return found
+
+
+def written(value: object) -> Any:
+    """Return an answer, or a list or mapping with answers, as JSON has it."""
+    return _written(value, None)
+
+
+class _Field(NamedTuple):
+    name: str
+    on_wire: str
+    form: Any
+
+
+@cache
+def _fields(cls: Any) -> tuple[_Field, ...]:
+    forms = get_type_hints(cls, include_extras=True)
+    return tuple(_Field(f.name, _name_on_wire(f.name), forms[f.name]) for f in fields(cls))
+
+
+def _name_on_wire(name: str) -> str:
+    for suffix, replacement in _SUFFIXES.items():
+        if name.endswith(suffix):
+            name = name.removesuffix(suffix) + replacement
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def _read(form: Any, told: Any) -> Any:
+    if told is None:
+        return None
+    form = _without_none(form)
+    parts = get_args(form)
+    if get_origin(form) is Annotated:
+        return parts[1].read(told)
+    if is_dataclass(form):
+        known = (f for f in _fields(cast("Hashable", form)) if f.on_wire in told)
+        return form(**{f.name: _read(f.form, told[f.on_wire]) for f in known})  # type: ignore[operator]
+    if isinstance(told, dict):
+        return {_read(parts[0], key): _read(parts[1], value) for key, value in told.items()}
+    if isinstance(told, list):
+        return get_origin(form)(_read(parts[0], value) for value in told)
+    return form(told) if isinstance(form, type) and issubclass(form, Enum) else told
+
+
+def _written(value: Any, form: Any) -> Any:
+    if value is not None:
+        form = _without_none(form)
+    parts = get_args(form)
+    if get_origin(form) is Annotated:
+        return _written(parts[1].write(value), parts[1].form)
+    if is_dataclass(value):
+        return {
+            f.on_wire: _written(getattr(value, f.name), f.form)
+            for f in _fields(cast("Hashable", type(value)))
+        }
+    if isinstance(value, Mapping):
+        of = parts[1] if parts else None
+        return {_written(key, None): _written(each, of) for key, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [_written(each, parts[0] if parts else None) for each in value]
+    return value.value if isinstance(value, Enum) else value
+
+
+def _without_none(form: Any) -> Any:
+    return get_args(form)[0] if get_origin(form) in (Union, UnionType) else form

@@ -1,0 +1,75 @@
+"""The courier of addresses: what the gate is given, and what an operator is told."""
+
+from __future__ import annotations
+
+import structlog
+
+from coordinator.app.addresses import AddressCourier
+from coordinator.core.addresses import AddressMap, BrokerRegistration, ServiceUrls
+
+INTERNAL, GATE = ServiceUrls("pulsar://a:6650"), ServiceUrls("pulsar://a:6652")
+A = BrokerRegistration("a:8080", INTERNAL, {"external": GATE})
+BARE = BrokerRegistration("b:8080", ServiceUrls("pulsar://b:6650"))
+
+
+class AddressedGate:
+    """A gate that remembers the maps that it was given."""
+
+    def __init__(self) -> None:
+        self.maps: list[AddressMap] = []
+
+    def set_addresses(self, addresses: AddressMap) -> None:
+        """See `AddressingGate`."""
+        self.maps.append(addresses)
+
+
+async def test_the_gate_gets_the_map_when_it_changes_and_only_then() -> None:
+    """A broker that leaves changes nothing."""
+    gate = AddressedGate()
+    courier = AddressCourier(gate, "external")
+    assert not courier.informed.is_set()
+
+    courier.changed((A,))
+    courier.changed((A,))
+    courier.changed(())
+    assert courier.informed.is_set()
+    assert [found.gate_for("pulsar://a:6650") for found in gate.maps] == ["pulsar://a:6652"]
+
+    courier.changed((A, BARE))
+    assert [found.gate_for("pulsar://b:6650") for found in gate.maps] == [None, ""]
+
+
+async def test_without_the_name_of_the_gates_listener_nothing_is_checked() -> None:
+    """The operator says so with an empty gate_listener_name; the gate opens all the same."""
+    gate = AddressedGate()
+    courier = AddressCourier(gate, "")
+
+    courier.changed((A, BARE))
+
+    assert gate.maps == []
+    assert courier.informed.is_set()
+
+
+async def test_the_log_names_each_broker_without_a_gate_once() -> None:
+    """And the listener that is missing."""
+    courier = AddressCourier(AddressedGate(), "gates")
+    with structlog.testing.capture_logs() as lines:
+        courier.changed((A,))
+        courier.changed((A,))
+        courier.changed((A, BARE))
+
+    assert [(line["brokers"], line["listener"]) for line in lines] == [
+        (("a:8080",), "gates"),
+        (("a:8080", "b:8080"), "gates"),
+    ]
+
+
+async def test_a_zookeeper_in_which_no_broker_is_registered_is_told_to_the_log() -> None:
+    """The sidecar may look in the wrong place."""
+    courier = AddressCourier(AddressedGate(), "external")
+    with structlog.testing.capture_logs() as lines:
+        courier.changed(())
+
+    (line,) = lines
+    assert "zookeeper_brokers_path" in line["event"]
+    assert courier.informed.is_set()

@@ -1,0 +1,56 @@
+"""What a name could command: the lines of a real sidecar's log, and what the command prints."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.cli.test_hostile_names import HOSTILE, controls
+
+FORGED = HOSTILE.partition("\n")[2]
+"""The line that `HOSTILE` would begin."""
+
+ESCAPED = HOSTILE.partition("\x07")[0].removeprefix("\x1b")
+"""What of `HOSTILE` stands behind the escape, however that is written."""
+
+
+class Log:
+    """What a sidecar and its gate log from now on."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._begins = file.stat().st_size
+
+    def read(self) -> str:
+        """All of it."""
+        return self._file.read_bytes()[self._begins :].decode("ascii")
+
+    def tells(self) -> bool:
+        """Whether `HOSTILE` stands in it, in escapes."""
+        said = self.read()
+        return f"\\x1b{ESCAPED}" in said or f"\\u001b{ESCAPED}" in said
+
+    def assert_harmless(self) -> None:
+        """It has lines of printable letters only, and none of them began in a name."""
+        assert_harmless(self.read())
+
+
+def assert_harmless(said: str) -> None:
+    """A terminal shows these lines as they are, and no name has begun one."""
+    assert not controls(said), controls(said)
+    assert not any(line.startswith(FORGED) for line in said.split("\n"))
+
+
+def printed(url: str, *words: str, token: str = "") -> str:
+    """What the command prints, on both streams, when it asks the sidecar at a URL."""
+    done = subprocess.run(
+        [sys.executable, "-m", "coordinator.cli", "--api", url, *words],
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env=os.environ | {"COLUMNS": "400", "PULSAR_QUOTA_TOKEN": token},
+    )
+    assert b"Traceback" not in done.stderr
+    return (done.stdout + done.stderr).decode()

@@ -1,0 +1,135 @@
+"""Answers: declared once, written by the API, read by the command."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+from pydantic import TypeAdapter
+
+from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.model import Dimension, Rates, Suspicion, Unit
+from coordinator.insight.model.answer import Age, Limit, Permille, answer, read, written
+from coordinator.insight.model.views import (
+    BrokerUsageView,
+    Explanation,
+    GroupUsageView,
+    HealthView,
+    MemberView,
+    RecordingView,
+    SuspectView,
+    WantView,
+)
+
+
+@answer
+class Part:
+    """A part of an answer."""
+
+    limit: Limit
+    used_permille: Permille
+    seen_age_ns: Age | None = None
+
+
+@answer
+class Whole:
+    """An answer with all that one may hold."""
+
+    state: Lifecycle
+    parts: tuple[Part, ...]
+    by_unit: Mapping[Unit, Limit]
+    text: str = "none"
+
+
+WHOLE = Whole(
+    Lifecycle.ACTIVE,
+    (Part(None, 250), Part(0, 0, 3_000_000)),
+    {Unit.MESSAGES: None, Unit.BYTES: 7},
+)
+TOLD = {
+    "state": "ACTIVE",
+    "parts": [
+        {"limit": -1, "usedShare": 0.25, "seenAgeMillis": None},
+        {"limit": 0, "usedShare": 0.0, "seenAgeMillis": 3},
+    ],
+    "byUnit": {"messages": -1, "bytes": 7},
+    "text": "none",
+}
+
+
+def test_names_and_values_follow_from_the_fields() -> None:
+    """Camel case, Pulsar's -1, milliseconds, shares of one, values of enumerations."""
+    assert written(WHOLE) == TOLD
+
+
+def test_what_is_written_reads_as_it_was() -> None:
+    """The command has the objects that the API had."""
+    assert read(Whole, TOLD) == WHOLE
+    assert read(list[Whole], [TOLD, TOLD]) == [WHOLE, WHOLE]
+
+
+def test_another_release_may_say_more_or_less() -> None:
+    """A field that is unknown is left out; one that is absent has its default, if there is one."""
+    assert read(Part, {"limit": 1, "usedShare": 1.0, "colour": "red"}) == Part(1, 1000)
+    with pytest.raises(TypeError, match="used_permille"):
+        read(Part, {"limit": 1})
+    with pytest.raises(TypeError):
+        read(Part, "all is well")
+    with pytest.raises(ValueError, match="ASLEEP"):
+        read(Whole, TOLD | {"state": "ASLEEP"})
+
+
+LIMITS = Rates(publish_messages=1_000, dispatch_bytes=0)
+HEALTH = HealthView(
+    broker="b1",
+    incarnation=7,
+    state=Lifecycle.DEGRADED,
+    troubles=(Trouble.BUS_SILENT,),
+    ready=False,
+    members=(MemberView("b1", 7, "", None), MemberView("b2", 8, "h:1", 5_000_000)),
+    round=3,
+    reports_dropped={"stale": 1},
+    suspects=(SuspectView("b2", Suspicion.FLOOD, 1, 2_000_000),),
+    recording=RecordingView(recording=True),
+)
+USAGE = GroupUsageView(
+    "orders",
+    "enforce",
+    {},
+    LIMITS,
+    (BrokerUsageView("b1", Rates(7, 8, 9, 10), LIMITS, dict.fromkeys(Dimension, 5), 1, 2, 10**6),),
+)
+EXPLANATION = Explanation(
+    group="orders",
+    dimension=Dimension.PUBLISH_MESSAGES,
+    broker="b1",
+    cluster_limit=1_000,
+    local_limit=None,
+    target=500,
+    binding="level",
+    water_level=None,
+    binds=Unit.BYTES,
+    decided_age_ns=4_000_000,
+    round=3,
+    wants=(WantView("b1", None, 5, 1, 5, None, 610, 0),),
+    sentence="So it is.",
+)
+
+
+@pytest.mark.parametrize("value", [WHOLE, HEALTH, USAGE, EXPLANATION])
+def test_the_api_writes_what_the_command_writes_and_reads(value: object) -> None:
+    """Pydantic and `written` follow the same declaration."""
+    told = json.loads(TypeAdapter(type(value)).dump_json(value, by_alias=True))
+
+    assert told == written(value)
+    assert read(type(value), told) == value
+
+
+def test_docstrings_of_fields_describe_them_in_the_reference() -> None:
+    """A field is described where it is declared."""
+    schema = TypeAdapter(MemberView).json_schema(mode="serialization")
+
+    said = schema["properties"]["incarnation"]["description"]
+    assert said == "grows with every registration of the broker"
+    assert schema["required"] == ["broker", "incarnation", "apiAddress", "reportAgeMillis"]
