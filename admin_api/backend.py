@@ -36,6 +36,7 @@ from coordinator.insight.model.operations import Holdings, Operation
 from coordinator.insight.model.preview import DimensionPreview
 from coordinator.insight.model.seconds import MinuteView
 from coordinator.insight.model.shadow import Comparison
+from coordinator.insight.model.story import GroupStory
 from coordinator.insight.model.views import Explanation, GroupView, HealthView
 from coordinator.insight.shell.partition_meter import PartitionMeter
 from coordinator.insight.shell.totals import TrafficTotals
@@ -163,6 +164,10 @@ class Watching(Protocol):
 
     def age_s(self) -> float:
         """Return the seconds since all groups were sampled."""
+        ...
+
+    def story(self, group: str, until_ns: int) -> GroupStory:
+        """Return the events that concern a group, and the decisions of this sidecar on them."""
         ...
 
     def preview(self, changed: ResourceGroup) -> tuple[DimensionPreview, ...]:

@@ -24,6 +24,7 @@ from admin_api.names import GroupName
 from admin_api.routes.common import Backend, home_router, link_next
 from admin_api.schemas import AttachmentsBody, Definition
 from coordinator.core.model import NANOS_PER_SECOND, Dimension
+from coordinator.insight.model.answer import NANOS_PER_MILLI
 from coordinator.insight.model.decision_history import KEPT_DECISIONS
 from coordinator.insight.model.explain import UnknownBroker, UnknownGroup
 from coordinator.insight.model.views import (
@@ -35,6 +36,7 @@ from coordinator.insight.model.views import (
     GroupView,
     PastDecisionView,
     ShadowView,
+    StoryView,
 )
 from coordinator.native.engine.views import NativeState
 from coordinator.ports import NotFound
@@ -140,11 +142,17 @@ async def explain(
         int,
         Query(alias="ageMillis", ge=0, le=MAX_AGE_MILLIS, description="so long ago; 0 is now"),
     ] = 0,
+    story: Annotated[  # noqa: FBT002  # a parameter of the query has a name anyway
+        bool, Query(description="list the events up to then, with what was decided of each")
+    ] = False,
 ) -> Explanation:
-    """Explain a broker's local limit, now or earlier; earlier decisions are the own broker's only."""
+    """Explain a broker's local limit, now or earlier; past and story are the own broker's only."""
     try:
+        told = _story(backend, name, broker, age_millis) if story else None
         if age_millis:
-            return _explained_then(backend, name, dimension, broker, age_millis)
+            return replace(
+                _explained_then(backend, name, dimension, broker, age_millis), story=told
+            )
         view = await _decided(backend.views, name, dimension, broker)
         return replace(
             view,
@@ -153,6 +161,7 @@ async def explain(
             slack=_slack(backend, view),
             round_the_gate=_round_the_gate(backend, view),
             shadow=_shadow_of(backend.views, view),
+            story=told,
         )
     except UnknownGroup as error:
         raise ApiError(404, NO_SUCH_GROUP) from error
@@ -251,6 +260,12 @@ async def _decided(
     raise ApiError(503, "Nothing is decided on this ResourceGroup yet; try again")
 
 
+def _story(backend: AdminBackend, group: str, broker: str | None, age_millis: int) -> StoryView:
+    _require_own(backend, broker)
+    now_ns = backend.watching.now_ns()
+    return backend.watching.story(group, now_ns - age_millis * NANOS_PER_MILLI).view(now_ns)
+
+
 def _shadow_of(views: Views, view: Explanation) -> ShadowView | None:
     law = views.shadow_law()
     found = None if law is None else views.shadow(view.group, view.dimension, law)
@@ -286,13 +301,7 @@ def _explained_then(
 ) -> Explanation:
     if group not in backend.views.catalogue().groups:
         raise UnknownGroup(group)
-    own = backend.views.health()
-    if broker not in (None, own.broker):
-        member = next((each for each in own.members if each.broker == broker), None)
-        if member is None:
-            raise UnknownBroker(broker)
-        reason = f"What {broker} decided is kept by its own sidecar, {member.api_address}"
-        raise ApiError(404, reason)
+    _require_own(backend, broker)
     now_ns = backend.watching.now_ns()
     when_ns = now_ns - age_millis * _NANOS_PER_MILLI
     past = backend.watching.decisions.at(group, dimension, when_ns)
@@ -303,3 +312,20 @@ def _explained_then(
             begins = f"begins {(now_ns - kept[-1].seen_ns) // NANOS_PER_SECOND} s ago"
         raise ApiError(404, f"What was decided then is not known: the history here {begins}")
     return past.aged(now_ns)
+
+
+def _require_own(backend: AdminBackend, broker: str | None) -> None:
+    """Refuse to tell what another broker decided.
+
+    Raises:
+        ApiError: the broker is another one than this sidecar's; its own sidecar knows.
+        UnknownBroker: it is no member.
+    """
+    own = backend.views.health()
+    if broker in (None, own.broker):
+        return
+    member = next((each for each in own.members if each.broker == broker), None)
+    if member is None:
+        raise UnknownBroker(broker)
+    reason = f"What {broker} decided is kept by its own sidecar, {member.api_address}"
+    raise ApiError(404, reason)

@@ -112,6 +112,7 @@ class Runner:
         api_address: host:port of the own admin API, told to the others.
         drain_timeout_s: the longest that draining may take.
         supervisor: the process's.
+        checks_invariants: check the core after every event; a broken invariant is a failed task.
     """
 
     def __init__(  # noqa: PLR0913  # one per part
@@ -126,6 +127,7 @@ class Runner:
         api_address: str,
         drain_timeout_s: float,
         supervisor: Supervisor | None = None,
+        checks_invariants: bool = False,
     ) -> None:
         #: Runs the tasks that must not end, and counts their failures.
         self.supervisor = supervisor or Supervisor()
@@ -137,6 +139,7 @@ class Runner:
         self._broker = broker
         self._api_address = api_address
         self._drain_timeout_s = drain_timeout_s
+        self._checks_invariants = checks_invariants
         self._recorder: Recorder | None = None
         self._gate: TrafficGate | None = None
         self._ledgers: LedgerStore | None = None
@@ -326,6 +329,9 @@ class Runner:
             )
         for instruction in instructions:
             self._carry_out(instruction, now_ns)
+        if self._checks_invariants:
+            with self.supervisor.guard("invariants"):
+                self._state.validate()
         with self.supervisor.guard("journal"):
             self.watch.handled(event)
         if self._recorder is not None:

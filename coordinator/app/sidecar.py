@@ -325,6 +325,7 @@ async def _runner(
         api_address=await serving.advertised_address(config),
         drain_timeout_s=config.drain_timeout_seconds,
         supervisor=supervisor,
+        checks_invariants=config.check_invariants,
     )
     runner.reception.senders.topics = len(set(config.bus_topics))
     _set_trust(runner, config)

@@ -143,7 +143,13 @@ class AdminClient:
         return self._as(GroupUsageView, self._read(f"/quota/v1/usage/{_segment(group)}"))
 
     def explain(
-        self, group: str, dimension: Dimension, broker: str | None = None, age_millis: int = 0
+        self,
+        group: str,
+        dimension: Dimension,
+        broker: str | None = None,
+        age_millis: int = 0,
+        *,
+        story: bool = False,
     ) -> Explanation:
         """Return the reasons for a broker's local limit, now or at an earlier time.
 
@@ -152,10 +158,13 @@ class AdminClient:
             dimension: the dimension.
             broker: the broker of the limit; None is the sidecar's own.
             age_millis: age of the decision; 0 is now.
+            story: whether to list the events behind it; the sidecar's own broker only.
         """
         query = {"dimension": dimension.value} | ({"broker": broker} if broker else {})
         if age_millis:
             query["ageMillis"] = str(age_millis)
+        if story:
+            query["story"] = "true"
         return self._as(Explanation, self._read(f"/quota/v1/explain/{_segment(group)}", query))
 
     def shadow(self, group: str, dimension: Dimension, law: str | None) -> ShadowView:

@@ -12,11 +12,11 @@ from rich.table import Table
 from coordinator.cli.answers import DIMENSION_NAMES
 from coordinator.cli.failures import WrongUse
 from coordinator.cli.moments import age_of, clock_of, here_and_now
-from coordinator.cli.output import console, per_second, percent, print_json, rate, span, table
+from coordinator.cli.output import ago, console, per_second, percent, print_json, rate, span, table
 from coordinator.cli.session import Session, session_of
 from coordinator.core.model import NANOS_PER_SECOND, Dimension
 from coordinator.insight.model.answer import NANOS_PER_MILLI, written
-from coordinator.insight.model.views import Explanation, PastDecisionView, WantView
+from coordinator.insight.model.views import Explanation, PastDecisionView, StoryView, WantView
 
 DimensionName = Annotated[
     str, typer.Option(help=f"One of {', '.join(DIMENSION_NAMES)}.", metavar="DIMENSION")
@@ -52,12 +52,19 @@ def explain(
     history: Annotated[
         bool, typer.Option("--history", help="List the latest decisions, newest first.")
     ] = False,
+    story: Annotated[
+        bool,
+        typer.Option(
+            "--story",
+            help="Tell which events arrived when, and what was decided of each; of all dimensions.",
+        ),
+    ] = False,
 ) -> None:
     """Say why a broker's limit is what it is, or was."""
     of = dimension_of(dimension)
-    if history and (at or broker):
+    if history and (at or broker or story):
         raise WrongUse(
-            "--history lists the answering sidecar's decisions; leave out --at, --broker."
+            "--history lists the answering sidecar's decisions; leave out --at, --broker, --story."
         )
     now = here_and_now()
     session = session_of(context)
@@ -66,7 +73,7 @@ def explain(
             _show_history(session, client.decisions(group, of, _HISTORY_ROWS), now)
             return
         age = 0 if at is None else max(1, round(age_of(at, now) / timedelta(milliseconds=1)))
-        explanation = client.explain(group, of, broker, age)
+        explanation = client.explain(group, of, broker, age, story=story)
         # The sum of all limits is known for now only.
         certified = () if age else client.certificate(group).certificates
     if session.as_json:
@@ -85,6 +92,19 @@ def explain(
         out.print(f"  {sentence}")
     if explanation.wants:
         out.print(_wants_table(explanation))
+    if told := explanation.story:
+        out.print(f"The story so far, oldest first. {told.beginning}")
+        out.print(_told(told))
+
+
+def _told(story: StoryView) -> Table:
+    """Return a story as a table: each event with its age, and below it the decisions on it."""
+    shown = table([">when", "event, and the decision on it"])
+    for event in story.events:
+        shown.add_row(ago(event.age_ns // NANOS_PER_MILLI), event.event)
+        for decision in event.decisions:
+            shown.add_row("", decision.sentence)
+    return shown
 
 
 def _show_history(session: Session, found: list[PastDecisionView], now: datetime) -> None:

@@ -107,6 +107,15 @@ def seconds(millis: int) -> str:
     return f"{millis / 1000:.2f} s"
 
 
+def ago(millis: int) -> str:
+    """Return an age as a sentence names it: 0.21 s ago, 3 min 5 s ago."""
+    if millis < 60_000:
+        return f"{millis / 1000:.2f} s ago"
+    minutes, rest = divmod(millis // 1000, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min ago" if hours else f"{minutes} min {rest} s ago"
+
+
 def lasting(millis: int) -> str:
     """Return a time that may be long: 3.2 s, 5 min, 7 h."""
     whole = millis // 1000

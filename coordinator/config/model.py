@@ -221,6 +221,9 @@ class Config:
         otlp_interval_seconds: from one push to the next.
         shadow_law: a law that every group's own is compared with, in metrics and explain; it is never
             enforced. Empty compares with none.
+        check_invariants: check after every event that the core's books, raises, limits and usage map
+            agree, and report a contradiction as a failed task (status, /quota/v1/health). For tests of
+            the sidecar itself: it costs more than all decisions when there are many groups.
         broker_token_file: file with the token that the sidecar's own requests to broker_web_url bear;
             empty sends none. The backlog monitor needs a super-user's, as `pulsar-admin broker-stats`
             does.
@@ -354,6 +357,7 @@ class Config:
     otlp_token_file: str = ""
     otlp_interval_seconds: float = 60.0
     shadow_law: str = ""
+    check_invariants: bool = False
     broker_token_file: str = ""
     backlog_check_seconds: float = 60.0
     backlog_age: str = "precise"

@@ -100,6 +100,9 @@ class Decider:
         self.observed: set[str] = set()
         #: The latest decision per group and dimension.
         self.decisions: dict[tuple[str, Dimension], Decision] = {}
+        #: The number of passes, and where the last pass decided another limit or another cause.
+        self.passes = 0
+        self.redecided: list[tuple[str, Dimension]] = []
         #: Limits never raised above a reserve; the reserve may have shrunk since.
         self._unraised: set[tuple[str, Dimension]] = set()
         self._marked: set[str] = set()
@@ -154,6 +157,8 @@ class Decider:
         self._all_marked = False
         if not names:
             return {}
+        self.passes += 1
+        self.redecided = []
         splits = Splits(members, usage, self._settings)
         facts = _Facts(
             members, usage, splits, troubles, lifecycle, round_, now_ns, reborn=self._reborn
@@ -181,7 +186,15 @@ class Decider:
         for dimension in Dimension:
             own = held.of(dimension) if held is not None else None
             decision = self._decide_dimension(group, dimension, own, facts)
-            self.decisions[group.name, dimension] = decision
+            place = (group.name, dimension)
+            before = self.decisions.get(place)
+            self.decisions[place] = decision
+            if (
+                before is None
+                or before.local_limit != decision.local_limit
+                or before.binding is not decision.binding
+            ):
+                self.redecided.append(place)
             self._note_raise(group, dimension, own, decision.local_limit, facts)
             rates[dimension] = decision.local_limit
         self.in_force[group.name] = Rates.from_mapping(rates)

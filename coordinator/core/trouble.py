@@ -48,6 +48,11 @@ class Troubles:
         """Return all present troubles, in the order of their definition."""
         return self._all
 
+    @property
+    def cut_off(self) -> bool:
+        """Return whether this sidecar is cut off from ZooKeeper: it knows no present registrations."""
+        return Trouble.ZOOKEEPER_SUSPENDED in self._since or Trouble.ZOOKEEPER_LOST in self._since
+
     def lasted_ns(self, trouble: Trouble, now_ns: int) -> int:
         """Return how long this trouble has lasted; 0 if it is absent."""
         return now_ns - self._since.get(trouble, now_ns)

@@ -1,8 +1,7 @@
 """The promises that every run is held to, whatever happens in it.
 
 ======================  ==========================================================================
-always                  the core's own invariants hold (``validate``); a local limit is never more
-                        than the group's limit, or the law's target, as its sidecar knows them
+always                  the core's own invariants hold (``CoordinatorState.validate``)
 ``balanced``            after every raise of a member that is not in trouble, the limits in force at all
                         members add up to at most the group's limit and the reserves; with equal
                         views, and no member in trouble, to at most the group's limit, or to what the law
@@ -17,12 +16,12 @@ everything that is needed to see it again: the seed, the moment, the broker.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from coordinator.core.decisions import Decision
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.core.model import Dimension, Rates
+from coordinator.core.model import Dimension
 from coordinator.simulation.host import Host
 
 
@@ -58,23 +57,6 @@ WITH_EQUAL_VIEWS: Mapping[str, SumPromise] = {"balanced": never_above, "strict":
 """Transfer policies whose promise holds whenever all sidecars see the same."""
 
 
-def check_core(host: Host, names: Collection[str]) -> None:
-    """Hold one core to its invariants.
-
-    Args:
-        host: whose core.
-        names: the groups whose limits are looked at.
-
-    Raises:
-        AssertionError: one does not hold.
-    """
-    host.state.validate(names)
-    for name in names:
-        rates, limits = host.state.limits()[name], (host.state.groups or {})[name].limits
-        for dimension in Dimension:
-            _check_local_limit(host, name, dimension, rates, limits)
-
-
 def agreed_targets(
     hosts: Iterable[Host], group: str, dimension: Dimension
 ) -> Mapping[str, int] | None:
@@ -99,15 +81,3 @@ def agreed_targets(
         ):
             return None
     return None if first is None or first.split is None else first.split.targets
-
-
-def _check_local_limit(
-    host: Host, name: str, dimension: Dimension, rates: Rates, limits: Rates
-) -> None:
-    local, limit = rates.of(dimension), limits.of(dimension)
-    if local is None or limit is None or local <= limit:
-        return
-    decision = host.state.decider.decisions[name, dimension]
-    targets = decision.split.targets if decision.split is not None else {}
-    target = targets.get(host.name, limit)
-    assert local <= target, f"{name}: a local limit of {local:,} of {limit:,}"

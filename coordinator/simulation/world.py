@@ -2,7 +2,8 @@
 
 The world is put together by a scenario and then only runs. It hands reports from host to host, keeps
 the sum of every group's limits in force, and holds the run to its promises (invariants.py) at every event
-that made a core do something; once a second it also looks whether all views are equal.
+that made a core do something; once a second it also looks whether all views are equal, and checks one
+core whole.
 
 Chance has one root: the seed. Each part (network, ZooKeeper, traffic, phases of the hosts) draws from a
 generator of its own, so that one more report does not change who sends when.
@@ -17,6 +18,7 @@ from functools import partial
 from coordinator.core.allocation.splitting import reserve_of
 from coordinator.core.events import Event, TrafficCounted, UsageReportReceived
 from coordinator.core.instructions import Instruction, SetLocalLimits
+from coordinator.core.invariants import InvariantBroken
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import (
     DIMENSIONS_OF,
@@ -40,7 +42,6 @@ from coordinator.simulation.invariants import (
     Sum,
     SumPromise,
     agreed_targets,
-    check_core,
 )
 from coordinator.simulation.network import Conditions, Network
 from coordinator.simulation.recording import Passed, Recording
@@ -272,8 +273,8 @@ class World:
         often = isinstance(event, TrafficCounted | UsageReportReceived)
         changed = [each.group for each in instructions if isinstance(each, SetLocalLimits)]
         try:
-            check_core(host, changed if often else limits.keys())
-        except AssertionError as error:
+            host.state.validate(changed if often else limits.keys())
+        except InvariantBroken as error:
             self.failed(host, event, error)
 
     def failed(self, host: Host, event: Event, error: Exception) -> None:
@@ -334,6 +335,7 @@ class World:
 
     def _each_second(self) -> None:
         self.schedule.after(NANOS_PER_SECOND, self._each_second)
+        self._check_a_core()
         subjects = list(self.recording.records)
         if not subjects:
             return
@@ -345,6 +347,17 @@ class World:
             most = max(self._known_limit(group, dimension), sum(targets.values()))
             total = Sum(self._sums.get((group, dimension), 0), most)
             self._hold_to(WITH_EQUAL_VIEWS, group, total, "all views equal")
+
+    def _check_a_core(self) -> None:
+        """Check all of one core, another one each second: all of them would outweigh the run."""
+        hosts = list(self.hosts.values())
+        if not hosts:
+            return
+        host = hosts[self.schedule.now_ns // NANOS_PER_SECOND % len(hosts)]
+        try:
+            host.state.validate()
+        except InvariantBroken as error:
+            raise PromiseBroken(self._where(host.name, str(error))) from error
 
     def _where(self, broker: str, what: str) -> str:
         seconds = self.schedule.now_ns / NANOS_PER_SECOND

@@ -219,6 +219,7 @@ class Stage:
         keys |= {
             "zookeeper_root": self._root,
             "zookeeper_session_timeout_seconds": SESSION_TIMEOUT_S,
+            "check_invariants": True,
             "record_dir": str(self._record_dir(name)),
             "record_file_seconds": _RECORD_FILE_S,
         }

@@ -23,6 +23,8 @@ _PERIOD_S = 0.5
 #: A sidecar that stands still keeps no reader waiting.
 _TIMEOUT_S = 1.0
 _DIMENSION = "publishRateInMsgs"
+#: The sidecar's task that checks its core, with ``check_invariants``.
+_CHECKS = "invariants"
 _TASKS = re.compile(r"^pulsar_quota_tasks(?:{.*})? (\d+)", re.MULTILINE)
 
 
@@ -53,20 +55,22 @@ class Watcher(Background):
         url = f"{self._sidecars.admin_url(name)}/quota/v1"
         asked_s = time.monotonic()
         try:
-            state = client.get(f"{url}/health").json()["state"]
+            health = client.get(f"{url}/health").json()
+            state, broken = health["state"], _broken(health["failedTasks"])
             usage = client.get(f"{url}/usage/{self._group}")
             certificates = client.get(f"{url}/certificate/{self._group}")
         except (httpx.TransportError, ValueError, KeyError):
             return Word(asked_s, time.monotonic())
         answered_s = time.monotonic()
         if usage.is_error or certificates.is_error:  # it has not read the groups yet
-            return Word(asked_s, answered_s, state)
+            return Word(asked_s, answered_s, state, broken=broken)
         return Word(
             asked_s,
             answered_s,
             state,
             _own_limit(usage.json(), name),
             self._certified(certificates.json()),
+            broken,
         )
 
     def _look(self, client: httpx.Client, name: str) -> list[Footprint]:
@@ -93,6 +97,11 @@ class Watcher(Background):
                 newcomers = len(self._brokers) - 1
                 return int(certificate["most"] + newcomers * certificate["newcomer"])
         return None
+
+
+def _broken(failed_tasks: Any) -> str:
+    """Return the reason of a core whose invariants did not hold; "" if they all did."""
+    return next((str(task["reason"]) for task in failed_tasks if task["task"] == _CHECKS), "")
 
 
 def _own_limit(usage: Any, name: str) -> int | None:

@@ -111,7 +111,7 @@ class World:
 
     @asynccontextmanager
     async def sidecar(
-        self, broker: str, recorder: Recorder | None = None
+        self, broker: str, recorder: Recorder | None = None, *, checks_invariants: bool = True
     ) -> AsyncIterator[Sidecar]:
         """A running sidecar."""
         membership = MemoryMembership(self.ensemble)
@@ -126,11 +126,13 @@ class World:
             broker=admin,
             api_address="127.0.0.1:1",
             drain_timeout_s=3.0,
+            checks_invariants=checks_invariants,
         )
         runner.start(gate, self.ledgers, recorder)
         membership.connect()
         try:
             yield Sidecar(runner, gate, membership, admin)
+            assert "invariants" not in runner.supervisor.failures
         finally:
             await runner.close()
 
@@ -451,6 +453,24 @@ async def test_a_core_that_fails_at_every_count_ends_the_sidecar(
 
         monkeypatch.setattr(CoordinatorState, "handle", failing)
         await eventually(one.runner.stopped.is_set, "stopped")
+
+
+async def test_a_core_that_contradicts_itself_is_told_where_that_is_checked() -> None:
+    """As a failed task with the invariant and its figures; the sidecar goes on."""
+    async with World().sidecar("b1") as one, World().sidecar("b2", checks_invariants=False) as two:
+        await eventually(lambda: one.runner.views.health().ready, "ready")
+        await eventually(lambda: two.runner.views.health().ready, "ready")
+        for each in (one, two):
+            each.runner._state.decider.in_force["none"] = Rates()
+            each.runner.participants_changed("orders", PUBLISH, 1)
+        failures = one.runner.supervisor.failures
+        await eventually(lambda: "invariants" in failures, "told")
+        assert failures.pop("invariants").reason == (
+            "InvariantBroken: Only existing groups have local limits (group none)"
+        )
+        assert not one.runner.stopped.is_set()
+        assert not two.runner.supervisor.failures
+        del one.runner._state.decider.in_force["none"]
 
 
 async def test_a_report_that_cannot_be_read_ends_no_task(monkeypatch: pytest.MonkeyPatch) -> None:

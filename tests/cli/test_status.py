@@ -178,8 +178,33 @@ def test_explain_at_a_time_tells_what_was_in_force_then(run: Run, world: World) 
     assert (then["localLimit"], "certificates" in then) == (15, False)
 
 
+def test_explain_tells_the_story_behind_the_limit(run: Run, world: World) -> None:
+    """Below the explanation: the age of each event, and what was decided of it below that."""
+    world.clock.advance(61_000_000_000)
+    world.handle(MembersChanged((Member("broker-1", 1),)))
+    world.clock.advance(210_000_000)
+
+    lines = run("explain", "orders", "--story").stdout.splitlines()
+
+    begins = lines.index(
+        "The story so far, oldest first. The story is whole since this sidecar started."
+    )
+    told = [" ".join(line.split()) for line in lines[begins:]]
+    created = told.index("1 min 1 s ago The group orders was created: publishRateInMsgs 3,000.")
+    assert told[created + 1].startswith("broker-1 sets publishRateInMsgs to 15 messages/s.")
+    assert "0.21 s ago The membership changed: broker-1 joined; 1 broker is a member now." in told
+    asked = json.loads(run("explain", "orders", "--story", "--json").stdout)
+    assert [event["ageMillis"] for event in asked["story"]["events"]][-1] == 210
+
+
 @pytest.mark.parametrize(
-    "words", [("--history", "--at", "12:03"), ("--history", "--broker", "b"), ("--at", "noon")]
+    "words",
+    [
+        ("--history", "--at", "12:03"),
+        ("--history", "--broker", "b"),
+        ("--history", "--story"),
+        ("--at", "noon"),
+    ],
 )
 def test_a_past_that_cannot_be_asked_for_is_wrong_use(run: Run, words: tuple[str, ...]) -> None:
     """What cannot be combined or read is said."""

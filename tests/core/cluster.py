@@ -191,7 +191,15 @@ class Cluster:
         """Give one core an event and carry out what it says."""
         if event == ConnectionChanged(ConnectionState.CONNECTED):
             self.connected_ns[broker] = self.now_ns
-        self._carry_out(broker, self.states[broker].handle(event, self.now_ns))
+        state = self.states[broker]
+        instructions = state.handle(event, self.now_ns)
+        if instructions or not isinstance(event, TrafficCounted):  # others change the meters alone
+            state.validate()
+        self.handled(broker, event)
+        self._carry_out(broker, instructions)
+
+    def handled(self, broker: str, event: Event) -> None:
+        """Called with every event that a core has handled; does nothing."""
 
     def tell_members(self) -> None:
         """Tell every core who is alive."""

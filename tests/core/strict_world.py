@@ -319,7 +319,11 @@ class StrictWorld:
             process.unseen.append(event)
 
     def _handle(self, broker: str, event: Event) -> None:
-        for instruction in self.processes[broker].state.handle(event, self.now_ns):
+        state = self.processes[broker].state
+        instructions = state.handle(event, self.now_ns)
+        if instructions or not isinstance(event, TrafficCounted):  # others change the meters alone
+            state.validate()
+        for instruction in instructions:
             self._carry_out(broker, instruction)
         self.check()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from coordinator.core.events import Event, ParticipantsChanged
 from coordinator.core.instructions import Instruction, SetLocalLimits
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.core.model import Rates
+from coordinator.core.model import MonitoringClass, Rates
 from coordinator.core.state import CoordinatorState
 from coordinator.simulation.experiment import perform, series_of
 from coordinator.simulation.fleet_scenarios import multiplied
@@ -144,6 +144,9 @@ class _Careless(CoordinatorState):
             for instruction in instructions
         ]
 
+    def validate(self, names: Collection[str] | None = None) -> None:
+        """Pass: the promises of the world must find the mistake by themselves."""
+
 
 def test_a_broken_promise_of_balanced_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """It names the seed, the moment, the group and the figures."""
@@ -188,20 +191,40 @@ def test_a_core_that_raises_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 class _Negative(CoordinatorState):
-    """A core whose limit in force is below nothing."""
+    """A core that puts another limit in force than it decided."""
 
-    def limits(self) -> dict[str, Rates]:
-        return {name: Rates(publish_messages=-1) for name in super().limits()}
-
-    def validate(self, names: Iterable[str] | None = None) -> None:  # noqa: ARG002  # as it is
-        assert all((rates.publish_messages or 0) >= 0 for rates in self.limits().values())
+    def handle(self, event: Event, now_ns: int) -> list[Instruction]:
+        instructions = super().handle(event, now_ns)
+        for each in instructions:
+            if isinstance(each, SetLocalLimits):
+                self.decider.in_force[each.group] = Rates(publish_messages=-1)
+        return instructions
 
 
 def test_a_broken_invariant_of_the_core_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """``validate`` is asked after every event that made the core do something."""
     monkeypatch.setattr("coordinator.simulation.host.CoordinatorState", _Negative)
 
-    with pytest.raises(PromiseBroken, match="AssertionError"):
+    broken = r"seed 5, .*: InvariantBroken: The limit in force is the decided one \(.* local -1, .*"
+    with pytest.raises(PromiseBroken, match=broken):
+        saturated(5).run()
+
+
+class _Adrift(CoordinatorState):
+    """A core whose digest of a peer's rows drifts, without any decision."""
+
+    def handle(self, event: Event, now_ns: int) -> list[Instruction]:
+        instructions = super().handle(event, now_ns)
+        for sender in self.usage._senders.values():
+            sender.rows[MonitoringClass.PUBLISH].digest += 1
+        return instructions
+
+
+def test_a_core_is_checked_whole_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every second another one, with all rows of all brokers."""
+    monkeypatch.setattr("coordinator.simulation.host.CoordinatorState", _Adrift)
+
+    with pytest.raises(PromiseBroken, match=r"seed 5, .* digest of a broker's rows is the sum"):
         saturated(5).run()
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from coordinator.core.allocation.splitting import reserve_of
 from coordinator.core.certificate.statement import Basis, Certificate, Holder
+from coordinator.core.demand.observing import is_observed
 from coordinator.core.model import (
     DIMENSIONS_OF,
     NANOS_PER_SECOND,
@@ -162,13 +163,35 @@ class Certifier:
         paused = now_ns - self._counted_ns > self._longest_pause_ns()
         return paused or now_ns < self._awake_ns
 
-    def nothing(self, group: ResourceGroup, dimension: Dimension, obstacle: str) -> Certificate:
+    def certificate(
+        self, group: ResourceGroup, dimension: Dimension, facts: Facts, obstacle: str
+    ) -> Certificate:
+        """Return the most that the local limits of a group can add up to.
+
+        Args:
+            group: a definition.
+            dimension: one that it limits.
+            facts: of this moment.
+            obstacle: why the announcements of the others prove nothing; empty if they do.
+        """
+        if is_observed(group):
+            return self._nothing(group, dimension, "it is observed: nothing is held back")
+        booked = self._by_the_books(group, dimension, facts)
+        if booked is not None:
+            return booked
+        if obstacle:
+            return self._nothing(group, dimension, obstacle)
+        if self.stood_still(facts.now_ns):
+            return self._nothing(group, dimension, "this sidecar has just stood still")
+        return self._by_word(group, dimension, facts)
+
+    def _nothing(self, group: ResourceGroup, dimension: Dimension, obstacle: str) -> Certificate:
         """Return a certificate that says only why none can be made."""
         return Certificate(
             group.name, dimension, _limit(group, dimension), None, 0, 0, obstacle=obstacle
         )
 
-    def by_the_books(
+    def _by_the_books(
         self, group: ResourceGroup, dimension: Dimension, facts: Facts
     ) -> Certificate | None:
         """Return the certificate of a strict group; None while a member may not follow its books."""
@@ -197,13 +220,13 @@ class Certifier:
             holders=tuple(departed),
         )
 
-    def by_word(self, group: ResourceGroup, dimension: Dimension, facts: Facts) -> Certificate:
+    def _by_word(self, group: ResourceGroup, dimension: Dimension, facts: Facts) -> Certificate:
         """Return the certificate that follows from the announcement of every broker."""
         highest = _highest(self._definitions(group), dimension)
         if self._overflowed:
-            return self.nothing(group, dimension, "too many brokers left without a word")
+            return self._nothing(group, dimension, "too many brokers left without a word")
         if highest is None:
-            return self.nothing(group, dimension, "a broker may not know the limit yet")
+            return self._nothing(group, dimension, "a broker may not know the limit yet")
         departed = {
             holder.broker: holder
             for holder in self._departed_holders(group.name, dimension, facts.now_ns)

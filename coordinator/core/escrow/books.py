@@ -56,6 +56,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from coordinator.core.allocation.laws import apportion
+from coordinator.core.invariants import holds
 from coordinator.core.model import Account, Closure, Dimension, LedgerRecord, Parts
 
 TOTAL = 720_720 * 1_500
@@ -157,10 +158,13 @@ class Ledger:
 
     def holding(self) -> Parts:
         """Return the parts that the account may use; at most TOTAL, whatever others claim to give."""
+        held = self._booked()
+        return (_bounded(held[0]), _bounded(held[1]), _bounded(held[2]), _bounded(held[3]))
+
+    def _booked(self) -> Parts:
         base = self.record.bases.get(self.account, NOTHING)
         received, issued = total(self._received.values()), total(self._issued.values())
-        held = add(add(base, received), negative(issued))
-        return (_bounded(held[0]), _bounded(held[1]), _bounded(held[2]), _bounded(held[3]))
+        return add(add(base, received), negative(issued))
 
     def issued(self) -> Mapping[Account, Parts]:
         """Return the totals ever given, by receiver."""
@@ -212,6 +216,39 @@ class Ledger:
             self.closed.discard(account)
             self._received.pop(account, None)
             self._issued.pop(account, None)
+
+    def validate(self) -> None:
+        """Check the record and the books.
+
+        Raises:
+            InvariantBroken: a statement does not hold.
+        """
+        bases = total(self.record.bases.values())
+        holds(
+            all(parts == TOTAL for parts in bases),
+            "The bases of a record add up to all parts in every dimension",
+            group=self.record.group,
+            version=self.record.version,
+            bases=bases,
+            parts=TOTAL,
+        )
+        booked = self._booked()
+        holds(
+            min(booked) >= 0,
+            "An account gives no more parts than its base and the gifts that it received",
+            group=self.record.group,
+            account=self.account,
+            base=self.record.bases.get(self.account, NOTHING),
+            received=total(self._received.values()),
+            issued=total(self._issued.values()),
+        )
+        shut = {self.account} | self.record.claimed
+        holds(
+            not self.closed & shut,
+            "Neither the own account nor a claimed one is closed",
+            group=self.record.group,
+            closed=sorted(self.closed & shut),
+        )
 
     @staticmethod
     def _newest(one: Parts, other: Parts) -> Parts:

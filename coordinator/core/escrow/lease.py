@@ -36,7 +36,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from coordinator.core.events import ConnectionState
+from coordinator.core.model import ResourceGroup
 from coordinator.core.settings import CoreSettings
+from coordinator.core.transfer.policies import STRICT
 
 _RENEWALS_PER_TIMEOUT = 8
 _HEARD_WITHIN = 3
@@ -46,6 +48,11 @@ _MARGIN = 20
 _REMEMBERED = 16
 
 _NEVER_NS = -(1 << 63)
+
+
+def needs_lease(group: ResourceGroup) -> bool:
+    """Return whether a group's limit must be given up before any other broker can have it."""
+    return group.overshoot_policy == STRICT or group.partition_policy != "hold"
 
 
 @dataclass(frozen=True, slots=True)

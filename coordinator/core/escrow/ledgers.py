@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 
 from coordinator.core.escrow.books import NOTHING, BooksBroken, Ledger, add, claim
 from coordinator.core.escrow.founding import found
+from coordinator.core.invariants import holds
 from coordinator.core.model import (
     Account,
     LedgerRecord,
@@ -236,6 +237,33 @@ class Ledgers:
         names = sorted(self._records.keys() - groups.keys() - self._just_asked())
         self._asked.update(dict.fromkeys(names, self._round))
         return [self._records[name] for name in names]
+
+    def validate(self) -> None:
+        """Check the books of all groups.
+
+        Raises:
+            InvariantBroken: a statement does not hold.
+        """
+        for group, books in self._books.items():
+            account, record = books.ledger.account, books.ledger.record
+            holds(
+                account == self._account,
+                "Books belong to the present registration",
+                group=group,
+                books=account,
+                registration=self._account,
+            )
+            kept = self._records.get(group)
+            holds(
+                kept is not None and kept.generation == record.generation,
+                "Books follow the record of the store",
+                group=group,
+                books=record.generation,
+                store=kept and kept.generation,
+            )
+            strangers = books.heard.keys() - self._living
+            holds(not strangers, "Only members' statements are kept", group=group, of=strangers)
+            books.ledger.validate()
 
     def _is_heir(self) -> bool:
         return self._account is not None and self._account == self._heir

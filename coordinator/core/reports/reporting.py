@@ -22,6 +22,7 @@ from coordinator.core.demand.meters import Meters
 from coordinator.core.escrow.ledgers import Ledgers
 from coordinator.core.model import (
     DIMENSIONS_OF,
+    Dimension,
     GroupUsage,
     Key,
     MonitoringClass,
@@ -87,6 +88,17 @@ class Reporter:
     def reply(self) -> None:
         """Report at once: a member waits for an answer."""
         self._reply_due = True
+
+    def limits_changed(
+        self, group: str, before: Rates | None, after: Rates, meters: Meters
+    ) -> None:
+        """Report a local limit at once if it moved by much: the others wait for the room."""
+        old = Rates() if before is None else before
+        if not any(self._settings.moved(old.of(each), after.of(each)) for each in Dimension):
+            return
+        for monitoring_class in MonitoringClass:
+            if meters.get((group, monitoring_class)) is not None:
+                self.require((group, monitoring_class))
 
     def set_groups(self, groups: Mapping[str, ResourceGroup]) -> None:
         """Take over the definitions."""

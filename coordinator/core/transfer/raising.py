@@ -19,9 +19,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
-from coordinator.core.model import DIMENSIONS_OF, Dimension, Key, Member, UsageReport
+from coordinator.core.invariants import holds
+from coordinator.core.model import (
+    DIMENSIONS_OF,
+    Dimension,
+    Key,
+    Member,
+    Rates,
+    ResourceGroup,
+    UsageReport,
+)
 from coordinator.core.settings import CoreSettings
 
 MAX_STEPS = 8
@@ -195,6 +205,57 @@ class Raises:
             if not known:
                 break
         return known
+
+    def validate(
+        self,
+        groups: Mapping[str, ResourceGroup],
+        in_force: Mapping[str, Rates],
+        members: Collection[str],
+    ) -> None:
+        """Check every pending raise.
+
+        Args:
+            groups: the definitions.
+            in_force: this broker's local limits.
+            members: all live brokers.
+
+        Raises:
+            InvariantBroken: a statement does not hold.
+        """
+        for (group, dimension), raise_ in self._raises.items():
+            place = {"group": group, "dimension": dimension.value}
+            limit = groups[group].limits.of(dimension) if group in groups else None
+            holds(limit is not None, "Only a limited dimension has a pending raise", **place)
+            local, ceiling = in_force[group].of(dimension), raise_.ceiling
+            holds(
+                local is not None and limit is not None and local < ceiling <= limit,
+                "A pending raise ends above the limit in force and within the group's limit",
+                **place,
+                in_force=local,
+                ceiling=ceiling,
+                limit=limit,
+            )
+            holds(
+                all(one < other for one, other in pairwise(raise_.steps))
+                and all(one.ceiling < other.ceiling for one, other in pairwise(raise_.steps)),
+                "The announced ceilings of a raise grow from report to report",
+                **place,
+                steps=raise_.steps,
+            )
+            holds(
+                raise_.again_ns is None
+                or (self._next_ns is not None and self._next_ns <= raise_.again_ns),
+                "The next announcement comes no later than any raise needs it",
+                **place,
+                next_ns=self._next_ns,
+                again_ns=raise_.again_ns,
+            )
+            holds(
+                raise_.waits_for is None or raise_.waits_for in members,
+                "A raise waits for members only",
+                **place,
+                waits_for=raise_.waits_for,
+            )
 
     def _known_by(
         self, peer: str, raise_: _Raise, members: Mapping[str, Member], now_ns: int

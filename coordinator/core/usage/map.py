@@ -29,6 +29,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
 
+from coordinator.core.invariants import holds
 from coordinator.core.model import NANOS_PER_SECOND, Key, Member, MonitoringClass, UsageReport
 from coordinator.core.usage.agreement import MODULUS
 from coordinator.core.usage.columns import ColumnEntries
@@ -247,6 +248,46 @@ class UsageMap:
         if report.sequence > sender.sequence:
             return Verdict.TAKEN
         return Verdict.COPY if report.sequence == sender.sequence else Verdict.LATE
+
+    def validate(self, groups: Iterable[str] | None = None) -> None:
+        """Check the senders, the index of these groups, and all digests if no groups are named.
+
+        Raises:
+            InvariantBroken: a statement does not hold.
+        """
+        for broker, sender in self._senders.items():
+            member = self._members.get(broker)
+            own = broker == self._broker
+            holds(own or member is not None, "Only members have rows", broker=broker)
+            holds(
+                own or member is None or sender.incarnation == member.incarnation,
+                "Rows belong to the incarnation that the membership shows",
+                broker=broker,
+                rows=sender.incarnation,
+                member=member and member.incarnation,
+            )
+            holds(
+                0 <= sender.whole <= sender.sequence,
+                "Nothing is known to be whole beyond the newest report",
+                broker=broker,
+                whole=sender.whole,
+                newest=sender.sequence,
+            )
+            if groups is None:
+                for rows in sender.rows.values():
+                    rows.validate(broker)
+        followed = [set(of_class) for of_class in self._followed.values()]
+        holds(followed[0] == followed[1], "A followed group is followed in both classes")
+        for group in followed[0] if groups is None else followed[0] & set(groups):
+            for monitoring_class, of_class in self._followed.items():
+                holds(
+                    of_class[group] == self._look_up(group, monitoring_class),
+                    "The index of a followed group shows the rows of all brokers",
+                    group=group,
+                    monitoring_class=monitoring_class.value,
+                    index=of_class[group],
+                    rows=self._look_up(group, monitoring_class),
+                )
 
     def _replace(self, report: UsageReport, sender: _Sender) -> set[str]:
         """End every row that the report does not list; return the groups that changed."""

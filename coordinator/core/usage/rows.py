@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import KeysView
 from dataclasses import dataclass, replace
 
+from coordinator.core.invariants import holds
 from coordinator.core.model import MAX_COUNT, NANOS_PER_SECOND, Dimension, MonitoringClass, Usage
 from coordinator.core.usage.columns import UsageColumns, in_columns, usage_digest
 
@@ -100,6 +101,23 @@ class UsageRows:
         self._news[group] = UsageRow(usage, elapsed_ns) if usage.participants else None
         if len(self._news) > max(_ROWS_LEAST, len(self._columns.places) // _ROWS_PART):
             self._put_in_columns(elapsed_ns)
+
+    def validate(self, broker: str) -> None:
+        """Check that the digest, which is kept up to date row by row, is that of all rows.
+
+        Raises:
+            InvariantBroken: it is not.
+        """
+        rows = [(group, row) for group in self.groups() if (row := self.get(group)) is not None]
+        digest = sum(usage_digest(group, self._class, row.usage) for group, row in rows)
+        holds(
+            self.digest == digest,
+            "The digest of a broker's rows is the sum of their hashes",
+            broker=broker,
+            monitoring_class=self._class.value,
+            kept=self.digest,
+            rows=digest,
+        )
 
     def _put_in_columns(self, elapsed_ns: int) -> None:
         found = ((group, self.get(group)) for group in self.groups())

@@ -308,6 +308,45 @@ class ShadowView:
 
 
 @answer
+class StoryDecisionView:
+    """A decision on this sidecar's own limit in one dimension."""
+
+    dimension: Dimension
+    limit_before: Limit
+    """as the story told it last, per second; -1 = not limited, or the first decision"""
+    local_limit: Limit
+    """in force from then on, per second; -1 = not limited"""
+    binding: str
+    """the cause of the limit, as in the explanation"""
+    sentence: str
+    """the decision, the demands that changed, and the reason"""
+
+
+@answer
+class StoryEventView:
+    """An event that this sidecar handled."""
+
+    number: int
+    """grows with every event that is kept, of any group"""
+    age_ns: Age
+    """since the sidecar handled it"""
+    event: str
+    """a sentence"""
+    decisions: tuple[StoryDecisionView, ...]
+    """on the group's limits, in all dimensions; empty if they stayed as they were"""
+
+
+@answer
+class StoryView:
+    """The events that concern a group, of all dimensions, oldest first."""
+
+    beginning: str
+    """since when nothing is missing, as a sentence"""
+    events: tuple[StoryEventView, ...]
+    """the last ones, at most 100"""
+
+
+@answer
 class Explanation:
     """The reasons for a local limit: the sentence and the fields it was made from."""
 
@@ -342,6 +381,8 @@ class Explanation:
     """the group's namespaces in which traffic goes round this sidecar's gate, in sentences"""
     shadow: ShadowView | None = None
     """what the sidecar's shadow_law would make of it; null = none, or of the past"""
+    story: StoryView | None = None
+    """the events behind it, if they are asked for"""
 
 
 @answer

@@ -28,6 +28,7 @@ from coordinator.insight.model.board import Board
 from coordinator.insight.model.decision_history import DecisionHistory
 from coordinator.insight.model.journal import Journal
 from coordinator.insight.model.preview import DimensionPreview, preview
+from coordinator.insight.model.story import GroupStory, StimulusLog
 from coordinator.ports import Clock
 from coordinator.runtime.supervision import Supervisor
 
@@ -80,6 +81,7 @@ class Watch:
         self.period_s = _PASS_S
         self.board = Board()
         self.journal = Journal()
+        self.stimuli = StimulusLog()
         self.decisions = DecisionHistory()
         self.alarms = Alarms(state.settings.alarms)
         #: Each yields further conditions for alarms, at the end of each pass.
@@ -103,9 +105,14 @@ class Watch:
         """Return the targets if a group were defined like this."""
         return preview(self._state, changed)
 
+    def story(self, group: str, until_ns: int) -> GroupStory:
+        """Return the events that concern a group, and the decisions of this sidecar on them."""
+        return self.stimuli.story(group, self._state.settings, until_ns)
+
     def handled(self, event: Event) -> None:
         """Note an event that the core has handled."""
         now_ns = self._clock.now_ns()
+        self.stimuli.handled(event, self._state, now_ns)
         self.journal.handled(event, self._state, now_ns)
         self._conditions.handled(event, self._state, now_ns)
 

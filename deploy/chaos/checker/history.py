@@ -110,6 +110,7 @@ class Word:
         limit: its local limit; None if it did not say.
         certified: the most that all local limits together can be, newcomers included; None if it
             certified nothing.
+        broken: the last invariant of its core that did not hold since it began; "" if all did.
     """
 
     asked_s: float
@@ -117,6 +118,7 @@ class Word:
     state: str = ""
     limit: int | None = None
     certified: int | None = None
+    broken: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deploy.chaos.checker import bounds, footprint, messages, recovery
+from deploy.chaos.checker import bounds, cores, footprint, messages, recovery
 from deploy.chaos.checker.aftermath import aftermaths
 from deploy.chaos.checker.counted import Counted
 from deploy.chaos.checker.history import Finding, History
@@ -34,6 +34,7 @@ def judge(history: History) -> Verdict:
         *bounds.check(history, counted, found),
         *recovery.check(history, counted, found),
         *footprint.check(history),
+        *cores.check(history),
     )
     acknowledged = sum(
         sent.receipt_s is not None for topic in history.topics for sent in topic.sent

@@ -23,6 +23,7 @@ from hypothesis.stateful import (
 
 from coordinator.core import state
 from coordinator.core.escrow import books, lease, ledgers
+from coordinator.core.invariants import InvariantBroken
 from coordinator.core.model import Account, Closure, LedgerRecord, Parts, Rates
 from tests.core.strict_world import GROUP, LEADER_PING_NS, STEP_NS, StrictWorld
 
@@ -278,8 +279,9 @@ def claim_without_settling(
 def test_a_planted_mistake_is_found(
     monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, mistake: object
 ) -> None:
-    """The world that finds nothing wrong with the real books finds each of these."""
+    """The world that finds nothing wrong with the real books finds each of these by their sum alone."""
     monkeypatch.setattr(module, name, mistake)
+    monkeypatch.setattr(state.CoordinatorState, "validate", lambda _: None)
     with pytest.raises(AssertionError, match=r"\} of \d+"):
         a_bad_day()
 
@@ -299,3 +301,12 @@ def test_a_process_that_stood_still_needs_a_gate_that_looks_at_the_lease(
     else:
         world.calm(59)
         assert world.in_force() == {"b1": 1000, "b2": 0}
+
+
+def test_an_unsettled_inheritance_breaks_the_books_before_any_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The core's own invariants name it as soon as the record is read."""
+    monkeypatch.setattr(ledgers, "claim", claim_without_settling)
+    with pytest.raises(InvariantBroken, match="bases of a record add up to all parts"):
+        a_bad_day()

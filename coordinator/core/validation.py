@@ -1,0 +1,136 @@
+"""The invariants of the local limits: they keep to definitions, reserves, books and splits.
+
+The parts of the core whose memory is private check it themselves: the usage map (usage/map.py), the
+raises (transfer/raising.py) and the books (escrow/ledgers.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from coordinator.core.allocation.laws import JOINT_LAW
+from coordinator.core.allocation.splitting import Binding, Split, reserve_of
+from coordinator.core.decisions import Decider
+from coordinator.core.escrow.books import limit_of, of_dimension
+from coordinator.core.escrow.ledgers import Ledgers
+from coordinator.core.invariants import InvariantBroken, holds
+from coordinator.core.model import Dimension, ResourceGroup
+from coordinator.core.settings import CoreSettings
+from coordinator.core.transfer.policies import STRICT
+
+
+def validate_limits(
+    decider: Decider,
+    names: Collection[str],
+    groups: Mapping[str, ResourceGroup],
+    members: Collection[str],
+    ledgers: Ledgers,
+    settings: CoreSettings,
+) -> None:
+    """Check the local limits of these groups against their definitions, reserves, books and splits.
+
+    Raises:
+        InvariantBroken: a statement does not hold.
+    """
+    for name in names:
+        if name not in groups:
+            raise InvariantBroken("Only existing groups have local limits", group=name)
+        for dimension in Dimension:
+            _validate_value(decider, groups[name], dimension)
+            if decider.in_force[name].of(dimension) is None:
+                continue
+            _validate_reserve(decider, groups[name], dimension, len(members), settings)
+            _validate_booked(decider, groups[name], dimension, ledgers)
+            _validate_split(decider, groups[name], dimension)
+
+
+def _validate_value(decider: Decider, group: ResourceGroup, dimension: Dimension) -> None:
+    local, limit = decider.in_force[group.name].of(dimension), group.limits.of(dimension)
+    decided = decider.decisions[group.name, dimension].local_limit
+    if local is limit is decided is None:
+        return
+    figures = {**_place(group, dimension), "local": local, "limit": limit, "decided": decided}
+    holds(local == decided, "The limit in force is the decided one", **figures)
+    holds(
+        (local is None) == (limit is None),
+        "A local limit exists exactly where the group has a limit",
+        **figures,
+    )
+    holds(
+        local is None or limit is None or 0 <= local <= limit,
+        "A local limit lies between 0 and the group's limit",
+        **figures,
+    )
+
+
+def _validate_reserve(
+    decider: Decider,
+    group: ResourceGroup,
+    dimension: Dimension,
+    members: int,
+    settings: CoreSettings,
+) -> None:
+    """Check a broker without participants: it need not ask for its reserve, so all count on that."""
+    decision, limit = decider.decisions[group.name, dimension], group.limits.of(dimension)
+    local = decision.local_limit
+    of_reserve = decision.binding is Binding.RESERVE and group.overshoot_policy != STRICT
+    if not of_reserve or limit is None or local is None:
+        return
+    reserve = reserve_of(limit, members, settings)
+    holds(
+        local <= reserve,
+        "A broker that takes no part holds at most its reserve",
+        **_place(group, dimension),
+        local=local,
+        reserve=reserve,
+    )
+
+
+def _validate_booked(
+    decider: Decider, group: ResourceGroup, dimension: Dimension, ledgers: Ledgers
+) -> None:
+    limit, local = group.limits.of(dimension), decider.in_force[group.name].of(dimension)
+    held = ledgers.holding(group.name) if group.overshoot_policy == STRICT else None
+    if limit is None or local is None or held is None:
+        return
+    booked = limit_of(of_dimension(dimension, held), limit)
+    holds(
+        local <= booked,
+        "A strict local limit is at most the booked part of the group's limit",
+        **_place(group, dimension),
+        local=local,
+        booked=booked,
+    )
+
+
+def _validate_split(decider: Decider, group: ResourceGroup, dimension: Dimension) -> None:
+    answer = decider.decisions[group.name, dimension].split
+    if answer is None:
+        return
+    place = _place(group, dimension)
+    holds(
+        answer.claims.keys() == answer.targets.keys() and answer.idle >= 0,
+        "A split has a target for every participant",
+        **place,
+        claims=sorted(answer.claims),
+        targets=sorted(answer.targets),
+        idle=answer.idle,
+    )
+    if group.law == JOINT_LAW:
+        _validate_sum(answer, place)
+
+
+def _validate_sum(answer: Split, place: Mapping[str, str]) -> None:
+    targets, reserves = sum(answer.targets.values()), answer.idle * answer.reserve
+    holds(
+        targets + reserves <= answer.limit,
+        "Targets and reserves add up to at most the group's limit",
+        **place,
+        targets=targets,
+        reserves=reserves,
+        limit=answer.limit,
+    )
+
+
+def _place(group: ResourceGroup, dimension: Dimension) -> dict[str, str]:
+    return {"group": group.name, "dimension": dimension.value}

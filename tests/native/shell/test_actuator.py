@@ -1,0 +1,115 @@
+"""The loops of native enforcement: when a sidecar writes in its broker's name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+from coordinator.core.model import Attachments, Rates
+from coordinator.native.engine.entries import Amounts
+from coordinator.native.engine.outside import TopicHealth
+from coordinator.native.engine.steering import Steering
+from coordinator.native.engine.table import Statement
+from coordinator.native.shell.actuator import NativeActuator
+from tests.native.shell.test_upkeep import Clock, Pulsar, S
+
+_TURNS = 50
+
+
+class Topic:
+    """Keeps what is written; `coordinator.native.engine.outside.EntryTopic`."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[str, Mapping[str, Amounts]]] = []
+
+    def watch(self, listener: Callable[[Statement], None]) -> None:
+        """Nothing is heard."""
+
+    def write(
+        self, broker: str, amounts: Mapping[str, Amounts], done: Callable[[bool], None]
+    ) -> None:
+        """A broker takes it at once."""
+        self.written.append((broker, amounts))
+        done(True)
+
+    def health(self) -> TopicHealth:
+        """Connected."""
+        return TopicHealth(connected=True, reason="", written=len(self.written), failed=0)
+
+
+class Counters:
+    """No topic is loaded; `coordinator.native.engine.outside.BrokerCounters`."""
+
+    async def read(self) -> tuple[()]:
+        """Nothing."""
+        return ()
+
+
+class World:
+    """One sidecar whose core has told it a limit of a group."""
+
+    def __init__(self, *, behind_gate: bool = False) -> None:
+        self.clock, self.topic = Clock(), Topic()
+        self.native = NativeActuator(
+            "broker-1",
+            Steering(behind_gate=behind_gate),
+            self.topic,
+            Pulsar(),
+            Counters(),
+            self.clock,
+            poll_s=0,
+        )
+        self.native.set_attachments(Attachments({}, {"t/n": "g"}))
+
+    async def tell(self, messages: int) -> None:
+        """Set the limit, and let all loops have their turns."""
+        self.native.set_limits("g", Rates(publish_messages=messages))
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+
+    def written(self) -> list[int]:
+        """Messages of the entries so far."""
+        return [amounts["g"].messages for _, amounts in self.topic.written if "g" in amounts]
+
+
+@asynccontextmanager
+async def running(world: World) -> AsyncIterator[None]:
+    """Its loops."""
+    task = asyncio.create_task(world.native.run())
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
+    yield
+    task.cancel()
+    await asyncio.wait({task})
+
+
+async def test_a_sidecar_that_has_just_started_lets_its_brokers_own_reports_stand() -> None:
+    """Its first limit is the arrival reserve, and the broker has clients that it would throttle."""
+    world = World()
+    async with running(world):
+        await world.tell(6)
+        await world.native.start()
+        world.clock.now += S
+        await world.tell(6)
+        assert world.written() == []
+        world.clock.now += S
+        await world.tell(200)
+        assert set(world.written()) == {200}
+
+
+async def test_nobody_waits_for_entries_that_are_not_written() -> None:
+    """The core's round goes on at once."""
+    world, called = World(), []
+    async with running(world):
+        world.native.set_limits("g", Rates(publish_messages=6))
+        world.native.when_in_force(lambda: called.append(True))
+    assert called == [True]
+
+
+async def test_behind_a_gate_entries_are_written_from_the_first_limit_on() -> None:
+    """No client comes before the gate opens."""
+    world = World(behind_gate=True)
+    async with running(world):
+        await world.tell(6)
+        assert set(world.written()) == {6}
