@@ -1,4 +1,4 @@
-"""The admin API as an ASGI application, on a loop of its own beside the sidecar's (see `home`).
+"""The admin API as an ASGI application, on a loop of its own beside the coordinator's.
 
 Handlers are coroutines that wait only for the store, the broker and the gate: most run on the
 coordinator's loop, so a handler that blocks would stop rounds, and after a second the gate as well.

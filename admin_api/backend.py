@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from admin_api.access import Access
+from admin_api.coordinator_loop import CoordinatorLoop
 from admin_api.echo import Echo
-from admin_api.home import Home
-from admin_api.refusals import Refusals
+from admin_api.refusals import RefusalCounts
 from coordinator.backlog.shell.checker import BacklogWatch
 from coordinator.backlog.shell.enforcer import BacklogEnforcement
 from coordinator.core.certificate.statement import Certificate
@@ -53,7 +53,7 @@ from coordinator.ports import (
     TopicLimitStore,
 )
 from coordinator.reconciliation.engine.account import Rate
-from coordinator.reconciliation.engine.reconciliation import EscapeView, State
+from coordinator.reconciliation.engine.reconciliation import EscapeView, ReconciliationState
 
 
 class Views(Protocol):
@@ -131,7 +131,7 @@ class Views(Protocol):
 
 
 class Watching(Protocol):
-    """This sidecar's recent observations of the whole cluster (coordinator.insight.shell.watch.Watch)."""
+    """Recent observations of the whole cluster (coordinator.insight.shell.sampler.Sampler)."""
 
     @property
     def board(self) -> Board:
@@ -176,7 +176,7 @@ class Watching(Protocol):
 
 
 class Following(Protocol):
-    """Changes under way (coordinator.app.following.Following)."""
+    """Changes under way (coordinator.app.operation_tracker.OperationTracker)."""
 
     def holdings(self, group: str) -> Holdings:
         """Return every participant's holdings of a group: to be called before the change."""
@@ -253,7 +253,7 @@ class NativeMeter(Protocol):
 class Reconciling(Protocol):
     """Reconciliation's reports of escaped traffic."""
 
-    def state(self) -> State:
+    def state(self) -> ReconciliationState:
         """Return its present state."""
         ...
 
@@ -317,7 +317,7 @@ class AdminBackend:
     alarming: Telling | None = None
     otlp: Telling | None = None
     access: Access = field(default_factory=Access)
-    home: Home = field(default_factory=Home)
+    coordinator_loop: CoordinatorLoop = field(default_factory=CoordinatorLoop)
     relay: BrokerRelay | None = None
     backlogs: Backlogs | None = None
     partitions: PartitionMeter | None = None
@@ -329,7 +329,7 @@ class AdminBackend:
     requests_per_second: int | None = None
     hosts: tuple[str, ...] = ()
     gate_listener: str = "external"
-    refusals: Refusals = field(default_factory=Refusals)
+    refusals: RefusalCounts = field(default_factory=RefusalCounts)
 
     def native_state(self) -> NativeState | None:
         """Return the state of native enforcement; None where the broker's limiter is left alone."""

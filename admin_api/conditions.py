@@ -24,7 +24,7 @@ def etag_of(version: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class Precondition:
     """The condition of a change.
 
     Args:

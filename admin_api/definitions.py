@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from admin_api.backend import AdminBackend, Views
-from admin_api.conditions import Condition
+from admin_api.conditions import Precondition
 from admin_api.errors import ApiError
 from admin_api.schemas import GroupPatch, check_observing
 from coordinator.core.lifecycle import Lifecycle, Trouble
@@ -65,7 +65,7 @@ class Owner:
 
 
 async def put_group(
-    backend: AdminBackend, name: str, patch: GroupPatch, condition: Condition, by: Origin
+    backend: AdminBackend, name: str, patch: GroupPatch, condition: Precondition, by: Origin
 ) -> tuple[Versioned, Operation | None]:
     """Create a group, or change the fields that the patch names.
 
@@ -100,7 +100,7 @@ def refuse_strict(backend: AdminBackend, policy: str | None) -> None:
 
 
 async def _write(
-    store: GroupStore, name: str, patch: GroupPatch, condition: Condition, by: Origin
+    store: GroupStore, name: str, patch: GroupPatch, condition: Precondition, by: Origin
 ) -> tuple[Versioned | None, Versioned]:
     """Return the group before and after; both are the same when nothing changed."""
     for _ in range(MAX_ATTEMPTS):
@@ -134,7 +134,9 @@ def _has(seen: Catalogue, name: str, version: int) -> bool:
     return found is not None and found.version >= version
 
 
-async def delete_group(backend: AdminBackend, name: str, condition: Condition, by: Origin) -> None:
+async def delete_group(
+    backend: AdminBackend, name: str, condition: Precondition, by: Origin
+) -> None:
     """Delete a group that has no attachments.
 
     Raises:
@@ -145,10 +147,10 @@ async def delete_group(backend: AdminBackend, name: str, condition: Condition, b
     await backend.groups_seen.heard(lambda seen: name not in seen.groups, f"groups/{name}")
 
 
-async def _delete(store: GroupStore, name: str, condition: Condition, by: Origin) -> None:
+async def _delete(store: GroupStore, name: str, condition: Precondition, by: Origin) -> None:
     version = None
     for _ in range(MAX_ATTEMPTS):
-        if condition != Condition():
+        if condition != Precondition():
             current = await find_group(store, name)
             condition.check(current)
             version = None if current is None else current.version

@@ -31,7 +31,7 @@ from typing import Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from admin_api.errors import ApiError, reason_response
-from admin_api.refusals import Refusals
+from admin_api.refusals import RefusalCounts
 
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _TO_THE_BROKER: Final = ("/admin/", "/lookup/")
@@ -163,7 +163,7 @@ class Hosts:
 class OwnHosts:
     """Refuses requests to other hosts, and forbidden requests of other sites' pages."""
 
-    def __init__(self, app: ASGIApp, *, hosts: Hosts, refusals: Refusals) -> None:
+    def __init__(self, app: ASGIApp, *, hosts: Hosts, refusals: RefusalCounts) -> None:
         self._app = app
         self._hosts = hosts
         self._refusals = refusals

@@ -60,7 +60,7 @@ class _Collected(Collector):
 
 async def expose(backend: AdminBackend, accept: str) -> tuple[bytes, str]:
     """Return all metrics as text, and its media type: OpenMetrics where it is accepted."""
-    collected = _Collected(await backend.home.run(gather(backend)))
+    collected = _Collected(await backend.coordinator_loop.run(gather(backend)))
     if "application/openmetrics-text" in accept:
         body = await asyncio.to_thread(openmetrics.generate_latest, collected)
         return body, openmetrics.CONTENT_TYPE_LATEST

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from admin_api.metrics_families import counter, gauge
-from coordinator.reconciliation.engine.reconciliation import OTHERS, State
+from coordinator.reconciliation.engine.reconciliation import OTHERS, ReconciliationState
 
 
-def reconciliation_families(state: State) -> Iterator[Metric]:
+def reconciliation_families(state: ReconciliationState) -> Iterator[Metric]:
     """Yield all families."""
     yield gauge(
         "reconciliation_seconds",

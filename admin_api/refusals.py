@@ -25,7 +25,7 @@ _LOG_EVERY_S: Final = 1.0
 _log = structlog.get_logger("admin_api")
 
 
-class Refusals:
+class RefusalCounts:
     """Counts of refusals, by reason.
 
     Args:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from admin_api.errors import reason_response
-from admin_api.refusals import Refusals
+from admin_api.refusals import RefusalCounts
 from coordinator.core.limiting.token_bucket import TokenBucket
 
 MAX_ADDRESSES = 1_024
@@ -37,7 +37,7 @@ class RequestRate:
         app: ASGIApp,
         *,
         requests_per_second: int,
-        refusals: Refusals,
+        refusals: RefusalCounts,
         now_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self._app = app

@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import Field
 
 from admin_api.schemas import CamelModel
-from coordinator.reconciliation.engine.reconciliation import EscapeView, State
+from coordinator.reconciliation.engine.reconciliation import EscapeView, ReconciliationState
 
 
 class EscapeBody(CamelModel):
@@ -59,7 +59,7 @@ class ReconciliationBody(CamelModel):
     other_messages: int = Field(description="escaped in further namespaces")
 
     @classmethod
-    def of(cls, state: State) -> Self:
+    def of(cls, state: ReconciliationState) -> Self:
         """Write the state."""
         return cls(
             on=state.is_on,

@@ -34,7 +34,7 @@ from pathlib import Path
 from random import Random
 from typing import Self
 
-from benchmarks.api_client import Client, connected
+from benchmarks.api_client import BenchClient, connected
 from benchmarks.api_process import GROUPS
 from benchmarks.figures import Figure, Measurement
 from benchmarks.gate_process import free_port
@@ -71,7 +71,7 @@ class Felt:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class BenchTurn:
     """One phase of each kind.
 
     Args:
@@ -89,7 +89,7 @@ def latency() -> Iterator[Figure]:
     """p50 and p99 of reading and changing, and what the gate's latency is in every kind of phase."""
     upstream = free_port()
     slots = Random(_SEED)  # noqa: S311 - no secret
-    turns: list[Turn] = []
+    turns: list[BenchTurn] = []
     answered: list[Answered] = []
     with (
         _running("benchmarks.api_process", upstream) as sidecar,
@@ -109,7 +109,7 @@ def latency() -> Iterator[Figure]:
                 asyncio.run(_load(other_port, due_s))
                 elsewhere = Felt.since_last(sidecar, traffic)
                 answered += asyncio.run(_load(port, due_s))
-                turns.append(Turn(quiet, elsewhere, Felt.since_last(sidecar, traffic)))
+                turns.append(BenchTurn(quiet, elsewhere, Felt.since_last(sidecar, traffic)))
     reads = [each.millis for each in answered if each.reads]
     changes = [each.millis for each in answered if not each.reads]
     yield Figure("api/read_p50", statistics.median(reads), "ms", "lower")
@@ -121,7 +121,9 @@ def latency() -> Iterator[Figure]:
         yield from compared(name, turns, is_bounded=True)
 
 
-def compared(name: str, turns: Sequence[Turn], *, is_bounded: bool = False) -> Iterator[Figure]:
+def compared(
+    name: str, turns: Sequence[BenchTurn], *, is_bounded: bool = False
+) -> Iterator[Figure]:
     """A time in every kind of phase; and what requests add to it, beside the noise.
 
     Args:
@@ -174,7 +176,7 @@ async def _load(port: int, due_s: Sequence[float]) -> list[Answered]:
     return answered
 
 
-async def _work(client: Client, plan: Sequence[tuple[int, float]]) -> list[Answered]:
+async def _work(client: BenchClient, plan: Sequence[tuple[int, float]]) -> list[Answered]:
     """Every so many-th request, over a connection of its own."""
     found = []
     for number, due in plan:
@@ -183,7 +185,7 @@ async def _work(client: Client, plan: Sequence[tuple[int, float]]) -> list[Answe
     return found
 
 
-async def _request(client: Client, number: int, due: float) -> Answered:
+async def _request(client: BenchClient, number: int, due: float) -> Answered:
     group = f"g{number * 7 % GROUPS}"
     kind = number % 10
     if kind == 0:

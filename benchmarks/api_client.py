@@ -16,7 +16,7 @@ _END: Final = b"\r\n\r\n"
 _LENGTH: Final = b"\r\ncontent-length: "
 
 
-class Client:
+class BenchClient:
     """One connection that stays open; one request at a time."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -36,11 +36,11 @@ class Client:
 
 
 @asynccontextmanager
-async def connected(port: int) -> AsyncIterator[Client]:
+async def connected(port: int) -> AsyncIterator[BenchClient]:
     """A connection to a port of this host."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        yield Client(reader, writer)
+        yield BenchClient(reader, writer)
     finally:
         writer.close()
         await writer.wait_closed()

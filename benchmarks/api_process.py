@@ -20,7 +20,7 @@ import uvloop
 from fastapi import FastAPI
 
 from admin_api.app import create_app
-from admin_api.home import Home
+from admin_api.coordinator_loop import CoordinatorLoop
 from benchmarks.gate_process import TENANT, free_port
 from benchmarks.memory_sidecar import memory_sidecar
 from coordinator.adapters.memory.ledgers import MemoryLedgers
@@ -29,7 +29,7 @@ from coordinator.config import Config
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.gate.process.handle import GateProcess
 from coordinator.gate.process.spawning import spawned
-from coordinator.runtime.collector import keep_what_is_loaded
+from coordinator.runtime.gc_tuning import keep_what_is_loaded
 from coordinator.runtime.logs import configure_logs
 
 GROUPS = 200
@@ -65,13 +65,13 @@ async def _serve(upstream: int, gate_end: socket.socket) -> None:
         await store.create_group(ResourceGroup(f"g{number}", Rates(publish_messages=1_000)))
     await store.create_group(ResourceGroup("traffic", Rates(publish_messages=_UNREACHED)))
     await store.attach_namespace(TENANT, "limited", "traffic")
-    home = Home(asyncio.get_running_loop())
+    loop = CoordinatorLoop(asyncio.get_running_loop())
     port = free_port()
     config = _config(port, upstream)
 
     @asynccontextmanager
     async def app() -> AsyncIterator[FastAPI]:
-        yield create_app(replace(sidecar.backend, gate=gate, home=home))
+        yield create_app(replace(sidecar.backend, gate=gate, coordinator_loop=loop))
 
     async with GateProcess.over(gate_end, config) as gate:
         gate.listen(runner)

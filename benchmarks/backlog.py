@@ -44,7 +44,7 @@ _TENTH, _ALL = "", "-all-behind"
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckCost:
     """One check: seconds on the clock, of the broker's processor and of our own, and questions."""
 
     seconds: float
@@ -53,7 +53,7 @@ class Check:
     questions: int
 
 
-class Bench:
+class BacklogBench:
     """A broker with many topics.
 
     Args:
@@ -105,7 +105,7 @@ class Bench:
         await asyncio.sleep(seconds)
         return (self.processor_s() - used) / (time.monotonic() - began)
 
-    async def check(self, watch: BacklogWatch, idle_share: float) -> Check:
+    async def check(self, watch: BacklogWatch, idle_share: float) -> CheckCost:
         """Check once; the broker's own needs are taken off."""
         began, used, own = time.monotonic(), self.processor_s(), time.process_time()
         asked = watch.checks.questions
@@ -113,7 +113,7 @@ class Bench:
         seconds = time.monotonic() - began
         if watch.checks.problem:
             raise RuntimeError(f"the check failed: {watch.checks.problem}")
-        return Check(
+        return CheckCost(
             seconds,
             self.processor_s() - used - idle_share * seconds,
             time.process_time() - own,
@@ -121,7 +121,7 @@ class Bench:
         )
 
 
-async def _measure(bench: Bench) -> dict[str, Check]:
+async def _measure(bench: BacklogBench) -> dict[str, CheckCost]:
     """A first check and a steady one: with a tenth of the partitions behind, and with all."""
     found = {}
     async with HttpBacklogSource(bench.broker.web_url) as source:
@@ -150,7 +150,7 @@ def checks() -> Iterator[Figure]:
             broker_java_options=["-Xmx1500m", "-XX:MaxDirectMemorySize=512m"],
         )
         with Cluster.start(options) as cluster:
-            bench = Bench(cluster, int(os.environ.get("TOPICS") or TOPICS) // PARTITIONED)
+            bench = BacklogBench(cluster, int(os.environ.get("TOPICS") or TOPICS) // PARTITIONED)
             bench.create_topics()
             found = uvloop.run(_measure(bench))
     for name, check in found.items():

@@ -21,11 +21,11 @@ import uvloop
 
 from benchmarks import gate_frames
 from benchmarks.figures import Figure, Measurement, median_seconds
-from benchmarks.gate_load import Load, Puppet, consume, publish
+from benchmarks.gate_load import FrameLoad, Puppet, consume, publish
 from benchmarks.gate_process import TENANT, Process, free_port, running
 from coordinator.core.model import Attachments, Rates
+from coordinator.gate.engine.counters import GateCounters
 from coordinator.gate.engine.session import Session
-from coordinator.gate.engine.tally import Tally
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.counters import Nobody
 from coordinator.gate.limits.groups import GroupTable
@@ -34,8 +34,8 @@ from coordinator.gate.protocol.runs import CAN_FIND_RUNS
 TURNS: Final = 3
 LIMITED: Final = f"persistent://{TENANT}/limited/t"
 FREE: Final = f"persistent://{TENANT}/free/t"
-SMALL: Final = Load(LIMITED, 100, 1, 500_000, window=32)
-LARGE: Final = Load(LIMITED, 64 * 1024, 64, 12_000, window=32)
+SMALL: Final = FrameLoad(LIMITED, 100, 1, 500_000, window=32)
+LARGE: Final = FrameLoad(LIMITED, 64 * 1024, 64, 12_000, window=32)
 IDLE_CONNECTIONS: Final = 5_000
 GROUPS: Final = 1_000
 TOPICS: Final = 10_000
@@ -44,10 +44,10 @@ _GIGABYTE: Final = 10**9
 _FRAMES_PER_READ: Final = 64
 _READS: Final = 200
 
-Play = Callable[[Load, int, int], Coroutine[None, None, None]]
+Play = Callable[[FrameLoad, int, int], Coroutine[None, None, None]]
 
 
-def _processor_s(play: Play, load: Load) -> dict[str, float]:
+def _processor_s(play: Play, load: FrameLoad) -> dict[str, float]:
     """Processor time of a gate and of a bare pass-through for the same load, medians of turns."""
     taken: dict[str, list[float]] = {"gate": [], "bare": []}
     upstream = free_port()
@@ -63,13 +63,13 @@ def _processor_s(play: Play, load: Load) -> dict[str, float]:
     return {name: statistics.median(seconds) for name, seconds in taken.items()}
 
 
-def _per_frame(name: str, play: Play, load: Load, frames_each: int) -> Iterator[Figure]:
+def _per_frame(name: str, play: Play, load: FrameLoad, frames_each: int) -> Iterator[Figure]:
     seconds = _processor_s(play, load)
     each = {name: taken / load.frames / frames_each * 1e6 for name, taken in seconds.items()}
     yield Figure(f"gate/processor-us-per-frame/{name}", each.pop("gate"), "us", "lower", each, 2.0)
 
 
-def _per_gigabyte(name: str, play: Play, load: Load) -> Iterator[Figure]:
+def _per_gigabyte(name: str, play: Play, load: FrameLoad) -> Iterator[Figure]:
     seconds = _processor_s(play, load)
     gigabytes = load.content_bytes * load.frames / _GIGABYTE
     each = {name: taken / gigabytes for name, taken in seconds.items()}
@@ -133,7 +133,7 @@ def _same(puppet: Puppet) -> Puppet:
 
 
 def _session(groups: GroupTable, queue: AdmissionQueue, topic: str) -> Session:
-    session = Session(groups, queue, Tally(), released=lambda: None)
+    session = Session(groups, queue, GateCounters(), released=lambda: None)
     now_ns = time.monotonic_ns()
     session.receive_from_client(gate_frames.connect(), now_ns)
     session.receive_from_broker(gate_frames.connected(), now_ns)

@@ -42,7 +42,7 @@ _LATENCY: Final = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class LoadOutcome:
     """The load tool's last words.
 
     Args:
@@ -56,7 +56,7 @@ class Outcome:
     p99_ms: float
 
 
-class Bench:
+class GateBench:
     """A cluster of one broker, and the load tool."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -66,7 +66,7 @@ class Bench:
         topics.create_tenant(TENANT)
         topics.create_namespace(_NAMESPACE, bundles=4)
 
-    def rounds(self, name: str, arguments: Sequence[str]) -> list[dict[str, Outcome]]:
+    def rounds(self, name: str, arguments: Sequence[str]) -> list[dict[str, LoadOutcome]]:
         """Run every contender once per round, each on topics of its own."""
         self.perf(self._direct_url, (*arguments, f"persistent://{_NAMESPACE}/{name}-before"))
         found = []
@@ -85,7 +85,7 @@ class Bench:
         produce = ("produce", "-r", "100000", "-s", "1024", "-m", str(BACKLOG), topic)
         self.perf(self._direct_url, produce)
 
-    def consume(self, topic: str, subscription: str, contender: str) -> Outcome:
+    def consume(self, topic: str, subscription: str, contender: str) -> LoadOutcome:
         """Consume the whole backlog with a subscription of its own."""
         options = ("-ss", subscription, "-sp", "Earliest", "-m", str(BACKLOG))
         return self._run(contender, ("consume", *options, topic))
@@ -94,7 +94,7 @@ class Bench:
     def _direct_url(self) -> str:
         return f"pulsar://127.0.0.1:{self._broker.broker_port}"
 
-    def _run(self, contender: str, arguments: Sequence[str]) -> Outcome:
+    def _run(self, contender: str, arguments: Sequence[str]) -> LoadOutcome:
         broker = self._broker
         if contender == "direct":
             between, url = nullcontext(), self._direct_url
@@ -113,17 +113,17 @@ class Bench:
         return done.stdout + done.stderr
 
 
-def _outcome(output: str) -> Outcome:
+def _outcome(output: str) -> LoadOutcome:
     throughput, latency = _THROUGHPUT.search(output), _LATENCY.search(output)
     if throughput is None:
         raise RuntimeError(f"the load tool ended early:\n{output[-2000:]}")
     mean, p99 = (0.0, 0.0) if latency is None else map(float, latency.groups())
     # Of producing the tool counts the ten seconds of its own end, too.
     sends = throughput[2] == "sent"
-    return Outcome(int(throughput[1]) / SECONDS if sends else float(throughput[3]), mean, p99)
+    return LoadOutcome(int(throughput[1]) / SECONDS if sends else float(throughput[3]), mean, p99)
 
 
-def _half_load(bench: Bench) -> Iterator[Figure]:
+def _half_load(bench: GateBench) -> Iterator[Figure]:
     options = ("-r", str(HALF_LOAD), "-s", "1024", "-time", str(SECONDS))
     rounds = bench.rounds("half", ("produce", *options))
     share = {name: max(found[name].rate for found in rounds) / HALF_LOAD for name in _CONTENDERS}
@@ -136,12 +136,14 @@ def _half_load(bench: Bench) -> Iterator[Figure]:
         yield Figure(figure, best["gate"] - best["direct"], "ms", "lower", peers, target)
 
 
-def _saturated(bench: Bench, kind: str, options: Sequence[str], target: float) -> Iterator[Figure]:
+def _saturated(
+    bench: GateBench, kind: str, options: Sequence[str], target: float
+) -> Iterator[Figure]:
     arguments = ("produce", "-r", str(_AS_FAST_AS_IT_GOES), "-time", str(SECONDS), *options)
     yield from _ratio(f"publish-{kind}", bench.rounds(kind, arguments), target)
 
 
-def _consume(bench: Bench) -> Iterator[Figure]:
+def _consume(bench: GateBench) -> Iterator[Figure]:
     topic = f"persistent://{_NAMESPACE}/backlog"
     bench.fill(topic)
     rounds = [
@@ -151,7 +153,7 @@ def _consume(bench: Bench) -> Iterator[Figure]:
     yield from _ratio("consume", rounds, 0.88)
 
 
-def _ratio(name: str, rounds: list[dict[str, Outcome]], target: float) -> Iterator[Figure]:
+def _ratio(name: str, rounds: list[dict[str, LoadOutcome]], target: float) -> Iterator[Figure]:
     best = {contender: max(found[contender].rate for found in rounds) for contender in _CONTENDERS}
     peers = {"bare": best["bare"] / best["direct"], "direct, msg/s": best["direct"]}
     figure = f"gate/broker-saturated/{name}-of-direct"
@@ -163,7 +165,7 @@ def broker() -> Iterator[Figure]:
     with ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory())
         options = ClusterOptions(state_dir=Path(directory, "cluster"), brokers=1)
-        bench = Bench(stack.enter_context(Cluster.start(options)))
+        bench = GateBench(stack.enter_context(Cluster.start(options)))
         yield from _half_load(bench)
         yield from _saturated(bench, "unbatched", ("-s", "100", "-db"), 0.90)
         yield from _saturated(bench, "batched", ("-s", "1024"), 0.88)

@@ -22,7 +22,7 @@ _TIMEOUT_S: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class FrameLoad:
     """Frames of one kind.
 
     Args:
@@ -131,7 +131,7 @@ class Publishing:
 class _ClosedLoop:
     """Publishes of which so many are under way, until all have been answered."""
 
-    def __init__(self, load: Load, done: asyncio.Future[None]) -> None:
+    def __init__(self, load: FrameLoad, done: asyncio.Future[None]) -> None:
         self._load, self.done = load, done
         self._sent = 0
         send = gate_frames.send(load.content_bytes, load.messages)
@@ -150,7 +150,7 @@ class _ClosedLoop:
 class _Consuming:
     """A consumer that gives permits again, and a broker that has a backlog."""
 
-    def __init__(self, load: Load, done: asyncio.Future[None]) -> None:
+    def __init__(self, load: FrameLoad, done: asyncio.Future[None]) -> None:
         self._load, self.done = load, done
         self._delivery = gate_frames.delivery(load.content_bytes, load.messages)
         self._from_client = b""
@@ -194,12 +194,12 @@ class _Consuming:
             self._given_for = frames
 
 
-async def publish(load: Load, listen: int, upstream: int) -> None:
+async def publish(load: FrameLoad, listen: int, upstream: int) -> None:
     """Publish a load through what listens on a port and leads to another one."""
     await _run(_ClosedLoop(load, asyncio.get_running_loop().create_future()), listen, upstream)
 
 
-async def consume(load: Load, listen: int, upstream: int) -> None:
+async def consume(load: FrameLoad, listen: int, upstream: int) -> None:
     """Consume a load in the same way."""
     await _run(_Consuming(load, asyncio.get_running_loop().create_future()), listen, upstream)
 

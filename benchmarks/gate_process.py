@@ -24,7 +24,7 @@ from coordinator.adapters.clock import MonotonicClock
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, Rates
 from coordinator.gate.limits.counters import Nobody
 from coordinator.gate.server.proxy import Gate
-from coordinator.runtime.collector import keep_what_is_loaded
+from coordinator.runtime.gc_tuning import keep_what_is_loaded
 from deploy.local import processes
 
 TENANT: Final = "bench"

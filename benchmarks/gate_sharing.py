@@ -65,7 +65,7 @@ _THROTTLED: Final = {"gate": "held", "broker": "stopped"}
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ProducerTurn:
     """A producer's experience of a turn.
 
     Args:
@@ -81,7 +81,7 @@ class Turn:
     processor: float = 0.0
 
 
-class Producer:
+class SharingProducer:
     """One of a connection's producers.
 
     Args:
@@ -117,15 +117,15 @@ class Producer:
         """A receipt has come; they come in the order of the publishes."""
         self._millis.append((now_s - self._sent_s.popleft()) * 1000)
 
-    def take(self) -> Turn:
+    def take(self) -> ProducerTurn:
         """Return its experience since the last call."""
         now_s = time.monotonic()
         millis, self._millis = self._millis, []
         since_s, self._since_s = self._since_s, now_s
         if len(millis) < 2:
-            return Turn(0.0, 0.0, 0.0)
+            return ProducerTurn(0.0, 0.0, 0.0)
         p99 = statistics.quantiles(millis, n=100)[-1]
-        return Turn(len(millis) / (now_s - since_s), statistics.fmean(millis), p99)
+        return ProducerTurn(len(millis) / (now_s - since_s), statistics.fmean(millis), p99)
 
 
 class SharedConnection:
@@ -139,8 +139,8 @@ class SharedConnection:
     def __init__(
         self, free: str, throttled: str, paced: str, *, processor_s: Callable[[], float]
     ) -> None:
-        self.free, self.throttled = Producer(1, free), Producer(2, throttled)
-        self._paced = Producer(3, paced)
+        self.free, self.throttled = SharingProducer(1, free), SharingProducer(2, throttled)
+        self._paced = SharingProducer(3, paced)
         self._processor_s = processor_s
         self._producers = {1: self.free, 2: self.throttled, 3: self._paced}
         self._unread = b""
@@ -156,7 +156,7 @@ class SharedConnection:
         async with asyncio.timeout(_TIMEOUT_S):
             await self._is_open.wait()
 
-    async def turn(self, seconds: float, *, throttled: bool) -> tuple[Turn, Turn]:
+    async def turn(self, seconds: float, *, throttled: bool) -> tuple[ProducerTurn, ProducerTurn]:
         """Run both producers for a time, or until it suffices to judge by; return the free one first.
 
         Raises:
@@ -245,9 +245,9 @@ class Round:
         throttled: how the throttled one fared.
     """
 
-    beside_throttled: Turn
-    beside_paced: Turn
-    throttled: Turn
+    beside_throttled: ProducerTurn
+    beside_paced: ProducerTurn
+    throttled: ProducerTurn
 
     @property
     def held_us(self) -> float:

@@ -17,7 +17,7 @@ from coordinator.adapters.memory.surroundings import (
     MemoryTopic,
 )
 from coordinator.adapters.memory.topic_limits import MemoryTopicLimits
-from coordinator.app.following import Following
+from coordinator.app.operation_tracker import OperationTracker
 from coordinator.app.runner import Runner
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
@@ -45,7 +45,7 @@ class MemorySidecar:
     membership: MemoryMembership
     runner: Runner
     gate: LocalGate
-    following: Following
+    following: OperationTracker
     backend: AdminBackend
 
 
@@ -80,7 +80,7 @@ def memory_sidecar(log_level: LogLevel, *, delayed_group: str = "") -> MemorySid
     )
     desk = LocalGate(gate)
     topic_limits = MemoryTopicLimits(store)
-    following = Following(state, clock, MemoryOperations())
+    following = OperationTracker(state, clock, MemoryOperations())
     backend = AdminBackend(
         store=store,
         topic_limits=topic_limits,

@@ -32,7 +32,7 @@ from benchmarks.figures import Figure, Measurement
 from deploy import command_line
 from deploy.demo.counters import CounterSampler
 from deploy.demo.figures import ActFigures, evaluate
-from deploy.demo.recording import Act, LimitChange, Recording
+from deploy.demo.recording import Act, DemoRecording, LimitChange
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import Sidecars
@@ -125,7 +125,7 @@ def _play(cluster: Cluster, load: str, interval_s: int) -> tuple[ActFigures, ...
             acts.append(Act(event, event, happened_s, known_s, ended_s, LIMIT, dict(demands)))
         time.sleep(0.5)
         limits = (LimitChange(began_s, LIMIT),)
-        return evaluate(Recording(sampler.samples, sampler.misses, acts, limits, None)).acts
+        return evaluate(DemoRecording(sampler.samples, sampler.misses, acts, limits, None)).acts
 
 
 @contextmanager

@@ -45,7 +45,7 @@ PUBLISHED_LOSS_SETTLE: Final = {"hold": 4.0, "gated raise": 7.0, "escrow": 10.0}
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class FigureKind:
     """One figure of a summary, and how it is to be read."""
 
     unit: str
@@ -53,19 +53,21 @@ class Kind:
     read: Callable[[Summary], float | None]
 
 
-FIGURES: Final[Mapping[str, Kind]] = {
-    "settle-median": Kind("rounds", "lower", lambda summary: summary.settle_rounds["median"]),
-    "settle-worst": Kind("rounds", "lower", lambda summary: summary.settle_rounds["max"]),
-    "reclaim": Kind("s", "lower", lambda summary: summary.reclaim_seconds["max"]),
-    "peak-overshoot": Kind("parts of C", "lower", lambda summary: summary.peak_overshoot),
-    "sum-of-limits": Kind("parts of C", "lower", lambda summary: summary.max_sum_limits),
-    "utilisation": Kind("of min(D, C)", "higher", lambda summary: summary.utilisation),
-    "aggregate-error": Kind("parts of C", "lower", lambda summary: summary.aggregate_error),
-    "regret": Kind("of the central bucket", "lower", lambda summary: summary.regret),
-    "jain": Kind("of u/a*", "higher", lambda summary: summary.jain),
-    "smallest-share": Kind("u/a*", "higher", lambda summary: summary.min_share),
-    "limit-changes": Kind("1/min", "lower", lambda summary: summary.changes_per_minute),
-    "control-bytes": Kind("B/s out per broker", "lower", lambda summary: summary.control_bytes_out),
+FIGURES: Final[Mapping[str, FigureKind]] = {
+    "settle-median": FigureKind("rounds", "lower", lambda summary: summary.settle_rounds["median"]),
+    "settle-worst": FigureKind("rounds", "lower", lambda summary: summary.settle_rounds["max"]),
+    "reclaim": FigureKind("s", "lower", lambda summary: summary.reclaim_seconds["max"]),
+    "peak-overshoot": FigureKind("parts of C", "lower", lambda summary: summary.peak_overshoot),
+    "sum-of-limits": FigureKind("parts of C", "lower", lambda summary: summary.max_sum_limits),
+    "utilisation": FigureKind("of min(D, C)", "higher", lambda summary: summary.utilisation),
+    "aggregate-error": FigureKind("parts of C", "lower", lambda summary: summary.aggregate_error),
+    "regret": FigureKind("of the central bucket", "lower", lambda summary: summary.regret),
+    "jain": FigureKind("of u/a*", "higher", lambda summary: summary.jain),
+    "smallest-share": FigureKind("u/a*", "higher", lambda summary: summary.min_share),
+    "limit-changes": FigureKind("1/min", "lower", lambda summary: summary.changes_per_minute),
+    "control-bytes": FigureKind(
+        "B/s out per broker", "lower", lambda summary: summary.control_bytes_out
+    ),
 }
 """By the name that stands in a line."""
 

@@ -43,7 +43,7 @@ _MEGABYTE = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ContenderRun:
     """One contender's: wall time, processor time, memory at its most, and what it found."""
 
     seconds: float
@@ -67,7 +67,7 @@ def report() -> Iterator[Figure]:
         yield from _of_shares(rows, directory)
 
 
-def _of_report(rows: int, made: Run) -> Iterator[Figure]:
+def _of_report(rows: int, made: ContenderRun) -> Iterator[Figure]:
     yield Figure("spark/report-rows", rows, "rows", "higher")
     yield Figure(
         "spark/report-rows-per-second", rows / made.seconds, "rows/s", "higher",
@@ -127,7 +127,7 @@ def _recorded(rows: int) -> Iterator[Path]:
         yield directory
 
 
-def _timed(what: str, directory: Path, cores: int) -> Run:
+def _timed(what: str, directory: Path, cores: int) -> ContenderRun:
     """A contender's run, with a word for those who wait for it."""
     name = f"{what} on {cores} {'core' if cores == 1 else 'cores'}"
     _say(f"{name} ...")
@@ -147,7 +147,7 @@ def _hold_against(ours: list[float], peer: list[float]) -> None:
     assert abs(ours[2] - peer[2]) <= 1e-9 * ours[2], (ours, peer)
 
 
-def _run(what: str, directory: Path, cores: int) -> Run:
+def _run(what: str, directory: Path, cores: int) -> ContenderRun:
     command = [sys.executable, "-m", "benchmarks.spark_process", what, str(directory)]
     started = time.monotonic()
     with (
@@ -165,7 +165,7 @@ def _run(what: str, directory: Path, cores: int) -> Run:
         reason = complained.strip().rpartition("\n")[2]
         raise RuntimeError(f"{what} on {cores} cores ended with {process.returncode}: {reason}")
     found = json.loads(said.splitlines()[-1])
-    return Run(seconds, watch.processor_s, watch.peak_bytes, found)
+    return ContenderRun(seconds, watch.processor_s, watch.peak_bytes, found)
 
 
 class _Watch(threading.Thread):

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from coordinator.adapters.recorder.files import RecordedFiles, date_of
-from coordinator.adapters.recorder.tables import SCHEMAS, Table
+from coordinator.adapters.recorder.tables import SCHEMAS, RecordedTable
 from coordinator.core.allocation.fill import max_min_many
 from coordinator.simulation.traffic import zipf
 
@@ -55,10 +55,10 @@ def write(place: Path, rows: int) -> Written:
     for start in range(0, seconds, _CHUNK_S):
         length = min(_CHUNK_S, seconds - start)
         for broker, columns in _chunk(groups, random, start, length):
-            written += _write(files[broker], Table.ADMITTED, broker, columns)
+            written += _write(files[broker], RecordedTable.ADMITTED, broker, columns)
         for broker, of_broker in files.items():
-            written += _write(of_broker, Table.LIFECYCLE, broker, _alive(start, length))
-    written += _write(files[0], Table.CONFIGURATION, 0, _definitions(groups))
+            written += _write(of_broker, RecordedTable.LIFECYCLE, broker, _alive(start, length))
+    written += _write(files[0], RecordedTable.CONFIGURATION, 0, _definitions(groups))
     return Written(written, seconds)
 
 
@@ -153,7 +153,9 @@ def _definitions(groups: dict[str, list[int]]) -> dict[str, pa.Array]:
     }
 
 
-def _write(files: RecordedFiles, table: Table, broker: int, columns: dict[str, pa.Array]) -> int:
+def _write(
+    files: RecordedFiles, table: RecordedTable, broker: int, columns: dict[str, pa.Array]
+) -> int:
     """One file, with what all tables have in common in front; its rows are of one day."""
     length = len(next(iter(columns.values())))
     seconds = columns.get("second")

@@ -21,7 +21,7 @@ TIMEOUT_SECONDS = 300
 
 
 @dataclass(frozen=True)
-class Audit:
+class VulnerabilityAnswer:
     """The service's answer.
 
     Attributes:
@@ -54,7 +54,7 @@ class Audit:
             yield f"no hole is known; packages asked about: {self.asked}"
 
 
-def judge(report: Any) -> Audit:
+def judge(report: Any) -> VulnerabilityAnswer:
     """Read pip-audit's JSON report."""
     holes, skipped = [], []
     for package in report["dependencies"]:
@@ -66,7 +66,7 @@ def judge(report: Any) -> Audit:
             mended = " or ".join(hole["fix_versions"]) or "no version yet"
             holes.append(f"{package['name']} {package['version']}: {names}; mended in {mended}")
     asked = len(report["dependencies"]) - len(skipped)
-    return Audit(tuple(holes), asked, tuple(skipped))
+    return VulnerabilityAnswer(tuple(holes), asked, tuple(skipped))
 
 
 def main() -> int:

@@ -42,7 +42,7 @@ _OF_AN_OPERATOR = "monitoring.coreos.com/"
 """Kinds that Kubernetes itself does not know, so it has no schema of them."""
 
 
-class Refused(Exception):
+class ToolRefused(Exception):
     """A tool did not accept what is shipped; the message is the tool's."""
 
 
@@ -138,7 +138,7 @@ def main() -> int:
     for check in CHECKS:
         try:
             check()
-        except Refused as error:
+        except ToolRefused as error:
             print(f"{check.__name__}: {error}", file=sys.stderr)
             return 1
         print(f"{check.__name__}: {(check.__doc__ or '').strip()}")
@@ -148,7 +148,7 @@ def main() -> int:
 def _run(*command: str, folder: str = "") -> str:
     done = subprocess.run(command, cwd=DEPLOY / folder, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise Refused(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+        raise ToolRefused(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
     return done.stdout
 
 
@@ -157,14 +157,14 @@ def _as_asked(query: str, chosen: Mapping[str, str]) -> str:
     try:
         return Template(query).substitute(chosen, __rate_interval="1m")
     except KeyError as error:
-        raise Refused(f"{query}: the dashboard has no variable {error}") from error
+        raise ToolRefused(f"{query}: the dashboard has no variable {error}") from error
 
 
 def _configures(document: str) -> None:
     try:
         from_mapping(tomllib.loads(document))
     except (tomllib.TOMLDecodeError, ConfigError) as error:
-        raise Refused(f"sidecar.toml of the chart: {error}\n{document}") from error
+        raise ToolRefused(f"sidecar.toml of the chart: {error}\n{document}") from error
 
 
 def _validate(manifest: Any) -> None:
@@ -172,7 +172,7 @@ def _validate(manifest: Any) -> None:
         kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
     except kubernetes_validate.ValidationError as error:
         where = f"{manifest['kind']} {manifest['metadata']['name']}"
-        raise Refused(f"{where}: {error.message} at {list(error.path)}") from error
+        raise ToolRefused(f"{where}: {error.message} at {list(error.path)}") from error
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 
 from coordinator.core.transfer.policies import BALANCED, POLICIES
-from deploy.demo.errors import DemoError, WrongUse
+from deploy.demo.errors import DemoError, WrongDemoUse
 from deploy.local.errors import LocalClusterError, MissingProgramError, WrongUseError
 from deploy.local.jars import DEFAULT_PULSAR, TRIED_PULSARS, is_version
 
@@ -16,7 +16,7 @@ def exit_code(work: Callable[[], int]) -> int:
     """Do the work and return its exit code: 1 if it fails, 2 for wrong use or a missing program."""
     try:
         return work()
-    except (WrongUse, WrongUseError, MissingProgramError) as error:
+    except (WrongDemoUse, WrongUseError, MissingProgramError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except (DemoError, LocalClusterError) as error:
@@ -31,7 +31,7 @@ def policy() -> str:
     """The group's overshoot policy: POLICY in the environment, or balanced; raises WrongUse."""
     chosen = os.environ.get("POLICY") or BALANCED
     if chosen not in POLICIES:
-        raise WrongUse(f"POLICY is {chosen!r}: use {', '.join(POLICIES)}.")
+        raise WrongDemoUse(f"POLICY is {chosen!r}: use {', '.join(POLICIES)}.")
     return chosen
 
 
@@ -39,7 +39,9 @@ def pulsar() -> str:
     """The version of the brokers: PULSAR in the environment, or the launcher's; raises WrongUse."""
     chosen = os.environ.get("PULSAR") or DEFAULT_PULSAR
     if not is_version(chosen):
-        raise WrongUse(f"PULSAR is {chosen!r}: use a version, such as {', '.join(TRIED_PULSARS)}.")
+        raise WrongDemoUse(
+            f"PULSAR is {chosen!r}: use a version, such as {', '.join(TRIED_PULSARS)}."
+        )
     return chosen
 
 
@@ -48,5 +50,5 @@ def enforcement_path(possible: Iterable[str]) -> str:
     paths = sorted(possible)
     chosen = os.environ.get("ENFORCE") or "gate"
     if chosen not in paths:
-        raise WrongUse(f"ENFORCE is {chosen!r}: use {', '.join(paths)}.")
+        raise WrongDemoUse(f"ENFORCE is {chosen!r}: use {', '.join(paths)}.")
     return chosen

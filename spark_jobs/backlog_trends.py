@@ -15,8 +15,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
-from spark_jobs.days import Job, Outcome, forecast, foretold, write_days
-from spark_jobs.intake import Intake, read
+from spark_jobs.days import DaysOutcome, Job, forecast, foretold, write_days
+from spark_jobs.intake import FileIntake, read
 from spark_jobs.session import computing
 
 TABLE = "backlogs"
@@ -74,7 +74,7 @@ def trends(of_hours: DataFrame) -> DataFrame:
     return forecast(of_hours, _TOPIC).join(totals, [*_TOPIC])
 
 
-def follow(spark: SparkSession, intake: Intake, out: Path) -> Outcome:
+def follow(spark: SparkSession, intake: FileIntake, out: Path) -> DaysOutcome:
     """Write the hours of every recorded day, and the trends of all hours that were ever written.
 
     Raises:

@@ -25,7 +25,7 @@ Point = tuple[float, float | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChartLine:
     """One line of a chart; `style` is a CSS class."""
 
     name: str
@@ -34,7 +34,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ChartMark:
     """A vertical line where something happened."""
 
     second: float
@@ -56,7 +56,7 @@ class _Frame:
     def y(self, value: float) -> float:
         return _TOP + (1 - value / self.top) * (self.height - _TOP - _BOTTOM)
 
-    def around(self, marks: Sequence[Mark]) -> Iterator[str]:
+    def around(self, marks: Sequence[ChartMark]) -> Iterator[str]:
         yield from _grid(self.top, self.y)
         yield from _time_axis(self.first, self.last, self.height, self.x)
         for mark in marks:
@@ -64,7 +64,7 @@ class _Frame:
             yield f'<line class="mark" x1="{at}" x2="{at}" y1="{_TOP}" y2="{self.height - _BOTTOM}"/>'
             yield f'<text class="tick" x="{at}" y="{_TOP + 9}" dx="3">{escape(mark.label)}</text>'
 
-    def line(self, line: Line) -> Iterator[str]:
+    def line(self, line: ChartLine) -> Iterator[str]:
         for stretch in _stretches(line.points):
             path = " ".join(f"{self.x(at):.1f},{self.y(value):.1f}" for at, value in stretch)
             yield f'<polyline class="line {line.style}" points="{path}"/>'
@@ -81,7 +81,7 @@ def colour_of(number: int) -> str:
 
 
 def line_chart(
-    title: str, lines: Sequence[Line], marks: Sequence[Mark], *, height: int = 260
+    title: str, lines: Sequence[ChartLine], marks: Sequence[ChartMark], *, height: int = 260
 ) -> str:
     """Lines over time with marks where events are."""
     frame = _frame([point for line in lines for point in line.points], height)
@@ -92,7 +92,12 @@ def line_chart(
 
 
 def area_chart(
-    title: str, lines: Sequence[Line], over: Line, marks: Sequence[Mark], *, height: int = 260
+    title: str,
+    lines: Sequence[ChartLine],
+    over: ChartLine,
+    marks: Sequence[ChartMark],
+    *,
+    height: int = 260,
 ) -> str:
     """Areas that stand on one another, so that equal ones can be told apart, and a line over them."""
     areas = [_above(lines[:number], line) for number, line in enumerate(lines)]
@@ -193,7 +198,9 @@ def _frame(points: Sequence[Point], height: int) -> _Frame | None:
     return _Frame(first, last, _round_up(max(values) * 1.02 / 4) * 4, height)
 
 
-def _above(lower: Sequence[Line], line: Line) -> list[tuple[float, tuple[float, float] | None]]:
+def _above(
+    lower: Sequence[ChartLine], line: ChartLine
+) -> list[tuple[float, tuple[float, float] | None]]:
     """A line's points as spans that stand on the lines below it."""
     base: defaultdict[float, float] = defaultdict(float)
     for moment, value in (point for other in lower for point in other.points):
@@ -271,7 +278,7 @@ def _svg(title: str, height: int, parts: Sequence[str]) -> str:
     )
 
 
-def _legend(lines: Sequence[Line]) -> str:
+def _legend(lines: Sequence[ChartLine]) -> str:
     items = "".join(
         f'<li><svg viewBox="0 0 22 8" aria-hidden="true"><line class="line {line.style}" x1="0" x2="22"'
         f' y1="4" y2="4"/></svg>{escape(line.name)}</li>'

@@ -18,17 +18,17 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_jobs import collected as collecting
 from spark_jobs import enforcement, quality, timeline
 from spark_jobs import events as eventing
-from spark_jobs.collected import Collected, Peer
+from spark_jobs import report_data as collecting
 from spark_jobs.figures import DEFINITIONS, event_figures
-from spark_jobs.intake import Intake, RefusedInput, examine, read
+from spark_jobs.intake import FileIntake, RefusedInput, examine, read
 from spark_jobs.page import page
+from spark_jobs.report_data import Peer, ReportData
 from spark_jobs.session import computing, session
 from spark_jobs.summary import headline, overall, text
 from spark_jobs.tables import SCHEMAS
-from spark_jobs.targets import BadCondition, Condition, missed, parse
+from spark_jobs.targets import BadCondition, FigureBound, missed, parse
 
 FIGURES_VERSION = 1
 """Version of the shape of figures.json."""
@@ -58,7 +58,7 @@ class Frames:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ReportOutcome:
     """A report that was made: where it is, what it says on one screen, and how it ends."""
 
     page: Path
@@ -117,13 +117,13 @@ def frames(tables: Mapping[str, DataFrame], place: Path) -> Frames:
     )
 
 
-def collect(made: Frames) -> Collected:
+def collect(made: Frames) -> ReportData:
     """The bounded part that one page shows."""
     ordered = made.events.orderBy("resource_group", "dimension", "event")
     events = collecting.rows(ordered, collecting.EVENTS_MAX)
     curves, groups_left_out = collecting.curves(made.group_seconds, made.broker_seconds)
     pairs = collecting.PAIRS_MAX
-    return Collected(
+    return ReportData(
         events=events,
         events_left_out=made.events.count() - len(events),
         curves=curves,
@@ -139,7 +139,7 @@ def collect(made: Frames) -> Collected:
     )
 
 
-def warnings_of(intake: Intake, collected: Collected) -> list[str]:
+def warnings_of(intake: FileIntake, collected: ReportData) -> list[str]:
     """Why the figures might mislead."""
     found = [*intake.warnings]
     if intake.missing:
@@ -161,7 +161,7 @@ def warnings_of(intake: Intake, collected: Collected) -> list[str]:
     return found
 
 
-def broken_certificates(collected: Collected) -> list[str]:
+def broken_certificates(collected: ReportData) -> list[str]:
     """Promises that were not kept; they are missed whatever else was asked for."""
     broken = sum(event["certificates_broken"] or 0 for event in collected.events)
     return [f"{broken:,} seconds in which more was in force than a sidecar certified"] * bool(
@@ -171,12 +171,12 @@ def broken_certificates(collected: Collected) -> list[str]:
 
 def make(
     spark: SparkSession,
-    intake: Intake,
+    intake: FileIntake,
     out: Path,
     *,
-    conditions: Sequence[Condition] = (),
-    peer: Intake | None = None,
-) -> Outcome:
+    conditions: Sequence[FigureBound] = (),
+    peer: FileIntake | None = None,
+) -> ReportOutcome:
     """Make the report of recorded files.
 
     Args:
@@ -208,7 +208,7 @@ def make(
         intake, collected, warnings=warnings, conditions=conditions, missed=lacking, peer=other
     )
     (out / "index.html").write_text(html, encoding="utf-8")
-    return Outcome(
+    return ReportOutcome(
         page=out / "index.html",
         headline=headline(collected.events),
         text=text(intake.cluster, collected, warnings, lacking),
@@ -217,7 +217,7 @@ def make(
     )
 
 
-def _peer(spark: SparkSession, intake: Intake, place: Path) -> Peer:
+def _peer(spark: SparkSession, intake: FileIntake, place: Path) -> Peer:
     collected = collect(frames({name: read(spark, intake, name) for name in SCHEMAS}, place))
     return Peer(intake.cluster, collected, warnings_of(intake, collected))
 
@@ -245,7 +245,7 @@ def produce(
     fail_on: str = "",
     cores: int = 2,
     peer: Path | None = None,
-) -> Outcome:
+) -> ReportOutcome:
     """Make the report with a session of its own size.
 
     Raises:
@@ -293,10 +293,10 @@ def _write_parquet(made: Frames, directory: Path) -> None:
 
 
 def _figures(
-    intake: Intake,
-    collected: Collected,
+    intake: FileIntake,
+    collected: ReportData,
     warnings: Sequence[str],
-    conditions: Sequence[Condition],
+    conditions: Sequence[FigureBound],
     lacking: Sequence[str],
 ) -> Mapping[str, object]:
     return {

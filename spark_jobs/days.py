@@ -25,7 +25,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
-from spark_jobs.intake import Intake, RefusedInput, examine
+from spark_jobs.intake import FileIntake, RefusedInput, examine
 from spark_jobs.session import session
 
 FORECAST_DAYS = 14
@@ -41,7 +41,7 @@ _SECONDS_PER_DAY = 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DaysOutcome:
     """Days that were written: how many there are now, the forecast line by line, and how it ends."""
 
     rows: tuple[Mapping[str, Any], ...]
@@ -68,13 +68,13 @@ class Job:
 
     name: str
     required: Sequence[str]
-    work: Callable[[SparkSession, Intake, Path], Outcome]
+    work: Callable[[SparkSession, FileIntake, Path], DaysOutcome]
     layout: str
     titles: Mapping[str, str]
 
     def produce(
         self, directory: Path, out: Path, *, cluster: str | None = None, cores: int = 2
-    ) -> Outcome:
+    ) -> DaysOutcome:
         """Do it with a session of its own.
 
         Raises:
@@ -84,7 +84,7 @@ class Job:
         intake = examine(directory, cluster, self.required)  # refuses before a session is started
         return self.work(session(f"pulsar-quota {self.name}", cores), intake, out)
 
-    def text(self, outcome: Outcome) -> str:
+    def text(self, outcome: DaysOutcome) -> str:
         """The forecast as a table for a terminal."""
         warnings = (f"warning: {warning}" for warning in outcome.warnings)
         heading = self.layout.format_map({**_TITLES, **self.titles})
@@ -128,13 +128,13 @@ def write_days(spark: SparkSession, found: DataFrame, target: Path, measure: str
     return spark.read.schema(found.schema).parquet(place)
 
 
-def foretold(intake: Intake, written: DataFrame, lines: DataFrame, target: Path) -> Outcome:
+def foretold(intake: FileIntake, written: DataFrame, lines: DataFrame, target: Path) -> DaysOutcome:
     """Write a forecast as one file, and say what there is: the lines that use most come first."""
     lines = lines.persist()
     lines.coalesce(1).write.mode("overwrite").parquet(str(target))
     others = sorted(name for name in lines.columns if name not in _FORECAST)
     ordered = lines.orderBy(F.desc_nulls_last("used"), *others)
-    return Outcome(
+    return DaysOutcome(
         rows=tuple(row.asDict() for row in ordered.limit(ROWS_MAX).collect()),
         days=written.select("date").distinct().count(),
         warnings=intake.warnings,

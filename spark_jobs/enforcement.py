@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from spark_jobs.collected import Value
+from spark_jobs.report_data import Value
 
 GATE, NATIVE, BOTH = "gate", "native", "gate+native"
 """The recorded paths, as in the sidecars' configuration."""

@@ -41,7 +41,7 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Intake:
+class FileIntake:
     """The files to read, and what was found besides.
 
     Args:
@@ -77,7 +77,7 @@ class Intake:
 
 def examine(
     directory: Path, cluster: str | None = None, required: Sequence[str] = REQUIRED
-) -> Intake:
+) -> FileIntake:
     """Look at every file below a directory.
 
     Args:
@@ -119,7 +119,7 @@ def examine(
     return intake
 
 
-def read(spark: SparkSession, intake: Intake, table: str) -> DataFrame:
+def read(spark: SparkSession, intake: FileIntake, table: str) -> DataFrame:
     """A table's rows; none when it has no file."""
     paths = intake.paths.get(table, ())
     if not paths:
@@ -139,14 +139,14 @@ def nothing(spark: SparkSession, columns: str) -> DataFrame:
 
 def _intake(
     directory: Path, cluster: str, files: Iterable[Footer], skipped: list[Skipped]
-) -> Intake:
+) -> FileIntake:
     rows: Counter[str] = Counter()
     paths: dict[str, list[str]] = {}
     for footer in sorted(files, key=lambda footer: footer.path):
         if footer.rows:
             rows[footer.table] += footer.rows
             paths.setdefault(footer.table, []).append(str(footer.path.absolute()))
-    return Intake(
+    return FileIntake(
         directory=directory,
         cluster=cluster,
         paths={table: tuple(found) for table, found in paths.items()},

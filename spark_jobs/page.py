@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from spark_jobs.collected import Collected, Peer, Value
 from spark_jobs.enforcement import demand_of, sentences
 from spark_jobs.figures import DEFINITIONS
-from spark_jobs.intake import Intake
+from spark_jobs.intake import FileIntake
 from spark_jobs.pictures import admitted, left_out, of_group
+from spark_jobs.report_data import Peer, ReportData, Value
 from spark_jobs.style import STYLE
 from spark_jobs.summary import figure, headline, moment, overall, title_of, unit_of
-from spark_jobs.targets import Condition
+from spark_jobs.targets import FigureBound
 
 _FIGURES = (
     "settle_s", "jain", "min_share", "error", "peak_1s", "peak_10s", "time_over_101", "utilisation",
@@ -33,11 +33,11 @@ _LONG = 40
 
 
 def page(
-    intake: Intake,
-    collected: Collected,
+    intake: FileIntake,
+    collected: ReportData,
     *,
     warnings: Sequence[str],
-    conditions: Sequence[Condition],
+    conditions: Sequence[FigureBound],
     missed: Sequence[str],
     peer: Peer | None = None,
 ) -> str:
@@ -66,7 +66,7 @@ def page(
     )
 
 
-def _origin(intake: Intake, collected: Collected) -> str:
+def _origin(intake: FileIntake, collected: ReportData) -> str:
     files = sum(len(paths) for paths in intake.paths.values())
     return (
         f'<p class="soft">Convergence report of cluster {escape(intake.cluster)}: '
@@ -74,12 +74,12 @@ def _origin(intake: Intake, collected: Collected) -> str:
     )
 
 
-def _span(collected: Collected) -> str:
+def _span(collected: ReportData) -> str:
     seconds = [point["second"] for curves in collected.curves for point in curves.points]
     return f"From {moment(min(seconds))} to {moment(max(seconds))} UTC." if seconds else ""
 
 
-def _enforced(collected: Collected) -> str:
+def _enforced(collected: ReportData) -> str:
     return "".join(f"<p>{escape(text)}</p>" for text in sentences(collected.enforcement))
 
 
@@ -90,14 +90,14 @@ def _notes(title: str, notes: Sequence[str]) -> str:
     return f'<div class="note"><strong>{title}</strong><ul>{items}</ul></div>'
 
 
-def _met(conditions: Sequence[Condition], missed: Sequence[str]) -> str:
+def _met(conditions: Sequence[FigureBound], missed: Sequence[str]) -> str:
     if missed or not conditions:
         return ""
     asked = escape(", ".join(map(str, conditions)))
     return f'<p class="note fine"><strong>Every event meets its targets</strong>: {asked}</p>'
 
 
-def _beside(cluster: str, collected: Collected, peer: Peer) -> str:
+def _beside(cluster: str, collected: ReportData, peer: Peer) -> str:
     ours, theirs = overall(collected.events), overall(peer.collected.events)
     rows = "".join(
         f"<tr><td>{escape(_HEADS.get(name, name.replace('_', ' ')))}</td>"
@@ -121,7 +121,7 @@ def _beside(cluster: str, collected: Collected, peer: Peer) -> str:
     )
 
 
-def _events(collected: Collected, conditions: Sequence[Condition]) -> str:
+def _events(collected: ReportData, conditions: Sequence[FigureBound]) -> str:
     heads = "".join(f"<th>{_HEADS[name]}</th>" for name in _FIGURES)
     rows = "".join(_event_row(event, conditions) for event in collected.events)
     head = f'<tr><th>event</th><th class="l">group</th><th>limit</th>{heads}</tr>'
@@ -134,7 +134,7 @@ def _events(collected: Collected, conditions: Sequence[Condition]) -> str:
     )
 
 
-def _event_row(event: Value, conditions: Sequence[Condition]) -> str:
+def _event_row(event: Value, conditions: Sequence[FigureBound]) -> str:
     cells = []
     for name in _FIGURES:
         asked = [condition for condition in conditions if condition.name == name]
@@ -153,7 +153,7 @@ def _event_row(event: Value, conditions: Sequence[Condition]) -> str:
     )
 
 
-def _operations(collected: Collected) -> str:
+def _operations(collected: ReportData) -> str:
     rows = [
         {
             **row,
@@ -173,7 +173,7 @@ def _moved(moved: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
         yield f"{unit_of(dimension)}: {', '.join(parts)}"
 
 
-def _worst(collected: Collected) -> str:
+def _worst(collected: ReportData) -> str:
     rows = "".join(
         f"<tr><td>{moment(row['second'])}</td><td class=l>{escape(row['resource_group'])}</td>"
         f"<td>{_number(row['admitted'])}</td><td>{_number(row['limit'])}</td>"
@@ -194,7 +194,7 @@ def _worst(collected: Collected) -> str:
     )
 
 
-def _quality(intake: Intake, collected: Collected) -> str:
+def _quality(intake: FileIntake, collected: ReportData) -> str:
     skipped = [f"{item.path}: {item.reason}" for item in intake.skipped]
     facts = [
         f"{number:,} {what}"

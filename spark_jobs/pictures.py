@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 from html import escape
 
 from spark_jobs.charts import (
-    Line,
-    Mark,
+    ChartLine,
+    ChartMark,
     Point,
     area_chart,
     bar_chart,
@@ -15,14 +15,14 @@ from spark_jobs.charts import (
     heat_map,
     line_chart,
 )
-from spark_jobs.collected import Curves, Value
+from spark_jobs.report_data import Curves, Value
 from spark_jobs.summary import title_of, unit_of
-from spark_jobs.targets import Condition
+from spark_jobs.targets import FigureBound
 
 _MARKS_MAX = 40
 
 
-def of_group(curves: Curves, events: Sequence[Value], conditions: Sequence[Condition]) -> str:
+def of_group(curves: Curves, events: Sequence[Value], conditions: Sequence[FigureBound]) -> str:
     """A section: admitted against the limit, by broker, settle times, and shares over time."""
     own = [
         event
@@ -30,7 +30,7 @@ def of_group(curves: Curves, events: Sequence[Value], conditions: Sequence[Condi
         if (event["resource_group"], event["dimension"])
         == (curves.resource_group, curves.dimension)
     ]
-    marks = [Mark(event["happened"], " + ".join(event["kinds"])) for event in own[:_MARKS_MAX]]
+    marks = [ChartMark(event["happened"], " + ".join(event["kinds"])) for event in own[:_MARKS_MAX]]
     name = f"{curves.resource_group}, {unit_of(curves.dimension)}"
     each = "" if curves.step_s == 1 else f" Each point is {curves.step_s} seconds."
     return (
@@ -62,7 +62,7 @@ def left_out(what: str, number: int) -> str:
     return f'<p class="soft">{number:,} more {what}.</p>' if number else ""
 
 
-def _sum_lines(curves: Curves) -> Iterator[Line]:
+def _sum_lines(curves: Curves) -> Iterator[ChartLine]:
     def line(column: str) -> list[Point]:
         return [
             (point["second"], float(point[column]) if point["known"] else None)
@@ -70,20 +70,20 @@ def _sum_lines(curves: Curves) -> Iterator[Line]:
         ]
 
     yield _limit_line(curves)
-    yield Line("all brokers together", "sum", line("admitted"))
+    yield ChartLine("all brokers together", "sum", line("admitted"))
     if curves.step_s > 1:
-        yield Line("largest second of each point", "top", line("admitted_max"))
+        yield ChartLine("largest second of each point", "top", line("admitted_max"))
 
 
-def _limit_line(curves: Curves) -> Line:
+def _limit_line(curves: Curves) -> ChartLine:
     points: list[Point] = [(point["second"], float(point["limit"])) for point in curves.points]
-    return Line("limit", "limit", points)
+    return ChartLine("limit", "limit", points)
 
 
-def _broker_lines(curves: Curves) -> Iterator[Line]:
+def _broker_lines(curves: Curves) -> Iterator[ChartLine]:
     known = {point["second"] for point in curves.points if point["known"]}
     for number, (broker, points) in enumerate(curves.brokers.items()):
-        yield Line(broker, colour_of(number), _with_blanks(points, known, curves.step_s))
+        yield ChartLine(broker, colour_of(number), _with_blanks(points, known, curves.step_s))
 
 
 def _with_blanks(points: Sequence[Value], known: Collection[int], step_s: int) -> list[Point]:
@@ -98,7 +98,7 @@ def _with_blanks(points: Sequence[Value], known: Collection[int], step_s: int) -
 
 
 def _settle_bars(
-    events: Sequence[Value], conditions: Sequence[Condition]
+    events: Sequence[Value], conditions: Sequence[FigureBound]
 ) -> tuple[list[tuple[str, float | None, str]], float | None]:
     target = next(
         (condition.bound for condition in conditions if condition.name == "settle_s"), None

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from spark_jobs.collected import Collected, Value
 from spark_jobs.enforcement import sentences
+from spark_jobs.report_data import ReportData, Value
 
 _UNITS = {
     "publishRateInMsgs": "msg/s published",
@@ -89,7 +89,9 @@ def overall(events: Sequence[Value]) -> dict[str, float | int | None]:
     return worst
 
 
-def text(cluster: str, collected: Collected, warnings: Sequence[str], missed: Sequence[str]) -> str:
+def text(
+    cluster: str, collected: ReportData, warnings: Sequence[str], missed: Sequence[str]
+) -> str:
     """One screen for a terminal."""
     lines = [f"cluster {cluster}: {headline(collected.events)}"]
     lines += [*sentences(collected.enforcement), ""]

@@ -24,7 +24,7 @@ class BadCondition(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class FigureBound:
     """One figure and the bound that it must keep."""
 
     name: str
@@ -41,7 +41,7 @@ class Condition:
         return f"{self.name}{self.sign}{self.bound:g}"
 
 
-def parse(text: str) -> tuple[Condition, ...]:
+def parse(text: str) -> tuple[FigureBound, ...]:
     """Read conditions, separated by commas; an empty text has none.
 
     Raises:
@@ -55,11 +55,11 @@ def parse(text: str) -> tuple[Condition, ...]:
         if match["name"] not in DEFINITIONS:
             known = ", ".join(DEFINITIONS)
             raise BadCondition(f"{match['name']!r} is no figure; there are {known}")
-        conditions.append(Condition(match["name"], match["sign"], float(match["bound"])))
+        conditions.append(FigureBound(match["name"], match["sign"], float(match["bound"])))
     return tuple(conditions)
 
 
-def missed(conditions: Sequence[Condition], events: Sequence[Mapping[str, object]]) -> list[str]:
+def missed(conditions: Sequence[FigureBound], events: Sequence[Mapping[str, object]]) -> list[str]:
     """Describe the targets that the judged events miss; one line per event and condition."""
     judged = [event for event in events if event["judged"]]
     if conditions and not judged:

@@ -14,8 +14,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
-from spark_jobs.days import Job, Outcome, forecast, foretold, write_days
-from spark_jobs.intake import Intake, read
+from spark_jobs.days import DaysOutcome, Job, forecast, foretold, write_days
+from spark_jobs.intake import FileIntake, read
 from spark_jobs.session import computing
 from spark_jobs.tables import REQUIRED
 from spark_jobs.timeline import THROTTLED, limits_over_time
@@ -107,7 +107,7 @@ def namespace_hours(namespaces: DataFrame) -> DataFrame:
     )
 
 
-def roll_up(spark: SparkSession, intake: Intake, out: Path) -> Outcome:
+def roll_up(spark: SparkSession, intake: FileIntake, out: Path) -> DaysOutcome:
     """Write the hours of every recorded day, and the forecast from all hours that were ever written.
 
     Raises:

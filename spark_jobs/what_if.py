@@ -25,11 +25,11 @@ import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 
 from coordinator.core.model import Dimension
-from coordinator.simulation.replay import Change, Figures, recorded, replay
+from coordinator.simulation.replay import Change, ReplayFigures, recorded, replay
 from spark_jobs.changes import BadChange, parse
-from spark_jobs.intake import Intake, RefusedInput, examine, read
+from spark_jobs.intake import FileIntake, RefusedInput, examine, read
+from spark_jobs.replay_input import KEY, definitions, demand, story_of
 from spark_jobs.session import computing, session
-from spark_jobs.stories import KEY, definitions, demand, story_of
 
 SECONDS = 3_600
 """How much of each group is played unless told otherwise: its last hour. A second of a broker takes about
@@ -44,7 +44,7 @@ _ANSWER = """resource_group string, dimension string, variant string, broker str
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WhatIfOutcome:
     """An answer that was found: its rows by group, dimension and variant, and how it ends."""
 
     rows: tuple[Mapping[str, Any], ...]
@@ -58,7 +58,7 @@ class Outcome:
 
 def answers(
     spark: SparkSession,
-    intake: Intake,
+    intake: FileIntake,
     changes: Mapping[str, Change],
     *,
     round_seconds: float | None = None,
@@ -78,13 +78,13 @@ def answers(
 
 def ask(
     spark: SparkSession,
-    intake: Intake,
+    intake: FileIntake,
     changes: Mapping[str, Change],
     *,
     round_seconds: float | None = None,
     seconds: int = SECONDS,
     out: Path | None = None,
-) -> Outcome:
+) -> WhatIfOutcome:
     """Ask what if, of recorded files.
 
     Args:
@@ -111,10 +111,10 @@ def ask(
     if missing or not rows:
         names = ", ".join(missing) or "any group"
         raise RefusedInput(f"{intake.directory}: nothing was recorded that limits {names}")
-    return Outcome(rows, (*intake.warnings, *_warnings(rows)))
+    return WhatIfOutcome(rows, (*intake.warnings, *_warnings(rows)))
 
 
-def text(outcome: Outcome) -> str:
+def text(outcome: WhatIfOutcome) -> str:
     """The answer as a table for a terminal."""
     return "\n".join(
         (
@@ -136,7 +136,7 @@ def produce(
     seconds: int = SECONDS,
     cores: int = 2,
     out: Path | None = None,
-) -> Outcome:
+) -> WhatIfOutcome:
     """Ask what if with a session of its own.
 
     Raises:
@@ -176,7 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return outcome.exit_code
 
 
-def as_json(outcome: Outcome) -> str:
+def as_json(outcome: WhatIfOutcome) -> str:
     """The answer for machines."""
     return json.dumps({"rows": outcome.rows, "warnings": outcome.warnings}, indent=1)
 
@@ -214,7 +214,7 @@ def _columns() -> Iterator[str]:
 
 
 def _rows(
-    group: str, dimension: Dimension, variant: str, figures: Figures
+    group: str, dimension: Dimension, variant: str, figures: ReplayFigures
 ) -> Iterator[tuple[object, ...]]:
     head = (group, dimension.value, variant)
     yield (

@@ -1,4 +1,4 @@
-"""What people copy from the documentation works: commands, configuration, groups and make's targets."""
+"""The documentation's samples work: commands, configuration, groups and make's targets."""
 
 from __future__ import annotations
 

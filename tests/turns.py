@@ -1,4 +1,4 @@
-"""How often work lets the event loop's other work have its turn: a bound on how long that waits."""
+"""Count how often work lets the event loop's other work have its turn: a bound on its wait."""
 
 from __future__ import annotations
 

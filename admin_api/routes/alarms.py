@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from admin_api.routes.common import Backend, home_router
+from admin_api.routes.common import Backend, coordinator_router
 from coordinator.insight.model.alarms import AlarmView
 
-router = home_router("/quota/v1/alarms", "alarms")
+router = coordinator_router("/quota/v1/alarms", "alarms")
 
 
 @router.get("")

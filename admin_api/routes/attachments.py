@@ -20,10 +20,10 @@ from admin_api.definitions import Owner
 from admin_api.errors import NO_SUCH_GROUP, NO_SUCH_NAMESPACE, NO_SUCH_TENANT, ApiError
 from admin_api.names import GroupName, NamespaceName, TenantName
 from admin_api.routes.callers import TenantAdmin
-from admin_api.routes.common import Backend, home_router, name_operation
+from admin_api.routes.common import Backend, coordinator_router, name_operation
 from coordinator.ports import BrokerUnreachable, NotFound
 
-router = home_router("/admin/v2", "attachments")
+router = coordinator_router("/admin/v2", "attachments")
 
 _NAMESPACE = "/namespaces/{tenant}/{namespace}/resourcegroup"
 _TENANT = "/tenants/{tenant}/resourcegroup"

@@ -9,11 +9,11 @@ from fastapi import Path, Query, Response
 from admin_api.errors import ApiError
 from admin_api.rollback import roll_back
 from admin_api.routes.callers import SuperUser
-from admin_api.routes.common import Backend, home_router
+from admin_api.routes.common import Backend, coordinator_router
 from admin_api.schemas_audit import AuditBody
 from coordinator.ports import AUDIT_LENGTH, NotFound
 
-router = home_router("/quota/v1/audit", "audit")
+router = coordinator_router("/quota/v1/audit", "audit")
 
 _MAX_ID = 2**31 - 1
 EntryId = Annotated[int, Path(ge=0, le=_MAX_ID)]

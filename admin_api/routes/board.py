@@ -16,7 +16,7 @@ from admin_api.body import JsonObject
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.names import GroupName
 from admin_api.routes.callers import Anybody
-from admin_api.routes.common import Backend, home_router
+from admin_api.routes.common import Backend, coordinator_router
 from admin_api.schemas import GroupPatch, check_observing
 from admin_api.schemas_board import Choices, GroupRowBody, HistoryBody, Mark, Overview
 from coordinator.core.allocation.laws import LAWS
@@ -27,10 +27,10 @@ from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 from coordinator.insight.model.alarms import AlarmKind
 from coordinator.insight.model.board import GroupRow
 from coordinator.insight.model.preview import DimensionPreview
-from coordinator.insight.model.settling import Standing
+from coordinator.insight.model.settling import GroupStatus
 from coordinator.reconciliation.engine.account import Rate
 
-router = home_router("/quota/v1", "dashboard")
+router = coordinator_router("/quota/v1", "dashboard")
 
 MAX_ROWS = 200
 """Groups on one page of the overview."""
@@ -54,8 +54,12 @@ class SortKey(Enum):
 
 
 _URGENCY = (
-    Standing.UNLIMITED, Standing.IDLE, Standing.SETTLED, Standing.CONVERGING, Standing.DEGRADED,
-)  # fmt: skip
+    GroupStatus.UNLIMITED,
+    GroupStatus.IDLE,
+    GroupStatus.SETTLED,
+    GroupStatus.CONVERGING,
+    GroupStatus.DEGRADED,
+)
 
 
 def _foremost(row: GroupRow, field: str) -> int:
@@ -77,7 +81,7 @@ _KEYS: dict[SortKey, Callable[[GroupRow], Any]] = {
 async def get_overview(
     backend: Backend,
     contains: Annotated[str, Query(description="only groups with this in their name")] = "",
-    standing: Annotated[Standing | None, Query(description="only groups that stand so")] = None,
+    standing: Annotated[GroupStatus | None, Query(description="only groups that stand so")] = None,
     sort: Annotated[SortKey, Query()] = SortKey.USED,
     reverse: Annotated[bool, Query(description="the lowest first, names from Z to A")] = False,  # noqa: FBT002
     offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,

@@ -12,10 +12,10 @@ from fastapi import Request, Response
 from admin_api import definitions
 from admin_api.backend import AdminBackend
 from admin_api.body import JsonObject
-from admin_api.conditions import Condition, etag_of
+from admin_api.conditions import Precondition, etag_of
 from admin_api.errors import ApiError
 from admin_api.routes.callers import SuperUser
-from admin_api.routes.common import Backend, home_router, name_operation
+from admin_api.routes.common import Backend, coordinator_router, name_operation
 from admin_api.schemas import GroupPatch
 from admin_api.schemas_cluster import Delayed, SpecificationBody, SpecificationPatch
 from coordinator.core.model import Dimension, Rates
@@ -24,7 +24,7 @@ from coordinator.insight.model.explain import UnknownGroup
 from coordinator.insight.model.specification import advice
 from coordinator.ports import NotFound
 
-router = home_router("/quota/v1/cluster", "cluster")
+router = coordinator_router("/quota/v1/cluster", "cluster")
 
 OFF = "There is no group for the whole cluster: set cluster_group in the sidecars' configuration"
 NOT_APART = (
@@ -67,13 +67,13 @@ async def put_specification(
     fields: dict[str, object] = {
         dimension.value: to_wire(wanted.of(dimension)) for dimension in Dimension
     }
-    condition, patch = Condition.of(request.headers), GroupPatch.parse(fields)
+    condition, patch = Precondition.of(request.headers), GroupPatch.parse(fields)
     written, operation = await definitions.put_group(backend, name, patch, condition, caller)
     response.headers["ETag"] = etag_of(written.version)
     name_operation(response, operation)
     if delayed_rate is not None:
         patch = GroupPatch.parse({Dimension.PUBLISH_MESSAGES.value: delayed_rate})
-        await definitions.put_group(backend, backend.delayed_group, patch, Condition(), caller)
+        await definitions.put_group(backend, backend.delayed_group, patch, Precondition(), caller)
 
 
 async def _delayed(backend: AdminBackend) -> Delayed | None:

@@ -1,4 +1,4 @@
-"""The common part of all routes: the backend and its home, errors for OpenAPI, pages."""
+"""The common part of all routes: the backend and its loop, errors for OpenAPI, pages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 
 
 def backend_of(request: Request) -> AdminBackend:
-    """Return the backend of a request, for code that does not run at home: see `admin_api.home`."""
+    """Return the backend, for code that does not run on the coordinator's loop."""
     return cast("AdminBackend", request.app.state.backend)
 
 
@@ -44,31 +44,31 @@ Handler = Callable[..., Coroutine[Any, Any, Any]]
 
 
 def is_given_backend(handler: Callable[..., Any]) -> bool:
-    """Return whether a handler has the parameter by which it runs at home."""
+    """Return whether a handler has the parameter by which it runs on the coordinator's loop."""
     return "backend" in inspect.signature(handler).parameters
 
 
-class HomeRoute(APIRoute):
-    """Runs its handler at home if the handler is given the backend (admin_api.home)."""
+class CoordinatorRoute(APIRoute):
+    """Runs a handler that is given the backend on the coordinator's loop (admin_api.coordinator_loop)."""
 
     def __init__(self, path: str, endpoint: Handler, **settings: Any) -> None:
-        super().__init__(path, _at_home(endpoint), **settings)
+        super().__init__(path, _on_coordinator_loop(endpoint), **settings)
 
 
-def _at_home(handler: Handler) -> Handler:
+def _on_coordinator_loop(handler: Handler) -> Handler:
     if not is_given_backend(handler):
         return handler
 
     @wraps(handler)
     async def sent_home(*, backend: AdminBackend, **given: Any) -> Any:
-        return await backend.home.run(handler(backend=backend, **given))
+        return await backend.coordinator_loop.run(handler(backend=backend, **given))
 
     return sent_home
 
 
-def home_router(prefix: str, tag: str) -> APIRouter:
-    """Return a router whose handlers run at home if they are given the backend."""
-    return APIRouter(prefix=prefix, tags=[tag], responses=PROBLEMS, route_class=HomeRoute)
+def coordinator_router(prefix: str, tag: str) -> APIRouter:
+    """Return a router whose handlers run on the coordinator's loop if they are given the backend."""
+    return APIRouter(prefix=prefix, tags=[tag], responses=PROBLEMS, route_class=CoordinatorRoute)
 
 
 OPERATION_HEADER = "Pulsar-Quota-Operation"

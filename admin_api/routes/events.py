@@ -58,7 +58,9 @@ async def _stream(
     reader = object()
     readers.add(reader)
     try:
-        async with aclosing(backend.home.stream(_told(backend.watching, after))) as told:
+        async with aclosing(
+            backend.coordinator_loop.stream(_told(backend.watching, after))
+        ) as told:
             async for event in told:
                 yield event
     finally:

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Query
 
 from admin_api.errors import ApiError
-from admin_api.routes.common import Backend, home_router
+from admin_api.routes.common import Backend, coordinator_router
 from admin_api.schemas_delayed import DelayedBody
 from admin_api.schemas_partitions import PartitionBody
 from admin_api.schemas_topics import GateLimitsBody
@@ -15,7 +15,7 @@ from coordinator.core.topics import TopicName
 from coordinator.insight.model.gate_views import ConnectionFigures
 from coordinator.insight.model.specification import ADVISED
 
-router = home_router("/quota/v1/gate", "gate")
+router = coordinator_router("/quota/v1/gate", "gate")
 
 NOT_APART = (
     "Delayed messages are not counted apart: set delayed_group in the sidecar's configuration"

@@ -13,15 +13,15 @@ from fastapi import Request, Response
 
 from admin_api import definitions
 from admin_api.body import JsonObject
-from admin_api.conditions import Condition, etag_of
+from admin_api.conditions import Precondition, etag_of
 from admin_api.errors import GROUP_IN_USE, NO_SUCH_GROUP, ApiError
 from admin_api.names import GroupName
 from admin_api.routes.callers import SuperUser
-from admin_api.routes.common import Backend, home_router, name_operation
+from admin_api.routes.common import Backend, coordinator_router, name_operation
 from admin_api.schemas import GroupPatch, PulsarGroup
 from coordinator.ports import InUse, NotFound
 
-router = home_router("/admin/v2", "resource groups")
+router = coordinator_router("/admin/v2", "resource groups")
 
 # The body is read by hand (see `body`), so its schema is stated by hand as well.
 _PATCH_BODY = {
@@ -56,7 +56,7 @@ async def put_group(
     content: JsonObject,
 ) -> None:
     """Create a resource group, or change the fields that are sent; -1 lifts a limit."""
-    condition = Condition.of(request.headers)
+    condition = Precondition.of(request.headers)
     patch = GroupPatch.parse(content)
     written, operation = await definitions.put_group(backend, name, patch, condition, caller)
     response.headers["ETag"] = etag_of(written.version)
@@ -67,7 +67,7 @@ async def delete_group(
     name: GroupName, request: Request, backend: Backend, caller: SuperUser
 ) -> None:
     """Delete a resource group that has no attachments."""
-    condition = Condition.of(request.headers)
+    condition = Precondition.of(request.headers)
     try:
         await definitions.delete_group(backend, name, condition, caller)
     except NotFound as error:

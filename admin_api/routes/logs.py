@@ -6,10 +6,10 @@ from typing import Literal
 
 from admin_api.body import JsonObject
 from admin_api.routes.callers import SuperUser
-from admin_api.routes.common import Backend, home_router
+from admin_api.routes.common import Backend, coordinator_router
 from admin_api.schemas import RequestBody
 
-router = home_router("/quota/v1", "sidecar")
+router = coordinator_router("/quota/v1", "sidecar")
 
 
 class LogLevelBody(RequestBody):

@@ -8,12 +8,12 @@ from typing import Annotated
 from fastapi import Path, Query
 
 from admin_api.errors import ApiError
-from admin_api.routes.common import Backend, home_router
+from admin_api.routes.common import Backend, coordinator_router
 from coordinator.insight.model.answer import NANOS_PER_MILLI
 from coordinator.insight.model.operations import OperationView
 from coordinator.ports import OPERATIONS_LENGTH, RecordedOperation
 
-router = home_router("/quota/v1/operations", "operations")
+router = coordinator_router("/quota/v1/operations", "operations")
 
 _MAX_ID = 2**31 - 1
 

@@ -21,7 +21,7 @@ from admin_api.backend import AdminBackend, Views
 from admin_api.conditions import etag_of
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.names import GroupName
-from admin_api.routes.common import Backend, home_router, link_next
+from admin_api.routes.common import Backend, coordinator_router, link_next
 from admin_api.schemas import AttachmentsBody, Definition
 from coordinator.core.model import NANOS_PER_SECOND, Dimension
 from coordinator.insight.model.answer import NANOS_PER_MILLI
@@ -41,7 +41,7 @@ from coordinator.insight.model.views import (
 from coordinator.native.engine.views import NativeState
 from coordinator.ports import NotFound
 
-router = home_router("/quota/v1", "quota")
+router = coordinator_router("/quota/v1", "quota")
 
 
 Body = TypeVar("Body")

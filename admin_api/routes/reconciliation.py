@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from admin_api.routes.common import Backend, home_router
+from admin_api.routes.common import Backend, coordinator_router
 from admin_api.schemas_reconciliation import ReconciliationBody
-from coordinator.reconciliation.engine.reconciliation import State
+from coordinator.reconciliation.engine.reconciliation import ReconciliationState
 
-router = home_router("/quota/v1", "quota")
+router = coordinator_router("/quota/v1", "quota")
 
 
 @router.get("/reconciliation")
 async def reconciliation(backend: Backend) -> ReconciliationBody:
     """Return the escaped traffic of each namespace; none where there is no gate."""
-    state = State() if backend.reconciling is None else backend.reconciling.state()
+    state = ReconciliationState() if backend.reconciling is None else backend.reconciling.state()
     return ReconciliationBody.of(state)

@@ -8,13 +8,13 @@ from fastapi import Query
 
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.names import GroupName
-from admin_api.routes.common import Backend, home_router
+from admin_api.routes.common import Backend, coordinator_router
 from coordinator.core.allocation.laws import LAWS
 from coordinator.core.model import Dimension
 from coordinator.insight.model.explain import UnknownGroup
 from coordinator.insight.model.views import ShadowView
 
-router = home_router("/quota/v1", "quota")
+router = coordinator_router("/quota/v1", "quota")
 
 
 @router.get("/shadow/{name:path}")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from admin_api.errors import ApiError
-from admin_api.routes.common import Backend, home_router
+from admin_api.routes.common import Backend, coordinator_router
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.insight.model.views import HealthView, MemberView, ReadyView, RecordingView
 from coordinator.ports import RecorderHealth
 
-router = home_router("/quota/v1", "sidecar")
+router = coordinator_router("/quota/v1", "sidecar")
 
 #: For a supervisor of the process, which has no token.
-open_router = home_router("/quota/v1", "sidecar")
+open_router = coordinator_router("/quota/v1", "sidecar")
 
 _WHY_NOT_READY = {
     Lifecycle.STARTING: "it has not joined the other sidecars yet",

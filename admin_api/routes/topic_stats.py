@@ -5,8 +5,8 @@ fields answers for itself, and its answer passes as it is: one question must hav
 release's answer gets the fields added. Of one topic they are those of the last check; of a
 partitioned topic, whose partitions have owners all over the cluster, they follow from a second question
 to the broker, which asks all of them (``getEarliestTimeInBacklog``: one entry read for each subscription
-that is behind). The broker is asked on the API's own loop, as `relay` does; the results of checks are at
-home.
+that is behind). The broker is asked on the API's own loop, as `relay` does; the results of checks are
+on the coordinator's.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ async def get_stats(
     if body is None:
         return Relayed(answer)
     name = str(TopicName("persistent", tenant, namespace, decoded(topic)))
-    return _filled(answer, body, await backend.home.run(_known(backend, name)))
+    return _filled(answer, body, await backend.coordinator_loop.run(_known(backend, name)))
 
 
 @router.get(_PATH + "/partitioned-stats")
@@ -72,7 +72,7 @@ async def get_partitioned_stats(
         await earliest_answer.close()
         return _filled(answer, body, BacklogStats())
     name = str(TopicName("persistent", tenant, namespace, decoded(topic)))
-    stats = await backend.home.run(_derived(backend, name, earliest))
+    stats = await backend.coordinator_loop.run(_derived(backend, name, earliest))
     return _filled(answer, body, stats)
 
 

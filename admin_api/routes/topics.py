@@ -18,12 +18,12 @@ from admin_api.backend import AdminBackend
 from admin_api.body import JsonObject
 from admin_api.names import NamespaceName, TenantName
 from admin_api.routes.callers import TenantAdmin
-from admin_api.routes.common import Backend, home_router, link_next
+from admin_api.routes.common import Backend, coordinator_router, link_next
 from admin_api.schemas_topics import DispatchRate, PublishRate, TopicLimitBody, TopicRate
 from coordinator.core.model import Rates
 from coordinator.core.topics import TopicName
 
-router = home_router("/quota/v1", "topics")
+router = coordinator_router("/quota/v1", "topics")
 
 MAX_PAGE = 1_000
 """Topics in one answer."""

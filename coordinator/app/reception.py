@@ -16,7 +16,7 @@ from coordinator.core.events import ReporterAccused
 from coordinator.core.model import Member, ResourceGroup, Suspicion, UsageReport
 from coordinator.ports import Clock
 from coordinator.wire import reports
-from coordinator.wire.intake import Intake, Received
+from coordinator.wire.intake import Intake, ReceivedReport
 from coordinator.wire.seal import Seal
 from coordinator.wire.senders import Accusation, Opened, Senders
 from coordinator.wire.signature import Signer
@@ -40,7 +40,7 @@ class Reception:
         broker: str,
         clock: Clock,
         *,
-        received: Callable[[Received], None],
+        received: Callable[[ReceivedReport], None],
         dropped: Callable[[str, int], bool],
         own_wanted: Callable[[], bool],
     ) -> None:

@@ -70,8 +70,8 @@ from coordinator.core.model import (
     MonitoringClass,
 )
 from coordinator.core.state import CoordinatorState
+from coordinator.insight.shell.sampler import Sampler
 from coordinator.insight.shell.views import SidecarViews
-from coordinator.insight.shell.watch import Watch
 from coordinator.ports import (
     COLLECTED_EVERY_S,
     COLLECTED_QUIETLY_EVERY_S,
@@ -88,8 +88,8 @@ from coordinator.ports import (
     ReportBus,
     TrafficGate,
 )
-from coordinator.runtime.supervision import Supervisor
-from coordinator.wire.intake import Received
+from coordinator.runtime.supervision import TaskSupervisor
+from coordinator.wire.intake import ReceivedReport
 
 _BROKER_CHECK_S = 1.0
 _BROKER_FAILURES = 3
@@ -126,11 +126,11 @@ class Runner:
         broker: BrokerAdmin,
         api_address: str,
         drain_timeout_s: float,
-        supervisor: Supervisor | None = None,
+        supervisor: TaskSupervisor | None = None,
         checks_invariants: bool = False,
     ) -> None:
         #: Runs the tasks that must not end, and counts their failures.
-        self.supervisor = supervisor or Supervisor()
+        self.supervisor = supervisor or TaskSupervisor()
         self._state = state
         self._clock = clock
         self._store = store
@@ -164,7 +164,7 @@ class Runner:
             own_wanted=lambda: self._recorder is not None,
         )
         #: The journal, and the samples of every group.
-        self.watch = Watch(state, clock, self.supervisor)
+        self.watch = Sampler(state, clock, self.supervisor)
         #: Set when the catalogue was read for the first time: from then on limits are known.
         self.informed = asyncio.Event()
         #: Set when the core has stopped.
@@ -257,7 +257,7 @@ class Runner:
     def _ledgers_changed(self, records: tuple[LedgerRecord, ...]) -> None:
         self.post(LedgersChanged(records))
 
-    def _report_received(self, received: Received) -> None:
+    def _report_received(self, received: ReceivedReport) -> None:
         if self._recorder is not None:
             with self.supervisor.guard("recorder"):
                 self._recorder.report_received(received.report, received.size, self._clock.now_ns())

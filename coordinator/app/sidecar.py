@@ -23,8 +23,8 @@ import structlog
 import uvloop
 
 from admin_api.backend import AdminBackend, Backlogs
+from admin_api.coordinator_loop import CoordinatorLoop
 from admin_api.echo import Echo
-from admin_api.home import Home
 from coordinator.adapters.broker.admin import HttpBrokerAdmin
 from coordinator.adapters.clock import MonotonicClock, wall_ms
 from coordinator.adapters.pulsar.bus import PulsarBus
@@ -35,10 +35,10 @@ from coordinator.adapters.zookeeper.registrations import ZooKeeperRegistrations
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
 from coordinator.adapters.zookeeper.store import ZooKeeperStore
 from coordinator.adapters.zookeeper.topic_limits import ZooKeeperTopicLimits
-from coordinator.app import parts
+from coordinator.app import factories
 from coordinator.app.addresses import AddressCourier
-from coordinator.app.following import Following
 from coordinator.app.http import serving
+from coordinator.app.operation_tracker import OperationTracker
 from coordinator.app.runner import Runner
 from coordinator.app.topic_limits import TopicLimitCourier
 from coordinator.config import Config, ConfigError
@@ -52,17 +52,17 @@ from coordinator.native.shell.both import GateAndNative
 from coordinator.ports import PortError, Recorder, TrafficGate
 from coordinator.reconciliation.shell.charging import ChargedGate
 from coordinator.reconciliation.shell.reconciler import Reconciler
-from coordinator.runtime.collector import keep_what_is_loaded, not_collecting
+from coordinator.runtime.gc_tuning import keep_what_is_loaded, not_collecting
 from coordinator.runtime.logs import LogLevel, configure_logs
 from coordinator.runtime.release import RELEASE
-from coordinator.runtime.supervision import Supervisor
+from coordinator.runtime.supervision import TaskSupervisor
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from coordinator.adapters.otlp.push import OtlpPush
     from coordinator.adapters.recorder.recorder import ParquetRecorder
-    from coordinator.adapters.recorder.rows import Enforcement
+    from coordinator.adapters.recorder.rows import EnforcedBy
 
 log = structlog.get_logger(__name__)
 
@@ -101,8 +101,8 @@ class _Kept:
     registrations: ZooKeeperRegistrations
 
     @classmethod
-    def of(cls, config: Config, supervisor: Supervisor) -> _Kept:
-        session = parts.session(config, supervisor)
+    def of(cls, config: Config, supervisor: TaskSupervisor) -> _Kept:
+        session = factories.session(config, supervisor)
         return cls(
             session,
             ZooKeeperStore(session),
@@ -148,10 +148,10 @@ async def _start(
     """
     access = serving.access(config)
     serving.tls(config)  # tried out, so that a mistake is reported before anything is connected
-    supervisor = Supervisor()
+    supervisor = TaskSupervisor()
     kept = _Kept.of(config, supervisor)
-    bus = parts.bus(config, supervisor)
-    broker = await stack.enter_async_context(parts.broker_admin(config))
+    bus = factories.bus(config, supervisor)
+    broker = await stack.enter_async_context(factories.broker_admin(config))
     clock = MonotonicClock()
     recorder = _start_recorder(config, stack)
     state = CoordinatorState(config.core_settings())
@@ -189,10 +189,10 @@ async def _start(
         informed.append(await _address(gate_process, config, kept.registrations, stack))
     runner.spawn(_open_gate(gate, *informed))
     _look_at_backlogs(runner, backlogs, recorder, clock)
-    following = Following(state, clock, ZooKeeperOperations(kept.session), recorder)
+    following = OperationTracker(state, clock, ZooKeeperOperations(kept.session), recorder)
     runner.keep("operations", following.run)
     alarming = await _alarming(config, stack, runner, state)
-    otlp = parts.otlp(config)
+    otlp = factories.otlp(config)
     backend = AdminBackend(
         store=kept.store,
         topic_limits=kept.topic_limits,
@@ -208,7 +208,7 @@ async def _start(
         gate=gate,
         bus=bus,
         access=access,
-        home=Home(asyncio.get_running_loop()),
+        coordinator_loop=CoordinatorLoop(asyncio.get_running_loop()),
         requests_per_second=config.admin_requests_per_second,
         hosts=serving.hosts(config),
         gate_listener=config.gate_listener_name,
@@ -236,10 +236,10 @@ async def _native(
 ) -> NativeActuator | None:
     if not config.is_native:
         return None
-    topic = parts.native_topic(config)
-    admin = await stack.enter_async_context(parts.native_admin(config))
-    counters = await stack.enter_async_context(parts.broker_counters(config))
-    native = parts.native(config, topic, admin, counters, clock)
+    topic = factories.native_topic(config)
+    admin = await stack.enter_async_context(factories.native_admin(config))
+    counters = await stack.enter_async_context(factories.broker_counters(config))
+    native = factories.native(config, topic, admin, counters, clock)
     kept.store.watch(native.catalogue_changed)
     kept.membership.watch_members(native.members_changed)
     stack.push_async_callback(topic.stop)
@@ -266,10 +266,12 @@ async def _reconciler(
 ) -> Reconciler | None:
     if gate is None or not config.reconciles:
         return None
-    counters = await stack.enter_async_context(parts.broker_counters(config, published_only=True))
-    publishers = await stack.enter_async_context(parts.publisher_lists(config))
+    counters = await stack.enter_async_context(
+        factories.broker_counters(config, published_only=True)
+    )
+    publishers = await stack.enter_async_context(factories.publisher_lists(config))
     charge = None if charged is None else charged.charge
-    reconciler = parts.reconciler(config, counters, publishers, gate, clock, charge)
+    reconciler = factories.reconciler(config, counters, publishers, gate, clock, charge)
     kept.store.watch(reconciler.catalogue_changed)
     runner.watch.also_seen.append(reconciler.sightings)
     runner.keep("reconciliation", reconciler.run)
@@ -313,7 +315,7 @@ async def _runner(
     kept: _Kept,
     bus: PulsarBus,
     broker: HttpBrokerAdmin,
-    supervisor: Supervisor,
+    supervisor: TaskSupervisor,
 ) -> Runner:
     runner = Runner(
         state,
@@ -334,7 +336,7 @@ async def _runner(
 
 def _set_trust(runner: Runner, config: Config) -> None:
     """Set the keys and senders whose reports are believed."""
-    runner.reception.seal = parts.seal(config)
+    runner.reception.seal = factories.seal(config)
     runner.reception.senders.accept_unsigned = config.bus_accept_unsigned
 
 
@@ -343,8 +345,8 @@ async def _backlogs(
 ) -> Backlogs | None:
     if not config.backlog_check_seconds:
         return None
-    source = await stack.enter_async_context(parts.backlog_source(config))
-    return parts.backlogs(config, source, gate, clock)
+    source = await stack.enter_async_context(factories.backlog_source(config))
+    return factories.backlogs(config, source, gate, clock)
 
 
 def _limit_broker(gate: AnyGate, config: Config) -> None:
@@ -407,17 +409,17 @@ def _reload(
 
 
 def _start_recorder(config: Config, stack: AsyncExitStack) -> ParquetRecorder | None:
-    recorder = parts.recorder(config)
+    recorder = factories.recorder(config)
     if recorder is not None:
         stack.callback(recorder.close)
         recorder.start()
     return recorder
 
 
-def _enforcement(path: str, native: NativeActuator | None) -> Enforcement:
-    from coordinator.adapters.recorder.rows import Enforcement  # noqa: PLC0415 - only to record it
+def _enforcement(path: str, native: NativeActuator | None) -> EnforcedBy:
+    from coordinator.adapters.recorder.rows import EnforcedBy  # noqa: PLC0415 - only to record it
 
-    return Enforcement(path, native.known_interval_s if native is not None else None)
+    return EnforcedBy(path, native.known_interval_s if native is not None else None)
 
 
 def _record_namespaces(
@@ -432,7 +434,7 @@ async def _alarming(
 ) -> Alarming | None:
     if not config.alarm_webhook_url:
         return None
-    receiver = await stack.enter_async_context(parts.webhook(config))
+    receiver = await stack.enter_async_context(factories.webhook(config))
     alarming = Alarming(state, runner.watch, receiver)
     runner.keep("alarms", alarming.run)
     return alarming

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from coordinator.cli.commands import Commands
 from coordinator.cli.failures import CommandFailed
 from coordinator.cli.output import echo
-from coordinator.cli.session import Session
+from coordinator.cli.session import GlobalOptions
 from coordinator.cli.trust import trust
 
 
@@ -45,7 +45,7 @@ class _Root(TyperGroup):
         try:
             return super().invoke(ctx)
         except CommandFailed as failure:
-            session = ctx.find_object(Session)
+            session = ctx.find_object(GlobalOptions)
             as_json = session is not None and session.as_json
             echo(json.dumps({"reason": str(failure)}) if as_json else str(failure), err=True)
             raise typer.Exit(failure.exit_code) from failure
@@ -106,7 +106,9 @@ def root(
     """Make the session that the command works with."""
     # A Python caller may hand in the transport of the requests.
     transport = context.find_object(httpx.BaseTransport)
-    context.obj = Session(api, token, as_json, trust(tls_ca, tls_certificate, tls_key), transport)
+    context.obj = GlobalOptions(
+        api, token, as_json, trust(tls_ca, tls_certificate, tls_key), transport
+    )
 
 
 def main() -> None:

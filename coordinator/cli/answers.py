@@ -13,14 +13,14 @@ DIMENSION_NAMES = {
 }
 
 
-class Attachments(TypedDict):
+class AttachmentsAnswer(TypedDict):
     """The owners that belong to a group."""
 
     tenants: list[str]
     namespaces: list[str]
 
 
-class Definition(TypedDict):
+class DefinitionAnswer(TypedDict):
     """The full definition of a group."""
 
     name: str
@@ -35,10 +35,10 @@ class Definition(TypedDict):
     enforcement: str
     observes: str
     configurationVersion: int
-    attachments: Attachments
+    attachments: AttachmentsAnswer
 
 
-class AuditEntry(TypedDict):
+class AuditEntryAnswer(TypedDict):
     """One change: ``before`` and ``after`` are a definition's fields, a group's name, or None."""
 
     id: int

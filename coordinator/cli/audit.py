@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.answers import AuditEntry
+from coordinator.cli.answers import AuditEntryAnswer
 from coordinator.cli.output import console, echo, print_json, table
 from coordinator.cli.session import session_of
 
@@ -56,7 +56,7 @@ def roll_back(
         echo(f"Change {entry_id} rolled back.")
 
 
-def change_of(entry: AuditEntry) -> str:
+def change_of(entry: AuditEntryAnswer) -> str:
     """Return a change in words."""
     undone = "" if entry["undoes"] is None else f" (rolls back {entry['undoes']})"
     return _difference(entry["before"], entry["after"]) + undone

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import httpx
 
-from coordinator.cli.answers import AuditEntry, Definition, Native, Reconciled
+from coordinator.cli.answers import AuditEntryAnswer, DefinitionAnswer, Native, Reconciled
 from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.core.model import Dimension
 from coordinator.insight.model.alarms import AlarmView
@@ -85,18 +85,18 @@ class AdminClient:
     ) -> None:
         self._http.close()
 
-    def definitions(self) -> list[Definition]:
+    def definitions(self) -> list[DefinitionAnswer]:
         """Return every resource group in full."""
-        return cast("list[Definition]", self._read_pages("/quota/v1/groups"))
+        return cast("list[DefinitionAnswer]", self._read_pages("/quota/v1/groups"))
 
-    def definition(self, name: str) -> Definition:
+    def definition(self, name: str) -> DefinitionAnswer:
         """Return one resource group in full."""
-        return cast("Definition", self._read(f"/quota/v1/groups/{_segment(name)}"))
+        return cast("DefinitionAnswer", self._read(f"/quota/v1/groups/{_segment(name)}"))
 
-    def tagged_definition(self, name: str) -> tuple[Definition, str]:
+    def tagged_definition(self, name: str) -> tuple[DefinitionAnswer, str]:
         """Return one resource group in full, and the tag of exactly this definition."""
         response = self._send("GET", f"/quota/v1/groups/{_segment(name)}")
-        return cast("Definition", self._json(response)), response.headers.get("etag", "*")
+        return cast("DefinitionAnswer", self._json(response)), response.headers.get("etag", "*")
 
     def put_group(
         self, name: str, fields: Mapping[str, int | str], condition: Mapping[str, str] | None = None
@@ -203,9 +203,9 @@ class AdminClient:
         """Return the state of the sidecar."""
         return self._as(HealthView, self._read("/quota/v1/health"))
 
-    def audit_entries(self, limit: int) -> list[AuditEntry]:
+    def audit_entries(self, limit: int) -> list[AuditEntryAnswer]:
         """Return the newest changes, newest first."""
-        return cast("list[AuditEntry]", self._read("/quota/v1/audit", {"limit": str(limit)}))
+        return cast("list[AuditEntryAnswer]", self._read("/quota/v1/audit", {"limit": str(limit)}))
 
     def roll_back(self, entry_id: int) -> None:
         """Undo one change."""

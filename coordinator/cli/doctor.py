@@ -13,7 +13,7 @@ from coordinator.cli.doctor_api import examine_api
 from coordinator.cli.failures import CommandFailed
 from coordinator.cli.findings import Finding, Level
 from coordinator.cli.output import console, print_json
-from coordinator.cli.session import Session, session_of
+from coordinator.cli.session import GlobalOptions, session_of
 
 _STYLES = {Level.OK: "green", Level.NOTE: "yellow", Level.WRONG: "bold red"}
 _SUBJECT_WIDTH = 14
@@ -51,7 +51,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _answering_broker(session: Session) -> str | None:
+def _answering_broker(session: GlobalOptions) -> str | None:
     try:
         with session.connect() as client:
             return client.health().broker

@@ -7,9 +7,9 @@ from dataclasses import fields
 from typing import Final
 from urllib.parse import urlsplit
 
-from coordinator.app.parts import zookeeper_access
+from coordinator.app.factories import zookeeper_access
 from coordinator.cli.findings import Finding, note, ok, wrong
-from coordinator.cli.port_holders import Holder
+from coordinator.cli.port_holders import PortHolder
 from coordinator.cli.probes import Probes
 from coordinator.config import Config, ConfigError, split_address
 from coordinator.gate.process.descriptors import needed
@@ -161,7 +161,7 @@ _INIT: Final = 1
 """The process that holds sockets for the services that it starts, where it is systemd."""
 
 
-def _taken(key: str, address: str, fault: str, holder: Holder | None) -> Finding:
+def _taken(key: str, address: str, fault: str, holder: PortHolder | None) -> Finding:
     _, port = split_address(key, address)
     text = f"{address}: {fault}" if holder is None else f"{address}: {fault}, by {holder}"
     if holder is not None and holder.pid == _INIT:

@@ -11,9 +11,9 @@ from rich.table import Table
 
 from coordinator.cli.answers import DIMENSION_NAMES
 from coordinator.cli.failures import WrongUse
-from coordinator.cli.moments import age_of, clock_of, here_and_now
 from coordinator.cli.output import ago, console, per_second, percent, print_json, rate, span, table
-from coordinator.cli.session import Session, session_of
+from coordinator.cli.session import GlobalOptions, session_of
+from coordinator.cli.timestamps import age_of, clock_of, here_and_now
 from coordinator.core.model import NANOS_PER_SECOND, Dimension
 from coordinator.insight.model.answer import NANOS_PER_MILLI, written
 from coordinator.insight.model.views import Explanation, PastDecisionView, StoryView, WantView
@@ -107,7 +107,7 @@ def _told(story: StoryView) -> Table:
     return shown
 
 
-def _show_history(session: Session, found: list[PastDecisionView], now: datetime) -> None:
+def _show_history(session: GlobalOptions, found: list[PastDecisionView], now: datetime) -> None:
     if session.as_json:
         print_json(found)
         return

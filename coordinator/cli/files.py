@@ -14,7 +14,7 @@ from coordinator.cli.manifest import Declared
 from coordinator.cli.output import echo, print_json
 from coordinator.cli.plan import carry_out, make_plan
 from coordinator.cli.pulsar_groups import read_pulsar
-from coordinator.cli.session import Session, session_of
+from coordinator.cli.session import GlobalOptions, session_of
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be changed.")]
 
@@ -65,7 +65,7 @@ def import_groups(
 
 
 def _reach(
-    session: Session, declared: Mapping[str, Declared], notes: list[str], *, dry_run: bool
+    session: GlobalOptions, declared: Mapping[str, Declared], notes: list[str], *, dry_run: bool
 ) -> None:
     with session.connect() as client:
         steps = make_plan(client, declared)

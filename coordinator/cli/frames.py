@@ -41,7 +41,7 @@ class Frame:
 
 
 @dataclass(slots=True)
-class History:
+class RateHistory:
     """Admitted rates of the recent past, per group and broker; bounded by ``samples``."""
 
     samples: int

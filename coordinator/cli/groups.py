@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from coordinator.cli import files
-from coordinator.cli.answers import DIMENSION_NAMES, Attachments, Definition
+from coordinator.cli.answers import DIMENSION_NAMES, AttachmentsAnswer, DefinitionAnswer
 from coordinator.cli.client import AdminClient, NoSuchEntry
 from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.cli.operations import Wait, outcome, wait_for
@@ -263,11 +263,11 @@ def _owner(tenant: str | None, namespace: str | None) -> str:
     return f"namespaces/{namespace}"
 
 
-def _owners(attachments: Attachments) -> list[str]:
+def _owners(attachments: AttachmentsAnswer) -> list[str]:
     return [*attachments["tenants"], *attachments["namespaces"]]
 
 
-def _rates(found: Definition) -> list[str]:
+def _rates(found: DefinitionAnswer) -> list[str]:
     return [
         rate(found["publishRateInMsgs"]),
         rate(found["publishRateInBytes"]),

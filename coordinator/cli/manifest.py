@@ -26,7 +26,7 @@ from typing import Any
 
 import yaml
 
-from coordinator.cli.answers import DIMENSION_NAMES, Definition
+from coordinator.cli.answers import DIMENSION_NAMES, DefinitionAnswer
 from coordinator.cli.failures import WrongUse
 from coordinator.core.allocation.laws import LAWS
 from coordinator.core.allocation.splitting import WEIGHTS
@@ -104,7 +104,7 @@ def read(path: Path) -> dict[str, Declared]:
     return {name: _declared(f"{path}: groups.{name}", name, body) for name, body in groups.items()}
 
 
-def write(definitions: Sequence[Definition]) -> dict[str, Any]:
+def write(definitions: Sequence[DefinitionAnswer]) -> dict[str, Any]:
     """Return definitions as a file's content; default values are left out."""
     groups: dict[str, Any] = {}
     for found in definitions:

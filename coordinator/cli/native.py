@@ -66,16 +66,16 @@ async def _off(config: Config) -> list[str]:
     # Only this command needs the adapters, which take a while to load.
     from coordinator.adapters.zookeeper.membership import ZooKeeperMembership  # noqa: PLC0415
     from coordinator.adapters.zookeeper.store import ZooKeeperStore  # noqa: PLC0415
-    from coordinator.app import parts  # noqa: PLC0415
+    from coordinator.app import factories  # noqa: PLC0415
     from coordinator.native.shell.giving_back import GivingBack  # noqa: PLC0415
     from coordinator.ports import PortError  # noqa: PLC0415
     from coordinator.runtime.release import RELEASE  # noqa: PLC0415
 
     async with AsyncExitStack() as stack, asyncio.timeout(_WITHIN_S):
-        session = parts.session(config)
+        session = factories.session(config)
         store, membership = ZooKeeperStore(session), ZooKeeperMembership(session, version=RELEASE)
-        admin = await stack.enter_async_context(parts.native_admin(config))
-        topic = parts.native_topic(config)
+        admin = await stack.enter_async_context(factories.native_admin(config))
+        topic = factories.native_topic(config)
         giving_back = GivingBack(admin, topic, config.cluster_group)
         store.watch(giving_back.catalogue_changed)
         membership.watch_members(giving_back.members_changed)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from coordinator.cli.answers import Definition
+from coordinator.cli.answers import DefinitionAnswer
 from coordinator.cli.client import AdminClient
 from coordinator.cli.failures import CommandFailed
 from coordinator.cli.manifest import DEFAULTS, Declared
@@ -82,7 +82,7 @@ def _definition_steps(
     return [Step(f"~ change {name}: {stated}", partial(_put, name, changes, {"If-Match": tag}))]
 
 
-def _attached(found: Definition) -> list[str]:
+def _attached(found: DefinitionAnswer) -> list[str]:
     attachments = found["attachments"]
     return [
         *(f"tenants/{tenant}" for tenant in attachments["tenants"]),

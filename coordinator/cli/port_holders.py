@@ -31,7 +31,7 @@ _Address = IPv4Address | IPv6Address
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class PortHolder:
     """The process that has a socket at a port.
 
     Args:
@@ -71,7 +71,7 @@ class _Socket:
         return self.address == address or self.address.is_unspecified or address.is_unspecified
 
 
-def holder_of(address: _Address, port: int) -> Holder | None:
+def holder_of(address: _Address, port: int) -> PortHolder | None:
     """Return the process that holds a port; None if it cannot be found."""
     found = [
         socket
@@ -85,7 +85,7 @@ def holder_of(address: _Address, port: int) -> Holder | None:
     pid = _process_of(held.inode)
     if pid is not None and _GATE in _words(pid):
         pid = _parent_of(pid)
-    return Holder(_user(held.uid), pid, "" if pid is None else _command(pid))
+    return PortHolder(_user(held.uid), pid, "" if pid is None else _command(pid))
 
 
 def _sockets() -> Iterator[_Socket]:

@@ -19,7 +19,7 @@ from kazoo.exceptions import KazooException, NoNodeError
 from kazoo.handlers.threading import KazooTimeoutError
 
 from coordinator.adapters.zookeeper.access import ZooKeeperAccess, on_attempts, refusal
-from coordinator.cli.port_holders import Holder, holder_of
+from coordinator.cli.port_holders import PortHolder, holder_of
 
 _SILENT = logging.getLogger(f"{__name__}.silent")
 """The level for a library's log of its attempts: the doctor reports their result."""
@@ -60,7 +60,7 @@ class Probes:
             return _why(error)
         return None
 
-    def holder(self, host: str, port: int) -> Holder | None:
+    def holder(self, host: str, port: int) -> PortHolder | None:
         """Return the process that occupies a server's port; None if it is unknown."""
         try:
             *_, target = socket.getaddrinfo(host, port, flags=socket.AI_PASSIVE)[0]

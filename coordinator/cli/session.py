@@ -12,7 +12,7 @@ from coordinator.cli.client import AdminClient
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class GlobalOptions:
     """The global options of one call.
 
     Args:
@@ -34,8 +34,8 @@ class Session:
         return AdminClient(self.api, self.token, self.trust, self.transport)
 
 
-def session_of(context: typer.Context) -> Session:
+def session_of(context: typer.Context) -> GlobalOptions:
     """Return the session that the root command made."""
-    session = context.find_object(Session)
+    session = context.find_object(GlobalOptions)
     assert session is not None
     return session

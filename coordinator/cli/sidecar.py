@@ -12,7 +12,7 @@ from coordinator.cli.configuration import Settings, load_or_refuse
 from coordinator.cli.failures import WrongUse
 from coordinator.config import ConfigError, load
 from coordinator.gate.process.spawning import handed_over, spawned
-from coordinator.runtime.collector import not_collecting
+from coordinator.runtime.gc_tuning import not_collecting
 
 
 def sidecar(

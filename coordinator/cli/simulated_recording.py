@@ -16,7 +16,7 @@ from coordinator.adapters.recorder.files import RecordedFiles
 from coordinator.adapters.recorder.recorder import ParquetRecorder
 from coordinator.adapters.recorder.writer import RecorderBounds
 from coordinator.core.model import NANOS_PER_SECOND
-from coordinator.simulation.recording import Recording
+from coordinator.simulation.recording import RunRecording
 from coordinator.simulation.scenarios import SCENARIOS
 from coordinator.simulation.stage import Stage
 from coordinator.simulation.trials import Trial
@@ -29,7 +29,7 @@ _BOUNDS = RecorderBounds(file_rows=200_000, file_s=3_600.0, buffer_rows=2_000_00
 
 
 class NotRecorded(RuntimeError):
-    """Not everything could be written; the message gives the table and the reason."""
+    """A part of the recording could not be written; the message gives the table and the reason."""
 
 
 def cluster_of(trial: Trial) -> str:
@@ -37,7 +37,7 @@ def cluster_of(trial: Trial) -> str:
     return f"{trial.scenario}.{trial.parameters.law}.{trial.parameters.policy}"
 
 
-def record(trial: Trial, place: Path) -> tuple[Stage, Recording]:
+def record(trial: Trial, place: Path) -> tuple[Stage, RunRecording]:
     """Run a trial's first seed and record it below a directory.
 
     Raises:

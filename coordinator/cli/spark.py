@@ -17,7 +17,7 @@ from coordinator.cli.output import echo, print_json
 from coordinator.cli.session import session_of
 
 if TYPE_CHECKING:
-    from spark_jobs.days import Job, Outcome
+    from spark_jobs.days import DaysOutcome, Job
 
 Recorded = Annotated[Path, typer.Argument(help="Recording of the sidecars.", metavar="DIR")]
 Hours = Annotated[Path, typer.Option(help="Directory of the hours, as Parquet.", metavar="DIR")]
@@ -60,7 +60,7 @@ def _refusals() -> Iterator[None]:
         raise WrongUse(str(error)) from error
 
 
-def tell(context: typer.Context, job: Job, outcome: Outcome, key: str) -> None:
+def tell(context: typer.Context, job: Job, outcome: DaysOutcome, key: str) -> None:
     """Print the forecast of written days, under this key where JSON was asked for, and exit."""
     if session_of(context).as_json:
         rows = [

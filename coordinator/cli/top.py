@@ -18,9 +18,9 @@ from coordinator.cli.answers import DIMENSION_NAMES
 from coordinator.cli.client import AdminClient
 from coordinator.cli.explain import dimension_of, wanted
 from coordinator.cli.failures import CommandFailed
-from coordinator.cli.frames import Frame, History, fair_share, read_frame, state_of
+from coordinator.cli.frames import Frame, RateHistory, fair_share, read_frame, state_of
 from coordinator.cli.output import console, per_second, print_json, rate, table
-from coordinator.cli.session import Session, session_of
+from coordinator.cli.session import GlobalOptions, session_of
 from coordinator.cli.status import held_by
 from coordinator.core.model import Dimension
 from coordinator.insight.model.views import Explanation, WantView
@@ -43,7 +43,7 @@ def top(
     of = None if dimension is None else dimension_of(dimension)
     session = session_of(context)
     with session.connect() as client:
-        history = History(max(1, round(_HISTORY_S / interval)))
+        history = RateHistory(max(1, round(_HISTORY_S / interval)))
         frame = read_frame(client, group, of)
         history.add(frame)
         if once or session.as_json:
@@ -55,7 +55,7 @@ def top(
             return
 
 
-def _print(session: Session, frame: Frame, history: History) -> None:
+def _print(session: GlobalOptions, frame: Frame, history: RateHistory) -> None:
     if session.as_json:
         print_json(
             {"health": frame.health, "groups": frame.groups, "groupsLeftOut": frame.left_out}
@@ -70,7 +70,7 @@ def _follow(
     dimension: Dimension | None,
     interval: float,
     frame: Frame,
-    history: History,
+    history: RateHistory,
 ) -> None:
     with Live(drawn(frame, history), console=console(), auto_refresh=False) as live:
         while True:
@@ -85,7 +85,7 @@ def _follow(
                 live.update(drawn(frame, history), refresh=True)
 
 
-def drawn(frame: Frame, history: History) -> RenderableType:
+def drawn(frame: Frame, history: RateHistory) -> RenderableType:
     """Return a frame as it is shown."""
     parts: list[RenderableType] = []
     for explanation in frame.groups:
@@ -105,7 +105,7 @@ def _headline(explanation: Explanation) -> str:
     return f"group {explanation.group}: {per_second(explanation.cluster_limit)} {what}"
 
 
-def _rows(explanation: Explanation, frame: Frame, history: History) -> RenderableType:
+def _rows(explanation: Explanation, frame: Frame, history: RateHistory) -> RenderableType:
     shown = table(
         ["broker", "state", ">demand", ">limit", ">admitted", ">share of fair", "last 30 s"]
     )

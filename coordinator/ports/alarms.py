@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from coordinator.insight.model.alarms import Sighting
+from coordinator.insight.model.alarms import AlarmCondition
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Notice:
         ended_ms: when it was over; None while it fires.
     """
 
-    sighting: Sighting
+    sighting: AlarmCondition
     began_ms: int
     ended_ms: int | None = None
 

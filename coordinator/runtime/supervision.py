@@ -47,7 +47,7 @@ class TaskFailures:
     runs: bool = True
 
 
-class Supervisor:
+class TaskSupervisor:
     """Run a sidecar's tasks, and remember their failures."""
 
     def __init__(self) -> None:

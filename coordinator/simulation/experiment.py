@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.simulation import metrics
-from coordinator.simulation.recording import GroupRecord, Recording
+from coordinator.simulation.recording import GroupRecord, RunRecording
 from coordinator.simulation.scenarios import SCENARIOS
 from coordinator.simulation.stage import Parameters, Stage
 from coordinator.simulation.valve import BURST_NS, STEP_NS
@@ -45,7 +45,7 @@ class Figures:
     bytes_in_per_second: float
 
 
-def perform(scenario: str, parameters: Parameters) -> tuple[Stage, Recording]:
+def perform(scenario: str, parameters: Parameters) -> tuple[Stage, RunRecording]:
     """Run a scenario once.
 
     Raises:
@@ -55,17 +55,17 @@ def perform(scenario: str, parameters: Parameters) -> tuple[Stage, Recording]:
     return stage, stage.world.run()
 
 
-def measure(stage: Stage, recording: Recording) -> list[Figures]:
+def measure(stage: Stage, recording: RunRecording) -> list[Figures]:
     """The figures of every limited dimension of every group of a run."""
     return [_measure_group(stage, recording, record) for record in recording.records.values()]
 
 
-def series_of(record: GroupRecord) -> metrics.Series:
+def series_of(record: GroupRecord) -> metrics.GroupSeries:
     """A group's record as the metrics take it."""
     middles = [
         second * NANOS_PER_SECOND + NANOS_PER_SECOND // 2 for second in range(record.seconds)
     ]
-    return metrics.Series(
+    return metrics.GroupSeries(
         limits=[record.limit_at(middle) for middle in middles],
         admitted={broker: track.admitted for broker, track in record.tracks.items()},
         wanted={broker: track.wanted for broker, track in record.tracks.items()},
@@ -107,7 +107,7 @@ def steady_seconds(stage: Stage) -> list[range]:
     return [part for part in steady if part]
 
 
-def _measure_group(stage: Stage, recording: Recording, record: GroupRecord) -> Figures:
+def _measure_group(stage: Stage, recording: RunRecording, record: GroupRecord) -> Figures:
     series = series_of(record)
     measured = range(stage.measured_from, stage.seconds)
     steady = steady_seconds(stage)
@@ -155,7 +155,7 @@ def _central_per_step(record: GroupRecord, allowed: Sequence[float]) -> list[int
     )
 
 
-def _settles(stage: Stage, series: metrics.Series) -> tuple[int | None, ...]:
+def _settles(stage: Stage, series: metrics.GroupSeries) -> tuple[int | None, ...]:
     calm = [stage.calm_after(event) for event in stage.events]
     return tuple(
         metrics.settle(series, part.start, part.stop, round_seconds=stage.round_seconds)
@@ -163,7 +163,7 @@ def _settles(stage: Stage, series: metrics.Series) -> tuple[int | None, ...]:
     )
 
 
-def _jain(series: metrics.Series, seconds: range) -> float:
+def _jain(series: metrics.GroupSeries, seconds: range) -> float:
     found = list(metrics.shares(series, seconds).values())
     return metrics.jain(found) if found else 1.0
 

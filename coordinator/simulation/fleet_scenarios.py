@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from coordinator.core.model import NANOS_PER_SECOND, GroupUsage, UsageReport
-from coordinator.simulation.native import GatedHost, NativeHost, Topic
+from coordinator.simulation.native import GatedHost, NativeHost, UsageTopic
 from coordinator.simulation.stage import WARM_UP_S, Parameters, Stage
 from coordinator.simulation.traffic import Constant, Source
 
@@ -55,7 +55,7 @@ def mixed_fleet(parameters: Parameters) -> Stage:
     stage = Stage(parameters, seconds=50)
     third = max(1, parameters.brokers // 3)
     with_gates = parameters.brokers - (third if parameters.native is None else parameters.native)
-    topic = Topic(stage.world.schedule, stage.world.rng)
+    topic = UsageTopic(stage.world.schedule, stage.world.rng)
     for place, name in enumerate(stage.names):
         kind = GatedHost if place < with_gates else NativeHost
         stage.world.kinds[name] = partial(kind, topic=topic)

@@ -52,7 +52,7 @@ from coordinator.core.state import CoordinatorState
 from coordinator.ports import Recorder
 from coordinator.simulation.schedule import Schedule
 from coordinator.simulation.traffic import Load
-from coordinator.simulation.valve import STEP_NS, Limiter
+from coordinator.simulation.valve import STEP_NS, SimulatedLimiter
 from coordinator.simulation.zookeeper import ZooKeeper
 from coordinator.wire import reports
 
@@ -121,7 +121,7 @@ class Host:
         self._world = world
         self._clock_ns = clock_ns
         self._recorder = recorder
-        self._limiters: dict[Key, Limiter] = {}
+        self._limiters: dict[Key, SimulatedLimiter] = {}
         self._connected: dict[Key, bool] = {}
         self._paused = False
         self._inbox: deque[Event] = deque()
@@ -271,7 +271,7 @@ class Host:
             topics=load.source.topics if connected else 0,
         )
 
-    def _admit(self, key: Key, load: Load, limiter: Limiter, now_ns: int) -> int:  # noqa: ARG002
+    def _admit(self, key: Key, load: Load, limiter: SimulatedLimiter, now_ns: int) -> int:  # noqa: ARG002
         """Admit waiting messages; return how many pass now."""
         return limiter.admit(load.waiting, load.source.message_bytes, now_ns)
 
@@ -323,7 +323,7 @@ class Host:
             self._leased.add(group)
         for dimension in Dimension:
             key = (group, dimension.monitoring_class)
-            limiter = self._limiters.setdefault(key, Limiter())
+            limiter = self._limiters.setdefault(key, SimulatedLimiter())
             limiter.set_rate(dimension.unit, limits.of(dimension), self.now_ns)
             self._tell_limit(group, dimension, before[dimension])
 

@@ -33,7 +33,7 @@ _TOLERANCE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class GroupSeries:
     """One group, second by second; all lists have the same length.
 
     Args:
@@ -104,7 +104,7 @@ def peak_overshoot(
     return peak
 
 
-def overshoot_volume(series: Series, seconds: range) -> float:
+def overshoot_volume(series: GroupSeries, seconds: range) -> float:
     """Return the traffic admitted above the limit, in seconds of the limit."""
     return sum(
         max(0, series.total_admitted(second) - series.limits[second]) / series.limits[second]
@@ -113,13 +113,13 @@ def overshoot_volume(series: Series, seconds: range) -> float:
     )
 
 
-def time_over(series: Series, seconds: range, factor: float) -> float:
+def time_over(series: GroupSeries, seconds: range, factor: float) -> float:
     """The share of seconds in which more than ``factor`` times the limit was admitted."""
     over = sum(series.total_admitted(second) > factor * series.limits[second] for second in seconds)
     return over / len(seconds) if seconds else 0.0
 
 
-def mean_when_over(series: Series, seconds: range) -> float:
+def mean_when_over(series: GroupSeries, seconds: range) -> float:
     """The mean of A/C over the seconds above the limit; 1 when there is none."""
     ratios = [
         series.total_admitted(second) / series.limits[second]
@@ -129,7 +129,7 @@ def mean_when_over(series: Series, seconds: range) -> float:
     return sum(ratios) / len(ratios) if ratios else 1.0
 
 
-def settle(series: Series, event: int, end: int, *, round_seconds: int = 1) -> int | None:
+def settle(series: GroupSeries, event: int, end: int, *, round_seconds: int = 1) -> int | None:
     """Rounds from an event to the first from which on everybody has its share; None when never.
 
     Args:
@@ -148,7 +148,7 @@ def settle(series: Series, event: int, end: int, *, round_seconds: int = 1) -> i
     return -(-(settled_from - event) // round_seconds)
 
 
-def is_settled(series: Series, second: int) -> bool:
+def is_settled(series: GroupSeries, second: int) -> bool:
     """Whether no broker is further than 5 % of C/N from its share; N are the brokers with demand."""
     takers = sum(demand > 0 for demand in series.wanted_at(second).values())
     if not takers:
@@ -160,7 +160,7 @@ def is_settled(series: Series, second: int) -> bool:
     )
 
 
-def utilisation(series: Series, seconds: range) -> float:
+def utilisation(series: GroupSeries, seconds: range) -> float:
     """Return the admitted part of the traffic that could have passed; 1 when none could."""
     used = possible = 0
     for second in seconds:
@@ -170,7 +170,7 @@ def utilisation(series: Series, seconds: range) -> float:
     return used / possible if possible else 1.0
 
 
-def aggregate_error(series: Series, seconds: range) -> float:
+def aggregate_error(series: GroupSeries, seconds: range) -> float:
     """Return the mean distance of the aggregate from the traffic that could have passed."""
     limits = sum(series.limits[second] for second in seconds)
     possible = sum(min(series.total_wanted(second), series.limits[second]) for second in seconds)
@@ -178,7 +178,7 @@ def aggregate_error(series: Series, seconds: range) -> float:
     return abs(passed - possible) / limits if limits else 0.0
 
 
-def shares(series: Series, seconds: range) -> dict[str, float]:
+def shares(series: GroupSeries, seconds: range) -> dict[str, float]:
     """``x = u/a*`` of every broker with a share, over all these seconds together."""
     got = dict.fromkeys(series.wanted, 0)
     due = dict.fromkeys(series.wanted, 0)
@@ -216,7 +216,7 @@ def oscillation(
     return largest
 
 
-def starvation(series: Series, seconds: range) -> int:
+def starvation(series: GroupSeries, seconds: range) -> int:
     """The longest time that any broker got less than half of what an equal split owes it, in seconds."""
     longest = 0
     running = dict.fromkeys(series.wanted, 0)

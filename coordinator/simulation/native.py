@@ -33,7 +33,7 @@ from coordinator.simulation.host import Host
 from coordinator.simulation.pip82 import pip82_limit
 from coordinator.simulation.schedule import Schedule
 from coordinator.simulation.traffic import Load
-from coordinator.simulation.valve import STEP_NS, Limiter
+from coordinator.simulation.valve import STEP_NS, SimulatedLimiter
 
 MARGIN_PERMILLE: Final = 200
 """By how much brokers behind gates are above them."""
@@ -49,7 +49,7 @@ _THROTTLES_PER_STEP: Final = 2
 """A throttled connection is let go every 20 ms or so."""
 
 
-class Topic:
+class UsageTopic:
     """Pulsar's topic of resource usage: everybody hears everything, a moment later.
 
     Args:
@@ -83,7 +83,7 @@ class NativeBroker:
         topic: where.
     """
 
-    def __init__(self, name: str, topic: Topic) -> None:
+    def __init__(self, name: str, topic: UsageTopic) -> None:
         self.name = name
         self.table: dict[str, dict[str, Amounts]] = {}
         #: As they are in Pulsar.
@@ -176,7 +176,7 @@ class NativeBroker:
 class _Steered(Host):
     """A host that writes its broker's line."""
 
-    def __init__(self, *given: Any, topic: Topic, behind_gate: bool) -> None:
+    def __init__(self, *given: Any, topic: UsageTopic, behind_gate: bool) -> None:
         self._topic = topic
         self._steering = Steering(margin_permille=MARGIN_PERMILLE, behind_gate=behind_gate)
         self._written_ns = 0
@@ -227,10 +227,10 @@ class _Steered(Host):
 class GatedHost(_Steered):
     """A gate, and the broker's limiter a margin above it."""
 
-    def __init__(self, *given: Any, topic: Topic) -> None:
+    def __init__(self, *given: Any, topic: UsageTopic) -> None:
         super().__init__(*given, topic=topic, behind_gate=True)
 
-    def _admit(self, key: Key, load: Load, limiter: Limiter, now_ns: int) -> int:
+    def _admit(self, key: Key, load: Load, limiter: SimulatedLimiter, now_ns: int) -> int:
         size = load.source.message_bytes
         room = self._broker.fits(key[0], size) if key[1] is MonitoringClass.PUBLISH else None
         waiting = load.waiting if room is None else min(load.waiting, room)
@@ -242,7 +242,7 @@ class GatedHost(_Steered):
 class NativeHost(_Steered):
     """No gate: the broker's limiter admits, and its counters are polled."""
 
-    def __init__(self, *given: Any, topic: Topic) -> None:
+    def __init__(self, *given: Any, topic: UsageTopic) -> None:
         super().__init__(*given, topic=topic, behind_gate=False)
         self._counts: dict[str, NamespaceCount] = {}
         self._polled_ns = self.now_ns

@@ -18,7 +18,7 @@ MILLISECOND_NS = 1_000_000
 
 
 @dataclass(slots=True)
-class Conditions:
+class NetworkConditions:
     """The present state of the network; may be changed at any moment.
 
     Args:
@@ -43,7 +43,7 @@ class Conditions:
 class Network:
     """Says when, and whether, a report arrives."""
 
-    def __init__(self, rng: random.Random, conditions: Conditions) -> None:
+    def __init__(self, rng: random.Random, conditions: NetworkConditions) -> None:
         self.conditions = conditions
         #: Nothing passes: the broker that owns the bus topic is gone.
         self.down = False

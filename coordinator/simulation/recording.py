@@ -98,7 +98,7 @@ class ControlTraffic:
 
 
 @dataclass(slots=True)
-class Recording:
+class RunRecording:
     """Everything that was recorded of one run."""
 
     seconds: int

@@ -64,7 +64,7 @@ class BrokerStory:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class ReplayInput:
     """The recorded facts of one group and class.
 
     Args:
@@ -121,14 +121,14 @@ class Change:
             weights=self.weights or group.weights,
         )
 
-    def to(self, story: Story) -> Story:
+    def to(self, story: ReplayInput) -> ReplayInput:
         """A story in which every definition has this change."""
         changed = [(second, self.of(group)) for second, group in story.definitions]
         return replace(story, definitions=changed)
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class ReplayFigures:
     """One dimension of one group over a whole story; metrics.py has the words.
 
     Args:
@@ -150,7 +150,9 @@ class Figures:
     by_broker: Mapping[str, float]
 
 
-def replay(story: Story, *, round_seconds: float = 1.0, seed: int = 0) -> dict[Dimension, Figures]:
+def replay(
+    story: ReplayInput, *, round_seconds: float = 1.0, seed: int = 0
+) -> dict[Dimension, ReplayFigures]:
     """Play a story; the figures of every limited dimension, without the lead-in.
 
     Args:
@@ -174,7 +176,7 @@ def replay(story: Story, *, round_seconds: float = 1.0, seed: int = 0) -> dict[D
     }
 
 
-def recorded(story: Story) -> dict[Dimension, Figures]:
+def recorded(story: ReplayInput) -> dict[Dimension, ReplayFigures]:
     """The same figures of what was recorded."""
     whole = range(story.seconds)
     return {dimension: _figures(_series(story, dimension), whole) for dimension in story.dimensions}
@@ -183,7 +185,7 @@ def recorded(story: Story) -> dict[Dimension, Figures]:
 class _Recorded:
     """A source that wants what was wanted, and in the lead-in what is wanted first."""
 
-    def __init__(self, story: Story, broker: BrokerStory) -> None:
+    def __init__(self, story: ReplayInput, broker: BrokerStory) -> None:
         self.message_bytes = broker.message_bytes
         self.topics = broker.topics
         self._wanted = _wanted(story, broker)
@@ -204,7 +206,7 @@ def _define(world: World, group: ResourceGroup) -> None:
     )
 
 
-def _wanted(story: Story, broker: BrokerStory) -> list[int | None]:
+def _wanted(story: ReplayInput, broker: BrokerStory) -> list[int | None]:
     """Messages per second; where that is not known, as many as use up the highest limit."""
     most = 0
     for _, group in story.definitions:
@@ -219,7 +221,7 @@ def _each(dimension: Dimension, broker: BrokerStory) -> int:
     return 1 if dimension.unit is Unit.MESSAGES else broker.message_bytes
 
 
-def _series(story: Story, dimension: Dimension) -> metrics.Series:
+def _series(story: ReplayInput, dimension: Dimension) -> metrics.GroupSeries:
     """Return the recording in the form that the metrics take.
 
     In the second of a change the higher limit is the measure, as in the convergence report: it is
@@ -230,7 +232,7 @@ def _series(story: Story, dimension: Dimension) -> metrics.Series:
         for second in range(story.seconds)
     ]
     in_messages = dimension.unit is Unit.MESSAGES
-    return metrics.Series(
+    return metrics.GroupSeries(
         limits=limits,
         admitted={
             name: broker.messages if in_messages else broker.size
@@ -243,18 +245,18 @@ def _series(story: Story, dimension: Dimension) -> metrics.Series:
     )
 
 
-def _limit(story: Story, dimension: Dimension, second: int) -> int:
+def _limit(story: ReplayInput, dimension: Dimension, second: int) -> int:
     """Return the limit in force at the end of a second; 0 is not limited."""
     *_, group = (group for since, group in story.definitions if since <= second)
     return group.limits.of(dimension) or 0
 
 
-def _figures(series: metrics.Series, seconds: range) -> Figures:
+def _figures(series: metrics.GroupSeries, seconds: range) -> ReplayFigures:
     totals = [series.total_admitted(second) for second in seconds]
     limits = [float(series.limits[second]) for second in seconds]
     scarce = [series.total_wanted(second) > series.limits[second] for second in seconds]
     shares = metrics.shares(series, seconds)
-    return Figures(
+    return ReplayFigures(
         admitted=sum(totals) / len(totals),
         peak_overshoot=metrics.peak_overshoot(totals, limits, 1),
         utilisation=metrics.utilisation(series, seconds),

@@ -12,7 +12,7 @@ from functools import partial
 
 from coordinator.core.model import NANOS_PER_SECOND, Dimension, Key, Rates, Unit
 from coordinator.core.settings import CoreSettings
-from coordinator.simulation.network import Conditions
+from coordinator.simulation.network import NetworkConditions
 from coordinator.simulation.traffic import Constant, Source
 from coordinator.simulation.world import World
 
@@ -86,7 +86,7 @@ class Stage:
             self.loss = chosen.loss
         if chosen.delay_rounds is not None:
             self.delay_rounds = chosen.delay_rounds
-        conditions = Conditions(loss=self.loss)
+        conditions = NetworkConditions(loss=self.loss)
         conditions.delay_ns += round(self.delay_rounds * NANOS_PER_SECOND)
         self.lateness = [(0, self.delay_rounds)]
         self.world = World(chosen.seed, self.seconds, conditions)

@@ -65,7 +65,7 @@ class Valve:
         return self._burst + _tokens(rate, STEP_NS) + 1
 
 
-class Limiter:
+class SimulatedLimiter:
     """The limiter of one group and class at one broker: messages and bytes, as far as each is limited.
 
     A message passes when both have room for it, and then uses both.

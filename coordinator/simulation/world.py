@@ -33,6 +33,7 @@ from coordinator.core.model import (
 )
 from coordinator.core.settings import CoreSettings
 from coordinator.ports import Recorder
+from coordinator.simulation.certificate_watch import CertificateWatch
 from coordinator.simulation.host import Host
 from coordinator.simulation.invariants import (
     AFTER_A_RAISE,
@@ -43,12 +44,11 @@ from coordinator.simulation.invariants import (
     SumPromise,
     agreed_targets,
 )
-from coordinator.simulation.network import Conditions, Network
-from coordinator.simulation.recording import Passed, Recording
+from coordinator.simulation.network import Network, NetworkConditions
+from coordinator.simulation.recording import Passed, RunRecording
 from coordinator.simulation.schedule import Schedule
 from coordinator.simulation.traffic import Load, Source
 from coordinator.simulation.valve import STEP_NS
-from coordinator.simulation.watch import Watch
 from coordinator.simulation.zookeeper import ZooKeeper
 from coordinator.wire import reports
 
@@ -65,7 +65,9 @@ class World:
         conditions: the network's, at the start.
     """
 
-    def __init__(self, seed: int, seconds: int, conditions: Conditions | None = None) -> None:
+    def __init__(
+        self, seed: int, seconds: int, conditions: NetworkConditions | None = None
+    ) -> None:
         self.seed = seed
         self.schedule = Schedule()
         root = random.Random(seed)  # noqa: S311  # a replayable run, no secret
@@ -73,9 +75,9 @@ class World:
         self._traffic = _child(root)
         #: For the scenario's own choices.
         self.rng = _child(root)
-        self.network = Network(_child(root), conditions or Conditions())
+        self.network = Network(_child(root), conditions or NetworkConditions())
         self.zookeeper = ZooKeeper(self.schedule, _child(root), _ANYBODYS.session_timeout_ns)
-        self.recording = Recording(seconds)
+        self.recording = RunRecording(seconds)
         self.hosts: dict[str, Host] = {}
         #: Others that read every report but run no core of ours.
         self.listeners: list[Callable[[str, UsageReport], None]] = []
@@ -90,7 +92,7 @@ class World:
         self._crashes: dict[tuple[str, Dimension], list[int]] = {}
         self._views_checked = 0
         #: Holds every certificate against what is in force.
-        self.watch = Watch(
+        self.watch = CertificateWatch(
             self.schedule,
             self.zookeeper,
             self.hosts,
@@ -184,7 +186,7 @@ class World:
         """Let something happen so many seconds after the start."""
         self.schedule.at(round(second * NANOS_PER_SECOND), action)
 
-    def run(self) -> Recording:
+    def run(self) -> RunRecording:
         """Let everything happen.
 
         Raises:

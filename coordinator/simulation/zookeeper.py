@@ -44,7 +44,7 @@ _REMEMBERED = 16
 
 
 @dataclass(slots=True)
-class Session:
+class SimulatedSession:
     """One client's session."""
 
     broker: str
@@ -75,7 +75,7 @@ class ZooKeeper:
         self._schedule = schedule
         self._rng = rng
         self._session_timeout_ns = session_timeout_ns
-        self._sessions: list[Session] = []
+        self._sessions: list[SimulatedSession] = []
         self._members: dict[str, Member] = {}
         self._groups: dict[str, ResourceGroup] = {}
         self._ledgers: dict[str, LedgerRecord] = {}
@@ -89,43 +89,45 @@ class ZooKeeper:
         """The registered members, sorted by broker."""
         return tuple(member for _, member in sorted(self._members.items()))
 
-    def open(self, broker: str, tell: Callable[[Event], None], clock: Callable[[], int]) -> Session:
+    def open(
+        self, broker: str, tell: Callable[[Event], None], clock: Callable[[], int]
+    ) -> SimulatedSession:
         """Start a session for a sidecar; it is told everything as soon as it is connected."""
-        session = Session(broker, tell, clock, reachable=self._quorum)
+        session = SimulatedSession(broker, tell, clock, reachable=self._quorum)
         self._connect(session)
         self._sessions.append(session)
         if session.reachable:
             self._welcome(session)
         return session
 
-    def join(self, session: Session) -> None:
+    def join(self, session: SimulatedSession) -> None:
         """Register the sidecar under a new incarnation; nothing comes of it while it is cut off."""
         self._later(partial(self._register, session))
 
-    def confirm(self, session: Session, asked_ns: int) -> None:
+    def confirm(self, session: SimulatedSession, asked_ns: int) -> None:
         """A write that changes nothing; answered only over the connection that carried it."""
         self._later(partial(self._confirm, session, asked_ns))
 
-    def leave(self, session: Session) -> None:
+    def leave(self, session: SimulatedSession) -> None:
         """Take the registration back, in its turn after a join that is under way."""
         self._later(partial(self._unregister, session))
 
-    def abandon(self, session: Session) -> None:
+    def abandon(self, session: SimulatedSession) -> None:
         """The process is gone without a word: the session ends by its timeout."""
         session.abandoned = True
         self.cut(session)
 
-    def close(self, session: Session) -> None:
+    def close(self, session: SimulatedSession) -> None:
         """The process ends in order: the session ends with it."""
         session.abandoned = True
         self._end(session)
 
-    def cut(self, session: Session) -> None:
+    def cut(self, session: SimulatedSession) -> None:
         """Nothing passes between this client and the ensemble any more; the client notices it late."""
         notice_ns = self._rng.randrange(round(self._session_timeout_ns * _NOTICED_WITHIN))
         self._cut(session, notice_ns)
 
-    def restore(self, session: Session) -> None:
+    def restore(self, session: SimulatedSession) -> None:
         """The client is back; if that took too long it hears that its session is over."""
         if session.reachable or session.abandoned or not self._quorum:
             return
@@ -158,15 +160,15 @@ class ZooKeeper:
         self._notify(self._read_groups)
         return written
 
-    def write_ledger(self, session: Session, record: LedgerRecord) -> None:
+    def write_ledger(self, session: SimulatedSession, record: LedgerRecord) -> None:
         """Write a strict group's record over the version that it names; another writer may be first."""
         self._later(partial(self._write_ledger, session, record))
 
-    def remove_ledger(self, session: Session, record: LedgerRecord) -> None:
+    def remove_ledger(self, session: SimulatedSession, record: LedgerRecord) -> None:
         """Remove the record of a group that is gone."""
         self._later(partial(self._remove_ledger, session, record))
 
-    def _write_ledger(self, session: Session, record: LedgerRecord) -> None:
+    def _write_ledger(self, session: SimulatedSession, record: LedgerRecord) -> None:
         known = self._ledgers.get(record.group)
         version = -1 if known is None else known.version
         if not session.reachable or record.group not in self._groups or record.version != version:
@@ -176,19 +178,19 @@ class ZooKeeper:
         self._ledgers[record.group] = replace(record, generation=generation, version=version + 1)
         self._notify(self._read_ledgers)
 
-    def _remove_ledger(self, session: Session, record: LedgerRecord) -> None:
+    def _remove_ledger(self, session: SimulatedSession, record: LedgerRecord) -> None:
         known = self._ledgers.get(record.group)
         if session.reachable and known is not None and known.version == record.version:
             del self._ledgers[record.group]
             self._notify(self._read_ledgers)
 
-    def _confirm(self, session: Session, asked_ns: int) -> None:
+    def _confirm(self, session: SimulatedSession, asked_ns: int) -> None:
         if session.reachable:
             session.received_ns.append(self._schedule.now_ns)
             event = SessionConfirmed(asked_ns, session.connected_ns, self._session_timeout_ns)
             self._later(partial(self._answer, session, session.cuts, event))
 
-    def _answer(self, session: Session, cuts: int, event: Event) -> None:
+    def _answer(self, session: SimulatedSession, cuts: int, event: Event) -> None:
         if session.cuts == cuts:
             self._tell(session, event)
 
@@ -201,7 +203,7 @@ class ZooKeeper:
     def _read_members(self) -> Event:
         return MembersChanged(self.members)
 
-    def _register(self, session: Session) -> None:
+    def _register(self, session: SimulatedSession) -> None:
         if not session.reachable:
             return
         self._zxid += 1
@@ -210,32 +212,32 @@ class ZooKeeper:
         self._tell(session, MembershipJoined(self._zxid))
         self._notify(self._read_members)
 
-    def _unregister(self, session: Session) -> None:
+    def _unregister(self, session: SimulatedSession) -> None:
         if session.reachable:
             self._drop_member(session)
 
-    def _drop_member(self, session: Session) -> None:
+    def _drop_member(self, session: SimulatedSession) -> None:
         member = session.member
         session.member = None
         if member is not None and self._members.get(session.broker) == member:
             del self._members[session.broker]
             self._notify(self._read_members)
 
-    def _end(self, session: Session) -> None:
+    def _end(self, session: SimulatedSession) -> None:
         session.expired = True
         session.reachable = False
         if session.abandoned and session in self._sessions:
             self._sessions.remove(session)
         self._drop_member(session)
 
-    def _connect(self, session: Session) -> None:
+    def _connect(self, session: SimulatedSession) -> None:
         session.reachable = self._quorum
         session.cuts += 1
         session.connected_ns = session.clock()
         session.opened_ns = self._schedule.now_ns
         session.received_ns.clear()
 
-    def _cut(self, session: Session, notice_ns: int) -> None:
+    def _cut(self, session: SimulatedSession, notice_ns: int) -> None:
         if not session.reachable:
             return
         session.reachable = False
@@ -244,11 +246,11 @@ class ZooKeeper:
         self._count_down(session, self._session_timeout_ns - silent_ns)
         self._schedule.after(notice_ns, partial(self._notice, session, session.cuts))
 
-    def _notice(self, session: Session, cuts: int) -> None:
+    def _notice(self, session: SimulatedSession, cuts: int) -> None:
         if session.cuts == cuts:
             self._tell(session, ConnectionChanged(ConnectionState.SUSPENDED))
 
-    def _heard_ns(self, session: Session) -> int:
+    def _heard_ns(self, session: SimulatedSession) -> int:
         """When the leader last heard of a connected session: at a ping after its last word then."""
         now_ns, period_ns = self._schedule.now_ns, self._leader_ping_ns
         ping_ns = now_ns - (now_ns - self._leader_phase_ns) % period_ns
@@ -259,14 +261,14 @@ class ZooKeeper:
         told_ns = received_ns + (self._leader_phase_ns - received_ns) % period_ns
         return max(session.opened_ns, min(told_ns, ping_ns))
 
-    def _count_down(self, session: Session, left_ns: int) -> None:
+    def _count_down(self, session: SimulatedSession, left_ns: int) -> None:
         self._schedule.after(max(0, left_ns), partial(self._time_out, session, session.cuts))
 
-    def _time_out(self, session: Session, cuts: int) -> None:
+    def _time_out(self, session: SimulatedSession, cuts: int) -> None:
         if self._quorum and not session.reachable and session.cuts == cuts:
             self._end(session)
 
-    def _welcome(self, session: Session) -> None:
+    def _welcome(self, session: SimulatedSession) -> None:
         self._tell(session, ConnectionChanged(ConnectionState.CONNECTED))
         for read in (self._read_ledgers, self._read_members, self._read_groups):
             self._will_read(session, read)
@@ -275,18 +277,18 @@ class ZooKeeper:
         for session in self._sessions:
             self._will_read(session, read)
 
-    def _will_read(self, session: Session, read: Callable[[], Event]) -> None:
+    def _will_read(self, session: SimulatedSession, read: Callable[[], Event]) -> None:
         if read not in session.unread:
             session.unread.add(read)
             self._later(partial(self._read, session, read))
 
-    def _read(self, session: Session, read: Callable[[], Event]) -> None:
+    def _read(self, session: SimulatedSession, read: Callable[[], Event]) -> None:
         session.unread.discard(read)
         if session.reachable:  # a client that is cut off reads everything when it is back
             self._tell(session, read())
 
     @staticmethod
-    def _tell(session: Session, event: Event) -> None:
+    def _tell(session: SimulatedSession, event: Event) -> None:
         if not session.abandoned:
             session.tell(event)
 

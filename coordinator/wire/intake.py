@@ -39,7 +39,7 @@ TOO_LONG = "definition not known for too long"
 NO_ROOM = "too much waits for definitions"
 
 
-class Received(NamedTuple):
+class ReceivedReport(NamedTuple):
     """A report and its size in bytes."""
 
     report: UsageReport
@@ -67,7 +67,7 @@ class Intake:
         self._dropped: Counter[str] = Counter()
         self._unreadable: Counter[tuple[str, int]] = Counter()
 
-    def read(self, opened: Opened, now_ns: int) -> Received | None:
+    def read(self, opened: Opened, now_ns: int) -> ReceivedReport | None:
         """Return the report that has arrived; None if it has to wait.
 
         Raises:
@@ -75,13 +75,13 @@ class Intake:
         """
         if opened.broker not in self._waiting:
             try:
-                return Received(decode(opened.report, self._names), opened.size)
+                return ReceivedReport(decode(opened.report, self._names), opened.size)
             except UnknownDefinition:
                 pass
         self._wait(_Waiting(opened, now_ns))
         return None
 
-    def set_groups(self, groups: Iterable[ResourceGroup]) -> list[Received]:
+    def set_groups(self, groups: Iterable[ResourceGroup]) -> list[ReceivedReport]:
         """Take over the definitions; return the reports that can be read now, in each sender's order."""
         versions = {group.name: group.configuration_version for group in groups}
         for name, version in self._current.items():
@@ -95,9 +95,9 @@ class Intake:
             self._names.pop(self._retired.popleft(), None)
         return [found for broker in list(self._waiting) for found in self._try_again(broker)]
 
-    def expire(self, now_ns: int) -> list[Received]:
+    def expire(self, now_ns: int) -> list[ReceivedReport]:
         """Drop reports that have waited too long; return the reports that waited behind them."""
-        found: list[Received] = []
+        found: list[ReceivedReport] = []
         for broker in list(self._waiting):
             while self._has_expired(broker, now_ns):
                 version = self._version_missing(self._waiting[broker][0].opened)
@@ -122,13 +122,13 @@ class Intake:
         waiting = self._waiting.get(broker)
         return waiting is not None and now_ns - waiting[0].since_ns > WAITING_NS
 
-    def _try_again(self, broker: str) -> list[Received]:
+    def _try_again(self, broker: str) -> list[ReceivedReport]:
         """Return the waiting reports of a sender up to the first that still cannot be read."""
-        found: list[Received] = []
+        found: list[ReceivedReport] = []
         while broker in self._waiting:
             opened = self._waiting[broker][0].opened
             try:
-                found.append(Received(decode(opened.report, self._names), opened.size))
+                found.append(ReceivedReport(decode(opened.report, self._names), opened.size))
             except UnknownDefinition:
                 break
             except BadReport as error:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from coordinator.core.model import Dimension
-from coordinator.insight.model.operations import Holdings, Operation, Stage
+from coordinator.insight.model.operations import Holdings, Operation, OperationStage
 from coordinator.ports import RecordedOperation
 from coordinator.wire.documents import DocumentError, decode_fields, encode_fields
 
@@ -41,7 +41,7 @@ def decode_operation(operation_id: int, at_ms: int | None, data: bytes) -> Recor
         DocumentError: the document is broken, or newer than this code.
     """
     fields = decode_fields(data)
-    stages = {stage.value: stage for stage in Stage}
+    stages = {stage.value: stage for stage in OperationStage}
     stage = fields.get("stage")
     if not isinstance(stage, str) or stage not in stages:
         raise DocumentError(f"stage must be one of {', '.join(stages)}, found {stage!r:.80}")

@@ -22,7 +22,7 @@ from rich.console import Console
 from deploy import command_line
 from deploy.chaos import series
 from deploy.chaos.choices import Choice, chosen
-from deploy.chaos.ground import ClusterGround
+from deploy.chaos.environment import ClusterEnvironment
 from deploy.chaos.results import Results, table
 
 
@@ -44,7 +44,7 @@ def _chaos(directory: Path, results: Results) -> int:
         tell(f"{len(choices)} runs, {len(choices) - len(wanted)} of them were clean before")
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        series.play(wanted, ClusterGround(directory, tell), results, _version(), tell)
+        series.play(wanted, ClusterEnvironment(directory, tell), results, _version(), tell)
     finally:
         if len(choices) > 1:
             Console().print(table(results.of(choices)))
@@ -64,7 +64,7 @@ def _announce(choice: Choice) -> None:
 
 
 def _version() -> str:
-    """Which code this is: its commit, or its release where there is no repository."""
+    """Return the commit of this code, or its release where there is no repository."""
     command = ("git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty")
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pulsar
 
-from deploy.chaos.links import Condition, Link
-from deploy.chaos.stage import Stage
+from deploy.chaos.links import Link, Treatment
+from deploy.chaos.testbed import Testbed
 from deploy.local import processes
 from deploy.local.errors import LocalClusterError
 
@@ -38,36 +38,36 @@ _POLL_S = 0.05
 _READY_WITHIN_S = 60.0
 _GARBAGE_PER_S = 200
 
-Do = Callable[[Stage, str, float], None]
+Do = Callable[[Testbed, str, float], None]
 """Does something to a stage, at the sidecar or broker of this name, for so many seconds."""
 
 
-def kill_sidecar(stage: Stage, name: str, seconds: float) -> None:
+def kill_sidecar(testbed: Testbed, name: str, seconds: float) -> None:
     """SIGKILL, and a new process later."""
-    stage.sidecars.end(name, signal.SIGKILL)
+    testbed.sidecars.end(name, signal.SIGKILL)
     time.sleep(seconds)
-    stage.sidecars.start(name, timeout_s=_READY_WITHIN_S)
+    testbed.sidecars.start(name, timeout_s=_READY_WITHIN_S)
 
 
-def freeze_sidecar(stage: Stage, name: str, seconds: float) -> None:
+def freeze_sidecar(testbed: Testbed, name: str, seconds: float) -> None:
     """SIGSTOP, and SIGCONT later."""
-    _freeze(stage.sidecars.pid(name), seconds)
+    _freeze(testbed.sidecars.pid(name), seconds)
 
 
-def kill_gate(stage: Stage, name: str, seconds: float) -> None:
+def kill_gate(testbed: Testbed, name: str, seconds: float) -> None:
     """SIGKILL of a gate's process alone: its sidecar ends by itself, and is started again later."""
-    code = stage.sidecars.kill_gate(name)
+    code = testbed.sidecars.kill_gate(name)
     if code != GATE_GONE:
         raise LocalClusterError(
             f"The sidecar of {name} ended with {code}, not {GATE_GONE}, when its gate was killed."
         )
     time.sleep(seconds)
-    stage.sidecars.start(name, timeout_s=_READY_WITHIN_S)
+    testbed.sidecars.start(name, timeout_s=_READY_WITHIN_S)
 
 
-def freeze_gate(stage: Stage, name: str, seconds: float) -> None:
+def freeze_gate(testbed: Testbed, name: str, seconds: float) -> None:
     """SIGSTOP of a gate's process alone, and SIGCONT later."""
-    _freeze(stage.sidecars.gate(name).pid, seconds)
+    _freeze(testbed.sidecars.gate(name).pid, seconds)
 
 
 def _freeze(pid: int, seconds: float) -> None:
@@ -78,71 +78,71 @@ def _freeze(pid: int, seconds: float) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
-def roll_sidecars(stage: Stage, _: str, seconds: float) -> None:
+def roll_sidecars(testbed: Testbed, _: str, seconds: float) -> None:
     """Restart all sidecars one after the other, so many seconds apart."""
-    for name in stage.brokers:
-        stage.sidecars.end(name, signal.SIGTERM)
-        stage.sidecars.start(name, timeout_s=_READY_WITHIN_S)
+    for name in testbed.brokers:
+        testbed.sidecars.end(name, signal.SIGTERM)
+        testbed.sidecars.start(name, timeout_s=_READY_WITHIN_S)
         time.sleep(seconds)
 
 
-def kill_broker(stage: Stage, name: str, seconds: float) -> None:
+def kill_broker(testbed: Testbed, name: str, seconds: float) -> None:
     """SIGKILL, and a new process later; the topics come back."""
-    _end_server(stage, name, signal.SIGKILL, seconds)
-    stage.come_home()
+    _end_server(testbed, name, signal.SIGKILL, seconds)
+    testbed.come_home()
 
 
-def restart_broker(stage: Stage, name: str, seconds: float) -> None:
+def restart_broker(testbed: Testbed, name: str, seconds: float) -> None:
     """SIGTERM, and a new process later; the topics come back."""
-    _end_server(stage, name, signal.SIGTERM, seconds)
-    stage.come_home()
+    _end_server(testbed, name, signal.SIGTERM, seconds)
+    testbed.come_home()
 
 
-def kill_owner(stage: Stage, _: str, seconds: float) -> None:
+def kill_owner(testbed: Testbed, _: str, seconds: float) -> None:
     """SIGKILL the broker that serves the topic on which brokers report; the topics come back."""
-    owner = stage.topics.owner(RESOURCE_USAGE)
-    _end_server(stage, owner.name, signal.SIGKILL, seconds)
-    stage.come_home()
+    owner = testbed.topics.owner(RESOURCE_USAGE)
+    _end_server(testbed, owner.name, signal.SIGKILL, seconds)
+    testbed.come_home()
 
 
-def kill_bookie(stage: Stage, _: str, seconds: float) -> None:
+def kill_bookie(testbed: Testbed, _: str, seconds: float) -> None:
     """SIGKILL, and a new process on the same data later."""
-    _end_server(stage, "bookie", signal.SIGKILL, seconds)
+    _end_server(testbed, "bookie", signal.SIGKILL, seconds)
 
 
-def freeze_bookie(stage: Stage, _: str, seconds: float) -> None:
+def freeze_bookie(testbed: Testbed, _: str, seconds: float) -> None:
     """SIGSTOP, and SIGCONT later."""
-    freeze_server(stage, "bookie", seconds)
+    freeze_server(testbed, "bookie", seconds)
 
 
-def kill_zookeeper(stage: Stage, _: str, seconds: float) -> None:
+def kill_zookeeper(testbed: Testbed, _: str, seconds: float) -> None:
     """SIGKILL the leader of the ensemble, and start it again later."""
-    _end_server(stage, _leader(stage), signal.SIGKILL, seconds)
+    _end_server(testbed, _leader(testbed), signal.SIGKILL, seconds)
 
 
-def freeze_zookeeper(stage: Stage, _: str, seconds: float) -> None:
+def freeze_zookeeper(testbed: Testbed, _: str, seconds: float) -> None:
     """SIGSTOP the leader of the ensemble, and SIGCONT later."""
-    freeze_server(stage, _leader(stage), seconds)
+    freeze_server(testbed, _leader(testbed), seconds)
 
 
-def _end_server(stage: Stage, name: str, number: signal.Signals, seconds: float) -> None:
-    stage.cluster.kill(name, number)
+def _end_server(testbed: Testbed, name: str, number: signal.Signals, seconds: float) -> None:
+    testbed.cluster.kill(name, number)
     time.sleep(seconds)
-    stage.cluster.start_server(name)
+    testbed.cluster.start_server(name)
 
 
-def freeze_server(stage: Stage, name: str, seconds: float) -> None:
+def freeze_server(testbed: Testbed, name: str, seconds: float) -> None:
     """SIGSTOP a server of the cluster, and SIGCONT later."""
-    stage.cluster.kill(name, signal.SIGSTOP)
+    testbed.cluster.kill(name, signal.SIGSTOP)
     try:
         time.sleep(seconds)
     finally:
-        stage.cluster.kill(name, signal.SIGCONT)
+        testbed.cluster.kill(name, signal.SIGCONT)
 
 
-def _leader(stage: Stage) -> str:
+def _leader(testbed: Testbed) -> str:
     """The ZooKeeper that leads the ensemble, or the only one."""
-    for server in stage.cluster.state.zookeepers:
+    for server in testbed.cluster.state.zookeepers:
         with suppress(OSError), socket.create_connection(("127.0.0.1", server.port), 2.0) as peer:
             peer.sendall(b"srvr")
             with peer.makefile("rb") as answer:
@@ -152,48 +152,48 @@ def _leader(stage: Stage) -> str:
     raise LocalClusterError("No ZooKeeper leads.")
 
 
-def linked(links: Callable[[Stage, str], tuple[Link, ...]], condition: Condition) -> Do:
+def linked(links: Callable[[Testbed, str], tuple[Link, ...]], condition: Treatment) -> Do:
     """Make these links be like this for a while."""
 
-    def do(stage: Stage, name: str, seconds: float) -> None:
+    def do(testbed: Testbed, name: str, seconds: float) -> None:
         with ExitStack() as stack:
-            found = links(stage, name)
-            stack.callback(stage.links.mend, *found)
-            stage.links.become(condition, *found)
+            found = links(testbed, name)
+            stack.callback(testbed.links.mend, *found)
+            testbed.links.become(condition, *found)
             time.sleep(seconds)
 
     return do
 
 
-def zookeeper(stage: Stage, name: str) -> tuple[Link, ...]:
+def zookeeper(testbed: Testbed, name: str) -> tuple[Link, ...]:
     """The links between a sidecar and all ZooKeepers."""
-    return stage.ways[name].to_zookeeper
+    return testbed.network_paths[name].to_zookeeper
 
 
-def bus(stage: Stage, name: str) -> tuple[Link, ...]:
+def bus(testbed: Testbed, name: str) -> tuple[Link, ...]:
     """The links between a sidecar and all brokers' bus."""
-    return stage.ways[name].to_bus
+    return testbed.network_paths[name].to_bus
 
 
-def broker(stage: Stage, name: str) -> tuple[Link, ...]:
+def broker(testbed: Testbed, name: str) -> tuple[Link, ...]:
     """The link between a gate and its broker."""
-    return (stage.to_broker[name],)
+    return (testbed.to_broker[name],)
 
 
-def flood(stage: Stage, name: str, seconds: float) -> None:
+def flood(testbed: Testbed, name: str, seconds: float) -> None:
     """Open `FLOOD` connections at a gate, say nothing, and close them later."""
-    address = ("127.0.0.1", stage.brokers[name].gate_port)
+    address = ("127.0.0.1", testbed.brokers[name].gate_port)
     with ExitStack() as stack:
         for _ in range(FLOOD):
             stack.enter_context(socket.create_connection(address, 10.0))
         time.sleep(seconds)
 
 
-def exhaust_descriptors(stage: Stage, name: str, seconds: float) -> None:
+def exhaust_descriptors(testbed: Testbed, name: str, seconds: float) -> None:
     """Leave a gate no descriptor for a new connection, and keep asking for some."""
-    pid = stage.sidecars.gate(name).pid
+    pid = testbed.sidecars.gate(name).pid
     in_use = max(int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()) + 1
-    address = ("127.0.0.1", stage.brokers[name].gate_port)
+    address = ("127.0.0.1", testbed.brokers[name].gate_port)
     with processes.limited(pid, resource.RLIMIT_NOFILE, in_use), ExitStack() as stack:
         until_s = time.monotonic() + seconds
         while time.monotonic() < until_s:
@@ -202,19 +202,19 @@ def exhaust_descriptors(stage: Stage, name: str, seconds: float) -> None:
             time.sleep(_POLL_S)
 
 
-def fill_disk(stage: Stage, name: str, seconds: float) -> None:
+def fill_disk(testbed: Testbed, name: str, seconds: float) -> None:
     """Let every write of a sidecar to a file fail, whichever of its processes writes."""
     with ExitStack() as stack:
-        for process in processes.family(stage.sidecars.pid(name)):
+        for process in processes.family(testbed.sidecars.pid(name)):
             stack.enter_context(processes.limited(process.pid, resource.RLIMIT_FSIZE, 0))
         time.sleep(seconds)
 
 
-def consume_slowly(stage: Stage, name: str, seconds: float) -> None:
+def consume_slowly(testbed: Testbed, name: str, seconds: float) -> None:
     """Subscribe to a topic from its first message, and read five messages a second."""
-    client = _client(stage.service_url)
+    client = _client(testbed.service_url)
     try:
-        topic = stage.topic_of[name]
+        topic = testbed.topic_of[name]
         consumer = client.subscribe(
             topic,
             "slow",
@@ -232,14 +232,14 @@ def consume_slowly(stage: Stage, name: str, seconds: float) -> None:
         client.close()
 
 
-def spew_garbage(stage: Stage, _: str, seconds: float) -> None:
+def spew_garbage(testbed: Testbed, _: str, seconds: float) -> None:
     """Publish bytes at random on every bus topic."""
-    broker = next(iter(stage.brokers.values()))
+    broker = next(iter(testbed.brokers.values()))
     client = _client(broker.service_url, listener_name="internal")
     try:
         producers = [
             client.create_producer(topic, batching_enabled=False)
-            for topic in stage.sidecars.bus_topics
+            for topic in testbed.sidecars.bus_topics
         ]
         until_s = time.monotonic() + seconds
         while time.monotonic() < until_s:

@@ -21,7 +21,7 @@ from coordinator.core.transfer.policies import BALANCED, STRICT
 from deploy import command_line
 from deploy.chaos.mishaps import possible
 from deploy.chaos.schedule import Planned, of_names, schedule
-from deploy.demo.errors import WrongUse
+from deploy.demo.errors import WrongDemoUse
 
 BROKERS = ("broker-1", "broker-2", "broker-3")
 MOST_SEEDS = 10_000
@@ -66,17 +66,17 @@ def chosen() -> tuple[Choice, ...]:
     """
     minutes, every_s = _number("MINUTES", _MINUTES), _number("EVERY", 0.0)
     if not minutes:
-        raise WrongUse("MINUTES is 0: more than 0 are needed.")
+        raise WrongDemoUse("MINUTES is 0: more than 0 are needed.")
     path = command_line.enforcement_path((GATE, NATIVE))
     if path == NATIVE and os.environ.get("POLICY") and command_line.policy() == STRICT:
-        raise WrongUse("POLICY=strict: brokers' own limiters cannot keep it; use balanced.")
+        raise WrongDemoUse("POLICY=strict: brokers' own limiters cannot keep it; use balanced.")
     if not os.environ.get("SEEDS"):
         seed = _seed()
         a_minute = 60 / every_s if every_s else _MISHAPS_A_MINUTE
         planned = _planned(seed, max(1, round(minutes * a_minute)), path)
         return (Choice(seed, command_line.policy(), minutes, every_s, planned, path),)
     if os.environ.get("SEED"):
-        raise WrongUse("SEED and SEEDS are both given: use one of them.")
+        raise WrongDemoUse("SEED and SEEDS are both given: use one of them.")
     return tuple(
         Choice(
             seed,
@@ -97,14 +97,14 @@ def _number(name: str, default: float) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number) or number < 0:
-        raise WrongUse(f"{name} is {text!r}: a number of 0 or more is needed.")
+        raise WrongDemoUse(f"{name} is {text!r}: a number of 0 or more is needed.")
     return number
 
 
 def _seed() -> int:
     text = os.environ.get("SEED") or str(random.SystemRandom().randrange(1_000_000))
     if not text.isdecimal():
-        raise WrongUse(f"SEED is {text!r}: a whole number is needed.")
+        raise WrongDemoUse(f"SEED is {text!r}: a whole number is needed.")
     return int(text)
 
 
@@ -114,14 +114,16 @@ def _seeds(text: str) -> Sequence[int]:
     for part in text.split(","):
         match = _RANGE.fullmatch(part.strip())
         if match is None:
-            raise WrongUse(
+            raise WrongDemoUse(
                 f"SEEDS is {text!r}: numbers and ranges are needed, such as 1-100 or 1,5,20-30."
             )
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
-            raise WrongUse(f"SEEDS has {part.strip()}: a range goes upwards, as {last}-{first}.")
+            raise WrongDemoUse(
+                f"SEEDS has {part.strip()}: a range goes upwards, as {last}-{first}."
+            )
         if last - first >= MOST_SEEDS - len(found):
-            raise WrongUse(f"SEEDS is {text!r}: {MOST_SEEDS:,} are possible at most.")
+            raise WrongDemoUse(f"SEEDS is {text!r}: {MOST_SEEDS:,} are possible at most.")
         found |= dict.fromkeys(range(first, last + 1))
     return tuple(found)
 
@@ -138,12 +140,12 @@ def _planned(seed: int, count: int, path: str) -> tuple[Planned, ...]:
     wanted = os.environ.get("MISHAPS") or str(count)
     if wanted.isdecimal():
         if int(wanted) == 0:
-            raise WrongUse("MISHAPS is 0: at least one is needed, or their names.")
+            raise WrongDemoUse("MISHAPS is 0: at least one is needed, or their names.")
         return tuple(schedule(seed, int(wanted), BROKERS, known))
     names = [name.strip() for name in wanted.split(",")]
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise WrongUse(
+        raise WrongDemoUse(
             f"MISHAPS names {', '.join(unknown)}: with ENFORCE={path} use {', '.join(sorted(known))}."
         )
     return tuple(of_names(seed, names, BROKERS))

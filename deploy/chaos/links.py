@@ -32,7 +32,7 @@ _CONTROL_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class Treatment:
     """The treatment of bytes that pass a link.
 
     Attributes:
@@ -52,7 +52,7 @@ class Condition:
     loss: float = 0.0
 
 
-SOUND = Condition()
+SOUND = Treatment()
 
 
 class Link:
@@ -77,7 +77,7 @@ class Link:
         self._server = await asyncio.start_server(self._accept, _HOST, port)
         self.port = self._server.sockets[0].getsockname()[1]
 
-    async def become(self, condition: Condition) -> None:
+    async def become(self, condition: Treatment) -> None:
         """From now on be like this."""
         self._condition = condition
         stalled = (condition.stalled_out, condition.stalled_back)
@@ -195,7 +195,7 @@ class Links:
         self._do(link.close())
         self._links.remove(link)
 
-    def become(self, condition: Condition, *links: Link) -> None:
+    def become(self, condition: Treatment, *links: Link) -> None:
         """Let these links be like this."""
         for link in links:
             self._do(link.become(condition))

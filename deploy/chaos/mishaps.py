@@ -29,8 +29,8 @@ from deploy.chaos import actions
 from deploy.chaos.checker.bounds import STRICT
 from deploy.chaos.checker.history import Mishap
 from deploy.chaos.clients import PENDING_MESSAGES
-from deploy.chaos.links import Condition
-from deploy.chaos.stage import LIMIT, SESSION_TIMEOUT_S
+from deploy.chaos.links import Treatment
+from deploy.chaos.testbed import LIMIT, SESSION_TIMEOUT_S
 
 _ROUND_S = 1.0
 ALLOWANCE_S = 10.0
@@ -58,7 +58,7 @@ class Occasion:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class MishapKind:
     """One kind of mishap; what it excuses is explained at `checker.history.Mishap`.
 
     Attributes:
@@ -124,35 +124,35 @@ class Kind:
 
 #: What happens to a server of the cluster, which comes back in its own time.
 _of_server = partial(
-    Kind, recovery_s=_THEIRS_S, undone_s=inf, delays=True, everywhere=True, of_server=True
+    MishapKind, recovery_s=_THEIRS_S, undone_s=inf, delays=True, everywhere=True, of_server=True
 )
 
-_STALLED = Condition(stalled_out=True, stalled_back=True)
-_LATE = Condition(delay_s=0.3, bytes_per_s=50_000, loss=0.1)
-_FAST_ENOUGH = Condition(delay_s=0.02, bytes_per_s=400_000, loss=0.02)
+_STALLED = Treatment(stalled_out=True, stalled_back=True)
+_LATE = Treatment(delay_s=0.3, bytes_per_s=50_000, loss=0.1)
+_FAST_ENOUGH = Treatment(delay_s=0.02, bytes_per_s=400_000, loss=0.02)
 
-MISHAPS: Mapping[str, Kind] = {
-    "sidecar-kill": Kind(
+MISHAPS: Mapping[str, MishapKind] = {
+    "sidecar-kill": MishapKind(
         "the sidecar of {target} is killed and started again {seconds:.0f} s later",
         actions.kill_sidecar,
         (1, 3),
         cuts=True,
         stops=True,
     ),
-    "sidecar-freeze": Kind(
+    "sidecar-freeze": MishapKind(
         "the sidecar of {target} stands still for {seconds:.0f} s",
         actions.freeze_sidecar,
         (1, 3),
         stops=True,
     ),
-    "sidecar-long-freeze": Kind(
+    "sidecar-long-freeze": MishapKind(
         "the sidecar of {target} stands still for {seconds:.0f} s, longer than its session",
         actions.freeze_sidecar,
         (SESSION_TIMEOUT_S + 2, SESSION_TIMEOUT_S + 5),
         stops=True,
         outside=True,
     ),
-    "sidecars-roll": Kind(
+    "sidecars-roll": MishapKind(
         "all sidecars are restarted one after the other",
         actions.roll_sidecars,
         (2, 3),
@@ -161,7 +161,7 @@ MISHAPS: Mapping[str, Kind] = {
         everywhere=True,
         undone_s=30.0 + ALLOWANCE_S,
     ),
-    "gate-kill": Kind(
+    "gate-kill": MishapKind(
         "the gate of {target} is killed, and its sidecar started again {seconds:.0f} s later",
         actions.kill_gate,
         (1, 3),
@@ -169,7 +169,7 @@ MISHAPS: Mapping[str, Kind] = {
         stops=True,
         only=GATE,
     ),
-    "gate-freeze": Kind(
+    "gate-freeze": MishapKind(
         "the gate of {target} stands still for {seconds:.0f} s, and its sidecar does not",
         actions.freeze_gate,
         (1, 3),
@@ -235,55 +235,55 @@ MISHAPS: Mapping[str, Kind] = {
         (1, 3),
         unconfirmed=True,
     ),
-    "zookeeper-cut": Kind(
+    "zookeeper-cut": MishapKind(
         "the sidecar of {target} is cut off from ZooKeeper for {seconds:.0f} s",
         actions.linked(actions.zookeeper, _STALLED),
         (1, 3),
         unconfirmed=True,
     ),
-    "session-expiry": Kind(
+    "session-expiry": MishapKind(
         "the sidecar of {target} is cut off from ZooKeeper for {seconds:.0f} s, past its session",
         actions.linked(actions.zookeeper, _STALLED),
         (SESSION_TIMEOUT_S + 3, SESSION_TIMEOUT_S + 6),
         outside=True,
         unconfirmed=True,
     ),
-    "zookeeper-mute": Kind(
+    "zookeeper-mute": MishapKind(
         "the sidecar of {target} hears nothing from ZooKeeper for {seconds:.0f} s",
-        actions.linked(actions.zookeeper, Condition(stalled_back=True)),
+        actions.linked(actions.zookeeper, Treatment(stalled_back=True)),
         (SESSION_TIMEOUT_S + 3, SESSION_TIMEOUT_S + 6),
         outside=True,
         unconfirmed=True,
     ),
-    "zookeeper-reset": Kind(
+    "zookeeper-reset": MishapKind(
         "the sidecar of {target} is refused by ZooKeeper for {seconds:.0f} s",
-        actions.linked(actions.zookeeper, Condition(severed=True)),
+        actions.linked(actions.zookeeper, Treatment(severed=True)),
         (1, 3),
         unconfirmed=True,
     ),
-    "zookeeper-slow": Kind(
+    "zookeeper-slow": MishapKind(
         "between the sidecar of {target} and ZooKeeper all is late, slow and lossy for {seconds:.0f} s",
         actions.linked(actions.zookeeper, _LATE),
         (5, 10),
         outside=True,
         unconfirmed=True,
     ),
-    "bus-cut": Kind(
+    "bus-cut": MishapKind(
         "the sidecar of {target} is cut off from the bus for {seconds:.0f} s",
         actions.linked(actions.bus, _STALLED),
         (5, 10),
     ),
-    "bus-reset": Kind(
+    "bus-reset": MishapKind(
         "the sidecar of {target} is refused by the bus for {seconds:.0f} s",
-        actions.linked(actions.bus, Condition(severed=True)),
+        actions.linked(actions.bus, Treatment(severed=True)),
         (2, 5),
     ),
-    "bus-slow": Kind(
+    "bus-slow": MishapKind(
         "between the sidecar of {target} and the bus all is late, slow and lossy for {seconds:.0f} s",
         actions.linked(actions.bus, _LATE),
         (5, 10),
     ),
-    "gate-cut": Kind(
+    "gate-cut": MishapKind(
         "the gate of {target} is cut off from its broker for {seconds:.0f} s",
         actions.linked(actions.broker, _STALLED),
         (1, 3),
@@ -292,16 +292,16 @@ MISHAPS: Mapping[str, Kind] = {
         stops=True,
         only=GATE,
     ),
-    "gate-reset": Kind(
+    "gate-reset": MishapKind(
         "the gate of {target} is refused by its broker for {seconds:.0f} s",
-        actions.linked(actions.broker, Condition(severed=True)),
+        actions.linked(actions.broker, Treatment(severed=True)),
         (1, 2),
         cuts=True,
         delays=True,
         stops=True,
         only=GATE,
     ),
-    "gate-slow": Kind(
+    "gate-slow": MishapKind(
         "between the gate of {target} and its broker all is late, slow and lossy for {seconds:.0f} s",
         actions.linked(actions.broker, _FAST_ENOUGH),
         (5, 10),
@@ -309,29 +309,29 @@ MISHAPS: Mapping[str, Kind] = {
         stops=True,
         only=GATE,
     ),
-    "flood": Kind(
+    "flood": MishapKind(
         f"{actions.FLOOD:,} connections are opened at the gate of {{target}} for {{seconds:.0f}} s",
         actions.flood,
         (2, 5),
         only=GATE,
     ),
-    "descriptors": Kind(
+    "descriptors": MishapKind(
         "the gate of {target} has no file descriptors left for {seconds:.0f} s",
         actions.exhaust_descriptors,
         (3, 6),
         only=GATE,
     ),
-    "disk-full": Kind(
+    "disk-full": MishapKind(
         "the sidecar of {target} cannot write to any file for {seconds:.0f} s",
         actions.fill_disk,
         (4, 8),
     ),
-    "slow-consumer": Kind(
+    "slow-consumer": MishapKind(
         "a consumer of the topic of {target} reads five messages a second for {seconds:.0f} s",
         actions.consume_slowly,
         (5, 10),
     ),
-    "garbage": Kind(
+    "garbage": MishapKind(
         "a stranger publishes garbage on the bus for {seconds:.0f} s",
         actions.spew_garbage,
         (5, 10),

@@ -15,10 +15,10 @@ from pathlib import Path
 from rich.table import Table
 
 from coordinator.config.model import GATE
-from deploy.chaos.checker.history import Finding
+from deploy.chaos.checker.history import Breach
 from deploy.chaos.choices import Choice
 from deploy.chaos.schedule import Planned
-from deploy.demo.errors import WrongUse
+from deploy.demo.errors import WrongDemoUse
 
 Key = tuple[int, str, tuple[Planned, ...], str]
 
@@ -43,7 +43,7 @@ class Result:
     policy: str
     planned: tuple[Planned, ...]
     happened: int
-    findings: tuple[Finding, ...]
+    findings: tuple[Breach, ...]
     failure: str | None
     looked_at: str
     seconds: float
@@ -53,7 +53,7 @@ class Result:
 
     @property
     def key(self) -> Key:
-        """Which run it is."""
+        """Return the identity of the run."""
         return self.seed, self.policy, self.planned, self.path
 
     @property
@@ -80,7 +80,7 @@ class Results:
             try:
                 result = _read(line)
             except (ValueError, TypeError, KeyError):
-                raise WrongUse(
+                raise WrongDemoUse(
                     f"{file}, line {number} is no result: remove it, or name another --results."
                 ) from None
             self._last[result.key] = result
@@ -105,7 +105,7 @@ class Results:
 def _read(line: str) -> Result:
     entry = json.loads(line)
     planned = tuple(Planned(**each) for each in entry.pop("planned"))
-    findings = tuple(Finding(**each) for each in entry.pop("findings"))
+    findings = tuple(Breach(**each) for each in entry.pop("findings"))
     return Result(planned=planned, findings=findings, **entry)
 
 

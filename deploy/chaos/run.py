@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from deploy.chaos.checker.aftermath import recovered_after
 from deploy.chaos.checker.counted import Counted
 from deploy.chaos.checker.history import History, Mishap
 from deploy.chaos.checker.recovery import LAST_S
+from deploy.chaos.checker.recovery_window import recovered_after
 from deploy.chaos.mishaps import Occasion
 from deploy.chaos.schedule import Planned
-from deploy.chaos.stage import LIMIT, Stage
-from deploy.chaos.watching import Watcher
+from deploy.chaos.testbed import LIMIT, Testbed
+from deploy.chaos.watching import SidecarWatcher
 from deploy.demo.counters import CounterSampler
 from deploy.demo.waiting import wait_for
 
@@ -31,7 +31,7 @@ _CALM_S = LAST_S + 3.0
 _BEFORE_S = 1.0
 
 
-class Run:
+class ChaosRun:
     """One run on a stage that has load.
 
     Args:
@@ -39,11 +39,11 @@ class Run:
         tell: called with a line for people whenever something happens.
     """
 
-    def __init__(self, stage: Stage, tell: Callable[[str], None]) -> None:
-        self._stage = stage
+    def __init__(self, testbed: Testbed, tell: Callable[[str], None]) -> None:
+        self._stage = testbed
         self._tell = tell
-        self._sampler = CounterSampler(stage.web_urls, list(stage.topic_of.values()))
-        self._watcher = Watcher(stage)
+        self._sampler = CounterSampler(testbed.web_urls, list(testbed.topic_of.values()))
+        self._watcher = SidecarWatcher(testbed)
         self._mishaps: list[Mishap] = []
 
     def play(self, planned: Sequence[Planned], until_s: float, every_s: float = 0.0) -> History:
@@ -86,9 +86,9 @@ class Run:
         began_s = time.monotonic()
         kind.do(self._stage, planned.target, planned.seconds)
         occasion = Occasion(planned.target, planned.seconds, began_s, time.monotonic())
-        stage = self._stage
+        testbed = self._stage
         mishap = kind.happened(
-            f"{number}. {planned}", occasion, stage.policy, stage.brokers, stage.path
+            f"{number}. {planned}", occasion, testbed.policy, testbed.brokers, testbed.path
         )
         self._mishaps.append(mishap)
         after_s = self._recovered(mishap)

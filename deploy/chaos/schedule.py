@@ -1,4 +1,4 @@
-"""Which mishaps happen, where and for how long: a function of the seed."""
+"""The schedule of mishaps, their places and lengths: a function of the seed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from deploy.chaos.mishaps import MISHAPS, Kind
+from deploy.chaos.mishaps import MISHAPS, MishapKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Planned:
     seconds: float
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> MishapKind:
         """The row of `MISHAPS` that it is."""
         return MISHAPS[self.name]
 
@@ -59,6 +59,6 @@ def _endless(
 
 
 def _planned(dice: random.Random, name: str, brokers: Sequence[str]) -> Planned:
-    kinds: Mapping[str, Kind] = MISHAPS
+    kinds: Mapping[str, MishapKind] = MISHAPS
     shortest_s, longest_s = kinds[name].seconds
     return Planned(name, dice.choice(brokers), round(dice.uniform(shortest_s, longest_s), 1))

@@ -1,8 +1,8 @@
 """Runs after each other, each on its own: what one of them leaves broken must not spoil the next.
 
 A run has sidecars, links, a namespace, a group and load of its own; the servers are what runs have in
-common. They are started anew when the run before was not clean, and whenever the ground wants it. A run
-that fails is a result like any other, and the next one is played.
+common. They are started anew when the run before was not clean, and whenever the environment asks for it.
+A run that fails is a result like any other, and the next one is played.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Protocol
 
-from deploy.chaos.checker.verdict import Verdict
+from deploy.chaos.checker.verdict import RunVerdict
 from deploy.chaos.choices import Choice
 from deploy.chaos.results import Result, Results, outcome
 from deploy.demo.errors import DemoError
 from deploy.local.errors import LocalClusterError
 
 
-class Ground(Protocol):
+class Environment(Protocol):
     """Where runs are played: the servers, and a directory."""
 
     def prepare(self) -> None:
         """Have all servers ready; raises LocalClusterError if they cannot be started."""
         ...
 
-    def play(self, choice: Choice) -> Verdict:
+    def play(self, choice: Choice) -> RunVerdict:
         """Play a run; raises DemoError or LocalClusterError if it comes to no verdict."""
         ...
 
@@ -41,7 +41,7 @@ class Ground(Protocol):
 
 def play(
     choices: Sequence[Choice],
-    ground: Ground,
+    environment: Environment,
     results: Results,
     version: str,
     tell: Callable[[str], None],
@@ -54,22 +54,22 @@ def play(
     try:
         for number, choice in enumerate(choices, start=1):
             tell(f"run {number} of {len(choices)}: {choice}, {len(choice.planned)} mishaps")
-            ground.prepare()
-            result = _played(choice, ground, version)
+            environment.prepare()
+            result = _played(choice, environment, version)
             results.add(result)
             _tell(result, tell)
             if not result.clean:
-                tell(f"kept in {ground.keep(choice)}")
-                ground.stop()
+                tell(f"kept in {environment.keep(choice)}")
+                environment.stop()
     finally:
-        ground.stop()
+        environment.stop()
 
 
-def _played(choice: Choice, ground: Ground, version: str) -> Result:
+def _played(choice: Choice, environment: Environment, version: str) -> Result:
     began_s = time.monotonic()
-    verdict, failure = Verdict((), "", ()), None
+    verdict, failure = RunVerdict((), "", ()), None
     try:
-        verdict = ground.play(choice)
+        verdict = environment.play(choice)
     except (DemoError, LocalClusterError) as error:
         failure = str(error)
     return Result(

@@ -16,7 +16,7 @@ import httpx
 
 from deploy.background import Background
 from deploy.chaos.checker.history import Footprint, Word
-from deploy.chaos.stage import Stage
+from deploy.chaos.testbed import Testbed
 from deploy.local import processes
 
 _PERIOD_S = 0.5
@@ -28,14 +28,14 @@ _CHECKS = "invariants"
 _TASKS = re.compile(r"^pulsar_quota_tasks(?:{.*})? (\d+)", re.MULTILINE)
 
 
-class Watcher(Background):
+class SidecarWatcher(Background):
     """Watches the sidecars while it is entered as a context; what it saw can be read at any time."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, testbed: Testbed) -> None:
         super().__init__({"watching": self._watch})
-        self._sidecars = stage.sidecars
-        self._group = stage.group
-        self._brokers = tuple(stage.brokers)
+        self._sidecars = testbed.sidecars
+        self._group = testbed.group
+        self._brokers = tuple(testbed.brokers)
         # Appended to by one thread and read by another: a list's append is atomic.
         self.sweeps: list[Mapping[str, Word]] = []
         self.footprints: list[Footprint] = []

@@ -26,17 +26,17 @@ from rich.console import Console
 from coordinator.core.transfer.policies import STRICT
 from deploy import command_line
 from deploy.demo import play, report, result, summary
-from deploy.demo.errors import WrongUse
-from deploy.demo.figures import Figures, evaluate
+from deploy.demo.errors import WrongDemoUse
+from deploy.demo.figures import DemoFigures, evaluate
 from deploy.demo.native import NativeSidecars
 from deploy.demo.peer import PulsarGroups
 from deploy.demo.play import Chosen
-from deploy.demo.recording import Recording
-from deploy.demo.sidecars import Sidecars, recorded_in
+from deploy.demo.recording import DemoRecording
+from deploy.demo.sidecars import SidecarCluster, recorded_in
 from deploy.demo.system import System
 
 #: What ENFORCE can be, and who enforces then.
-_PATHS: Final[Mapping[str, type[System]]] = {"gate": Sidecars, "native": NativeSidecars}
+_PATHS: Final[Mapping[str, type[System]]] = {"gate": SidecarCluster, "native": NativeSidecars}
 
 _OUTPUT = Path(__file__).parents[2] / "demo-out"
 #: Of output that is no terminal's: room for two tables side by side.
@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
         kind = _PATHS[command_line.enforcement_path(_PATHS)]
         policy = command_line.policy()
         if kind is NativeSidecars and policy == STRICT:
-            raise WrongUse("POLICY=strict: brokers' own limiters cannot keep it; use balanced.")
+            raise WrongDemoUse("POLICY=strict: brokers' own limiters cannot keep it; use balanced.")
         chosen = Chosen(command_line.pulsar(), policy, keep=keep)
         return _demo(console, kind, options.state_dir, chosen, peer=peer)
 
@@ -66,10 +66,10 @@ def _demo(
     console: Console, kind: type[System], state_dir: Path, chosen: Chosen, *, peer: bool
 ) -> int:
     if peer and chosen.keep:
-        raise WrongUse("PEER and KEEP: two clusters at once would measure each other.")
+        raise WrongDemoUse("PEER and KEEP: two clusters at once would measure each other.")
     ours, _ = _play(console, kind, state_dir, chosen, suffix="")
     tables = [result.table(f"{kind.name}, {chosen.policy}, Pulsar {chosen.pulsar}", ours)]
-    played: Recording | None = None
+    played: DemoRecording | None = None
     if peer:
         theirs, played = _play(console, PulsarGroups, state_dir, chosen, suffix="-peer")
         tables.append(result.table(PulsarGroups.name, theirs))
@@ -94,16 +94,17 @@ def _demo(
 
 def _stop(state_dir: Path) -> int:
     stopped = [
-        play.stop(_directory(state_dir, kind)) for kind in (Sidecars, NativeSidecars, PulsarGroups)
+        play.stop(_directory(state_dir, kind))
+        for kind in (SidecarCluster, NativeSidecars, PulsarGroups)
     ]
     if not any(stopped):
-        raise WrongUse(f"Nothing was left running in {state_dir}.")
+        raise WrongDemoUse(f"Nothing was left running in {state_dir}.")
     return 0
 
 
 def _play(
     console: Console, kind: type[System], state_dir: Path, chosen: Chosen, *, suffix: str
-) -> tuple[Figures, Recording]:
+) -> tuple[DemoFigures, DemoRecording]:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     recording = play.play(console, kind, _directory(state_dir, kind), chosen)

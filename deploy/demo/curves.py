@@ -28,7 +28,7 @@ SLOWEST_SAMPLE_S = 0.04
 LONGEST_GAP_S = 0.5
 
 
-class Line:
+class CountCurve:
     """A count that never falls, known at some moments and taken as linear between them."""
 
     def __init__(self, points: Sequence[tuple[float, float]]) -> None:
@@ -53,7 +53,7 @@ class Line:
 class Curve:
     """The messages that one broker admitted: the sum of the lines of its topics' lives."""
 
-    def __init__(self, lines: Sequence[Line]) -> None:
+    def __init__(self, lines: Sequence[CountCurve]) -> None:
         """Add up these lines; none at all is a broker that admitted nothing."""
         self._lines = tuple(lines)
 
@@ -79,13 +79,13 @@ def curves(samples: Sequence[Sample], misses: Sequence[Miss] = ()) -> dict[str, 
     absent: dict[tuple[str, str], list[float]] = defaultdict(list)
     for miss in misses:
         absent[miss.topic, miss.broker].append(miss.at_s)
-    lines: dict[str, list[Line]] = defaultdict(list)
+    lines: dict[str, list[CountCurve]] = defaultdict(list)
     for topic, ordered in by_topic.items():
         before: Sample | None = None
         for life in _lives(_usable(ordered)):
             points = _start(life[0], before, absent[topic, life[0].broker])
             points += [(sample.at_s, float(sample.messages_in)) for sample in life]
-            lines[life[0].broker].append(Line(points))
+            lines[life[0].broker].append(CountCurve(points))
             before = life[-1]
     return {broker: Curve(of_broker) for broker, of_broker in lines.items()}
 

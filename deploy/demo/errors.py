@@ -7,5 +7,5 @@ class DemoError(Exception):
     """The story could not be told to its end; the text says why."""
 
 
-class WrongUse(Exception):
+class WrongDemoUse(Exception):
     """The request makes no sense as it stands; nothing was started."""

@@ -32,7 +32,7 @@ from math import inf
 
 from coordinator.core.allocation.laws import Claim, max_min
 from deploy.demo.curves import Curve, curves, total
-from deploy.demo.recording import Act, LimitChange, Recording, Wait
+from deploy.demo.recording import Act, DemoRecording, LimitChange, Wait
 
 WINDOW_S = 1.0
 #: Of C/N, how far a settled broker may be off its share; and the part of a window that is as much.
@@ -59,7 +59,7 @@ class ActFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class DemoFigures:
     """A run in figures: each act, the worst of them all, and the reclaim time in seconds."""
 
     acts: tuple[ActFigures, ...]
@@ -72,7 +72,7 @@ class Figures:
     reclaim_s: float | None
 
 
-def evaluate(recording: Recording) -> Figures:
+def evaluate(recording: DemoRecording) -> DemoFigures:
     """Return the figures of a run of at least one act.
 
     The mean and its error are of the acts under the first act's limit, so that they belong together;
@@ -83,7 +83,7 @@ def evaluate(recording: Recording) -> Figures:
     limit = acts[0].limit
     alike = [act for act in recording.acts if act.limit == limit]
     mean, error = _mean_and_error(by_broker, alike)
-    return Figures(
+    return DemoFigures(
         acts=acts,
         limit=limit,
         aggregate_mean=mean,
@@ -160,7 +160,7 @@ def peak(
     )
 
 
-def reclaim(by_broker: Mapping[str, Curve], recording: Recording) -> float | None:
+def reclaim(by_broker: Mapping[str, Curve], recording: DemoRecording) -> float | None:
     """Return the seconds from the kill to the first window that is back at the limit."""
     killed_s = recording.killed_s
     if killed_s is None:
@@ -176,7 +176,9 @@ def reclaim(by_broker: Mapping[str, Curve], recording: Recording) -> float | Non
     return next((start_s - killed_s for start_s in starts if back(start_s)), None)
 
 
-def _act_figures(by_broker: Mapping[str, Curve], recording: Recording, number: int) -> ActFigures:
+def _act_figures(
+    by_broker: Mapping[str, Curve], recording: DemoRecording, number: int
+) -> ActFigures:
     act = recording.acts[number]
     later = recording.acts[number + 1 :]
     next_s = later[0].happened_s if later else act.ended_s

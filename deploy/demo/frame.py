@@ -10,7 +10,7 @@ from deploy.demo.counters import CounterSampler
 from deploy.demo.curves import Curve, curves, total
 from deploy.demo.figures import WINDOW_S, fair_shares, peak, settle
 from deploy.demo.recording import Act
-from deploy.demo.story import Stage, Story
+from deploy.demo.story import Story, StoryProgress
 from deploy.demo.system import System
 
 HISTORY_S = 30
@@ -19,7 +19,7 @@ _SETTLED_DATA_S = 0.4
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BrokerRow:
     """One broker: rates in messages per second, None where there is none or it is not known."""
 
     broker: str
@@ -32,14 +32,14 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class ScreenFrame:
     """The whole screen: `elapsed_s` since the story began, `peak` as a share above the limit."""
 
     elapsed_s: float
     act: int
     title: str
     limit: int
-    rows: tuple[Row, ...]
+    rows: tuple[BrokerRow, ...]
     admitted: float
     peak: float
     settled: str
@@ -56,7 +56,7 @@ class FrameMaker:
         self._peak = -1.0
         self._looked_until_s: float | None = None
 
-    def make(self) -> Frame:
+    def make(self) -> ScreenFrame:
         """Ask the system for its limits and return what there is to show."""
         statuses = self._system.statuses()
         stage = self._story.stage
@@ -66,7 +66,7 @@ class FrameMaker:
         demands = self._story.demands()
         fair = fair_shares(stage.limit, demands)
         rows = tuple(
-            Row(
+            BrokerRow(
                 broker=name,
                 state=status.state,
                 demand=demands.get(name, 0),
@@ -78,7 +78,7 @@ class FrameMaker:
             for name, status in statuses.items()
         )
         self._look_for_peak(by_broker, stage, until_s)
-        return Frame(
+        return ScreenFrame(
             elapsed_s=now_s - stage.began_s,
             act=stage.number,
             title=stage.title,
@@ -93,7 +93,9 @@ class FrameMaker:
         samples = [sample for sample in self._sampler.samples if sample.sent_s >= since_s]
         return curves(samples, self._sampler.misses)
 
-    def _look_for_peak(self, by_broker: Mapping[str, Curve], stage: Stage, until_s: float) -> None:
+    def _look_for_peak(
+        self, by_broker: Mapping[str, Curve], stage: StoryProgress, until_s: float
+    ) -> None:
         if not stage.limits:
             return
         since_s = self._looked_until_s or stage.began_s
@@ -104,7 +106,7 @@ class FrameMaker:
 
 
 def _settled(
-    by_broker: Mapping[str, Curve], stage: Stage, demands: Mapping[str, int], until_s: float
+    by_broker: Mapping[str, Curve], stage: StoryProgress, demands: Mapping[str, int], until_s: float
 ) -> str:
     if stage.known_s is None or not demands:
         return f"waiting: {stage.title}"

@@ -46,7 +46,7 @@ _BATCH_MS = 100
 
 
 @dataclass(slots=True)
-class Tally:
+class SendOutcomes:
     """Counts the outcomes of sends; called on the client's own thread."""
 
     outcomes: Counter[bool] = field(default_factory=Counter)
@@ -61,7 +61,7 @@ class Tally:
         return counted[True], counted[False]
 
 
-def offer(producer: Any, rate: int, tally: Tally, stop: threading.Event) -> None:
+def offer(producer: Any, rate: int, tally: SendOutcomes, stop: threading.Event) -> None:
     """Send `rate` messages a second in small slices until told to stop."""
     offered_until = time.monotonic()
     while not stop.wait(_SLICE_S):
@@ -91,7 +91,7 @@ def run(url: str, topic: str, rate: int, batch: int = 1) -> None:
         max_pending_messages=_PENDING_MESSAGES,
     )
     _tell("connected")
-    tally = Tally()
+    tally = SendOutcomes()
     # A send waits for as long as the queue is full, and a waiting main thread would hear no signal.
     sender = threading.Thread(target=offer, args=(producer, rate, tally, stop), daemon=True)
     sender.start()

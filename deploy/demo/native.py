@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from deploy.demo.sidecars import Sidecars
+from deploy.demo.sidecars import SidecarCluster
 from deploy.demo.system import GROUP, NAMESPACE
 from deploy.local import rest
 
@@ -14,7 +14,7 @@ from deploy.local import rest
 _HEADROOM = 1.0
 
 
-class NativeSidecars(Sidecars):
+class NativeSidecars(SidecarCluster):
     """A cluster with a sidecar beside each broker, and nothing between clients and brokers."""
 
     name = "pulsar-quota, native"

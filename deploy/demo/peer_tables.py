@@ -22,9 +22,9 @@ from typing import Any
 import pyarrow as pa
 
 from coordinator.adapters.recorder.files import RecordedFiles, date_of
-from coordinator.adapters.recorder.tables import SCHEMAS, Table
+from coordinator.adapters.recorder.tables import SCHEMAS, RecordedTable
 from deploy.demo.curves import Curve, curves
-from deploy.demo.recording import Act, Recording
+from deploy.demo.recording import Act, DemoRecording
 from deploy.demo.system import GROUP
 
 CLUSTER = "Pulsar's resource groups"
@@ -35,7 +35,7 @@ _KEPT = 2**62
 _Row = dict[str, Any]
 
 
-def write(recording: Recording, place: Path, wall_s: float) -> None:
+def write(recording: DemoRecording, place: Path, wall_s: float) -> None:
     """Write a run's tables below a directory.
 
     Args:
@@ -53,9 +53,11 @@ def write(recording: Recording, place: Path, wall_s: float) -> None:
         files.write(table, date_of(round(wall_s * _WHOLE_US)), content)
 
 
-def _rows(recording: Recording, wall_s: float) -> Mapping[tuple[Table, str], list[_Row]]:
+def _rows(
+    recording: DemoRecording, wall_s: float
+) -> Mapping[tuple[RecordedTable, str], list[_Row]]:
     by_broker = curves(recording.samples, recording.misses)
-    rows: dict[tuple[Table, str], list[_Row]] = defaultdict(list)
+    rows: dict[tuple[RecordedTable, str], list[_Row]] = defaultdict(list)
     present: set[str] = set()
     lives: dict[str, int] = defaultdict(int)
     first = math.ceil(recording.acts[0].happened_s + wall_s)
@@ -69,30 +71,32 @@ def _rows(recording: Recording, wall_s: float) -> Mapping[tuple[Table, str], lis
         gone = present - offered.keys()
         for broker in sorted(gone if not _kills(recording, act) else ()):
             head = _head(broker, lives[broker], second)
-            rows[Table.ADMITTED, broker].append(head | _second(second, 0, held_us=0, clients=0))
+            rows[RecordedTable.ADMITTED, broker].append(
+                head | _second(second, 0, held_us=0, clients=0)
+            )
         for broker in sorted(gone if _kills(recording, act) else ()):
             seen = _head(min(offered), lives[min(offered)], math.floor(act.known_s + wall_s))
             change = {"member": broker, "member_incarnation": lives[broker], "change": "gone"}
-            rows[Table.MEMBERSHIP, min(offered)].append(seen | change)
+            rows[RecordedTable.MEMBERSHIP, min(offered)].append(seen | change)
         for broker, demand in sorted(offered.items()):
             head = _head(broker, lives[broker], second)
             admitted = _admitted(by_broker.get(broker), start_s)
             more = demand / admitted - 1 if admitted else 1.0
             held_us = round(_WHOLE_US * min(max(more, 0.0), 1.0))
-            rows[Table.ADMITTED, broker].append(
+            rows[RecordedTable.ADMITTED, broker].append(
                 head | _second(second, admitted, held_us=held_us, clients=1)
             )
-            rows[Table.LIFECYCLE, broker].append(head | _alive(second))
+            rows[RecordedTable.LIFECYCLE, broker].append(head | _alive(second))
         present = set(offered)
-    rows[Table.CONFIGURATION, "story"] = list(_definitions(recording, wall_s))
+    rows[RecordedTable.CONFIGURATION, "story"] = list(_definitions(recording, wall_s))
     return rows
 
 
-def _act_at(recording: Recording, moment_s: float) -> Act:
+def _act_at(recording: DemoRecording, moment_s: float) -> Act:
     return [act for act in recording.acts if act.happened_s <= moment_s][-1]
 
 
-def _kills(recording: Recording, act: Act) -> bool:
+def _kills(recording: DemoRecording, act: Act) -> bool:
     killed_s = recording.killed_s
     return killed_s is not None and act.happened_s <= killed_s < act.ended_s
 
@@ -137,7 +141,7 @@ def _alive(second: int) -> _Row:
     }
 
 
-def _definitions(recording: Recording, wall_s: float) -> Iterator[_Row]:
+def _definitions(recording: DemoRecording, wall_s: float) -> Iterator[_Row]:
     for version, change in enumerate(recording.limits, 1):
         yield _head("story", 1, math.floor(change.at_s + wall_s)) | {
             "resource_group": GROUP,

@@ -15,10 +15,10 @@ from pathlib import Path
 from rich.console import Console
 
 from deploy.demo.counters import CounterSampler
-from deploy.demo.errors import WrongUse
+from deploy.demo.errors import WrongDemoUse
 from deploy.demo.frame import FrameMaker
 from deploy.demo.programs import Programs
-from deploy.demo.recording import Recording
+from deploy.demo.recording import DemoRecording
 from deploy.demo.screen import Screen
 from deploy.demo.story import LIMIT, Story
 from deploy.demo.system import System
@@ -46,7 +46,7 @@ class Chosen:
     keep: bool = False
 
 
-def play(console: Console, kind: type[System], directory: Path, chosen: Chosen) -> Recording:
+def play(console: Console, kind: type[System], directory: Path, chosen: Chosen) -> DemoRecording:
     """Play the story on a system of this kind and return what was recorded.
 
     Args:
@@ -101,7 +101,9 @@ def ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _tell(console: Console, system: System, topics: dict[str, str], warm_up: WarmUp) -> Recording:
+def _tell(
+    console: Console, system: System, topics: dict[str, str], warm_up: WarmUp
+) -> DemoRecording:
     web_urls = {name: broker.web_url for name, broker in system.brokers.items()}
     with CounterSampler(web_urls, list(topics.values())) as sampler, TurnWitness() as witness:
         story = Story(system, topics, sampler, warm_up.again)
@@ -124,7 +126,7 @@ def _clear(directory: Path) -> None:
         WrongUse: an earlier run is still in it.
     """
     if state.file_of(directory / "cluster").exists() or Programs(directory).any:
-        raise WrongUse(
+        raise WrongDemoUse(
             f"A demo runs in {directory}, or was killed there. Stop what is left of it with: "
             f"python -m deploy.demo --stop --state-dir {directory.parent}"
         )

@@ -93,7 +93,7 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class DemoRecording:
     """A whole run.
 
     Attributes:

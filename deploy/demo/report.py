@@ -14,7 +14,7 @@ from pathlib import Path
 
 from deploy.demo import peer_tables, targets
 from deploy.demo.errors import DemoError
-from deploy.demo.recording import Recording
+from deploy.demo.recording import DemoRecording
 
 _TIMEOUT_S = 600.0
 #: The demo's targets, as far as whole seconds can be held to them. The report counts those from the one
@@ -28,7 +28,7 @@ CONDITIONS = (
 )
 
 
-def keep_peer(played: Recording, output: Path) -> Path:
+def keep_peer(played: DemoRecording, output: Path) -> Path:
     """Write what was seen of the peer as tables, replacing those of an earlier run; return where."""
     kept = output / "recorded-peer"
     shutil.rmtree(kept, ignore_errors=True)

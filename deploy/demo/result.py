@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from deploy.demo import targets
-from deploy.demo.figures import SETTLED_WITHIN, WINDOW_S, ActFigures, Figures
+from deploy.demo.figures import SETTLED_WITHIN, WINDOW_S, ActFigures, DemoFigures
 
 #: Of waiting: the traffic of this part of a window is as far as a settled broker may be off its share.
 _TELLING_S = SETTLED_WITHIN * WINDOW_S
@@ -19,7 +19,7 @@ _WAITED = (
 )
 
 
-def table(name: str, figures: Figures) -> Table:
+def table(name: str, figures: DemoFigures) -> Table:
     """Return the table of one run."""
     drawn = Table(title=name, title_justify="left")
     drawn.add_column("act")
@@ -53,7 +53,7 @@ def table(name: str, figures: Figures) -> Table:
     return drawn
 
 
-def missed(figures: Figures) -> list[str]:
+def missed(figures: DemoFigures) -> list[str]:
     """Say of each missed target what came out, and of its act whether the machine may be why."""
     said = [
         f"missed: {check.what} {check.measured}, target {check.target}"
@@ -85,7 +85,7 @@ def _row(act: ActFigures) -> tuple[str, ...]:
     )
 
 
-def _reclaim(figures: Figures) -> str:
+def _reclaim(figures: DemoFigures) -> str:
     took = "never" if figures.reclaim_s is None else f"{figures.reclaim_s:.2f} s"
     return (
         f"The dead broker's share was in use again after: {took} "

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from deploy.background import Background
-from deploy.demo.frame import Frame, FrameMaker, Row
+from deploy.demo.frame import BrokerRow, FrameMaker, ScreenFrame
 from deploy.local.errors import LocalClusterError
 
 _LIVE_PERIOD_S = 0.5
@@ -62,13 +62,13 @@ class Screen(Background):
                 if frame := self._frame():
                     live.update(self._picture(frame), refresh=True)
 
-    def _frame(self) -> Frame | None:
+    def _frame(self) -> ScreenFrame | None:
         try:
             return self._maker.make()
         except (httpx.HTTPError, LocalClusterError):
             return None
 
-    def _line(self, frame: Frame) -> str:
+    def _line(self, frame: ScreenFrame) -> str:
         brokers = "  ".join(
             f"{row.broker} {row.admitted:,.0f}/s of {_number(row.limit)}" for row in frame.rows
         )
@@ -77,7 +77,7 @@ class Screen(Background):
             f"admitted {frame.admitted:,.0f}/s  {brokers}  {frame.settled}"
         )
 
-    def _picture(self, frame: Frame) -> RenderableType:
+    def _picture(self, frame: ScreenFrame) -> RenderableType:
         heading = Text(
             f"{self._system} demo   limit {frame.limit:,} msg/s publish   t={frame.elapsed_s:.0f} s   "
             f"act {frame.act}/{self._acts}: {frame.title}"
@@ -105,7 +105,7 @@ class Screen(Background):
         return Group(heading, Text(self._addresses, style="dim"), table, footing)
 
 
-def _cells(row: Row, highest: float) -> tuple[str, ...]:
+def _cells(row: BrokerRow, highest: float) -> tuple[str, ...]:
     share = f"{row.admitted / row.fair:.1%}" if row.fair else "-"
     bars = "".join(_bar(rate, highest) for rate in row.history)
     demand = f"{row.demand:,}" if row.demand else "-"

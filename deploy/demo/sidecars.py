@@ -41,7 +41,7 @@ def recorded_in(directory: Path) -> Path:
     return directory / "recorded"
 
 
-class Sidecars(System):
+class SidecarCluster(System):
     """A cluster with a sidecar beside each broker."""
 
     name = "pulsar-quota"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from deploy.demo.counters import CounterSampler
 from deploy.demo.errors import DemoError
-from deploy.demo.recording import Act, LimitChange, Recording, Sample
+from deploy.demo.recording import Act, DemoRecording, LimitChange, Sample
 from deploy.demo.system import System
 from deploy.demo.waiting import wait_for, wait_until
 
@@ -30,7 +30,7 @@ _LAST_SAMPLES_S = 0.5
 
 
 @dataclass(slots=True)
-class Stage:
+class StoryProgress:
     """Where the story stands, for the screen; written by the story alone.
 
     Attributes:
@@ -79,7 +79,7 @@ class Story:
         #: Offered messages per second of every topic that has load.
         self._offered: dict[str, int] = {}
         self._killed_s: float | None = None
-        self.stage = Stage()
+        self.stage = StoryProgress()
         self._acts: tuple[tuple[str, str, Callable[[], float]], ...] = (
             ("start", "two brokers start", self._start),
             ("join", f"{JOINER} joins", self._join),
@@ -94,7 +94,7 @@ class Story:
         """The number of acts."""
         return len(self._acts)
 
-    def tell(self) -> Recording:
+    def tell(self) -> DemoRecording:
         """Play all acts and return what was recorded.
 
         Raises:
@@ -121,7 +121,7 @@ class Story:
                 )
             )
         wait_for(time.monotonic() + _LAST_SAMPLES_S, self._attend)
-        return Recording(
+        return DemoRecording(
             samples=self._sampler.samples,
             misses=self._sampler.misses,
             acts=tuple(acts),

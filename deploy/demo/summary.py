@@ -7,11 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from deploy.demo.figures import Figures
-from deploy.demo.recording import Recording
+from deploy.demo.figures import DemoFigures
+from deploy.demo.recording import DemoRecording
 
 
-def summary(figures: Figures) -> dict[str, Any]:
+def summary(figures: DemoFigures) -> dict[str, Any]:
     """Return the summary as plain data: seconds, messages per second, and shares of 1."""
     return {
         "limit": figures.limit,
@@ -31,7 +31,7 @@ def summary(figures: Figures) -> dict[str, Any]:
     }
 
 
-def write(figures: Figures, recording: Recording, directory: Path, suffix: str) -> Path:
+def write(figures: DemoFigures, recording: DemoRecording, directory: Path, suffix: str) -> Path:
     """Write ``summary<suffix>.json`` and ``counters<suffix>.json``; return the summary's path."""
     directory.mkdir(parents=True, exist_ok=True)
     raw = directory / f"counters{suffix}.json"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from deploy.demo.figures import ActFigures, Figures
+from deploy.demo.figures import ActFigures, DemoFigures
 from deploy.demo.sidecars import SESSION_TIMEOUT_S
 
 _ROUND_S = 1.0
@@ -21,7 +21,7 @@ RECLAIM_WITHIN_S = SESSION_TIMEOUT_S + _ROUND_S
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class TargetCheck:
     """One target: what was asked, what came out, and whether that is enough."""
 
     what: str
@@ -30,12 +30,12 @@ class Check:
     met: bool
 
 
-def checks(figures: Figures) -> list[Check]:
+def checks(figures: DemoFigures) -> list[TargetCheck]:
     """Hold a run against every target, those of each act included."""
     found = [check for act in figures.acts for check in act_checks(act)]
     reclaim_s = figures.reclaim_s
     found.append(
-        Check(
+        TargetCheck(
             "reclaim",
             _seconds(reclaim_s),
             f"<= {RECLAIM_WITHIN_S:.0f} s",
@@ -45,30 +45,32 @@ def checks(figures: Figures) -> list[Check]:
     return found
 
 
-def act_checks(act: ActFigures) -> list[Check]:
+def act_checks(act: ActFigures) -> list[TargetCheck]:
     """Hold one act against its targets."""
     settled = act.settle_s is not None and act.settle_s <= SETTLE_WITHIN_S
     return [
-        Check(
+        TargetCheck(
             f"{act.event}: settle",
             _seconds(act.settle_s),
             f"<= {SETTLE_WITHIN_S:.0f} s",
             settled,
         ),
-        Check(
+        TargetCheck(
             f"{act.event}: peak",
             f"{act.peak:+.1%}",
             f"<= {HIGHEST_PEAK:.0%}",
             act.peak <= HIGHEST_PEAK,
         ),
-        Check(f"{act.event}: Jain", f"{act.jain:.4f}", f">= {LEAST_JAIN}", act.jain >= LEAST_JAIN),
-        Check(
+        TargetCheck(
+            f"{act.event}: Jain", f"{act.jain:.4f}", f">= {LEAST_JAIN}", act.jain >= LEAST_JAIN
+        ),
+        TargetCheck(
             f"{act.event}: smallest share",
             f"{act.min_share:.3f}",
             f">= {LEAST_SHARE}",
             act.min_share >= LEAST_SHARE,
         ),
-        Check(
+        TargetCheck(
             f"{act.event}: error of the sum",
             f"{act.error:+.2%}",
             f"<= {LARGEST_ERROR:.0%}",

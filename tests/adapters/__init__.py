@@ -1,1 +1,1 @@
-"""What the adapters' own parts do, where no port promises it."""
+"""Tests of the adapters' own parts, beyond the promises of their ports."""

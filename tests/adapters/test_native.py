@@ -1,4 +1,4 @@
-"""What brokers say of counters, configuration and records; and bytes of anybody on the topic."""
+"""The adapter reads brokers' counters, configuration and records, and any bytes on the topic."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def test_a_broker_that_does_not_tell_is_an_error(status: int, error: type[
 
 
 def test_lines_of_nonsense_are_no_counters() -> None:
-    """Whatever they hold."""
+    """This holds for any text."""
     sums: dict[tuple[str, str], dict[str, int]] = {}
     random = Random(SEED)
     for _ in range(2_000):

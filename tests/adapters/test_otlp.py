@@ -1,4 +1,4 @@
-"""Metrics by OTLP: what a collector receives is what /metrics says, and a dead one disturbs nobody."""
+"""A collector receives by OTLP the metrics of /metrics, and a dead collector disturbs nothing."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Collector:
         self._thread.join()
 
     def metrics(self) -> dict[str, Metric]:
-        """What the last request told, by name."""
+        """Return the metrics of the last request, by name."""
         (resource,) = self.requests[-1].resource_metrics
         (scope,) = resource.scope_metrics
         return {metric.name: metric for metric in scope.metrics}
@@ -76,7 +76,7 @@ def collector() -> Iterator[Collector]:
 
 
 def push_to(url: str, token: str = "") -> OtlpPush:
-    """What pushes there."""
+    """Return a pusher to this address."""
     return OtlpPush(url, interval_s=60.0, resource=RESOURCE, token=token)
 
 
@@ -99,7 +99,7 @@ async def sample() -> list[prometheus.Metric]:
 
 
 async def test_every_type_arrives_as_its_counterpart_with_its_unit(collector: Collector) -> None:
-    """And a family without a sample does not arrive."""
+    """A family without a sample does not arrive."""
     async with push_to(collector.url) as push:
         await push.push(sample)
     told = collector.metrics()

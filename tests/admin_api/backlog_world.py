@@ -31,7 +31,7 @@ class BlockedTopics:
             self.blocks[topic] = block
 
     async def published_topics(self) -> frozenset[str]:
-        """What the test says."""
+        """Return the test's topics."""
         return frozenset(self.publishing)
 
 
@@ -58,7 +58,7 @@ class BacklogWorld:
         )
 
     def backlogs(self, *, by_topic: bool = True) -> Backlogs:
-        """What the admin API is given."""
+        """Return the backlogs that the admin API reads."""
         return Backlogs(self.watch, self.enforcement, by_topic=by_topic)
 
     def topic(self, name: str = TOPIC) -> MemoryTopicStorage:

@@ -1,4 +1,4 @@
-"""Who may do what."""
+"""Each role may do what its rights say, and no more."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def test_a_viewer_cannot_read_the_audit_trail(world: World) -> None:
 
 
 async def test_a_tenant_admin_attaches_his_own_tenant(world: World) -> None:
-    """And its namespaces, and detaches them; another tenant's are not his."""
+    """He attaches and detaches its namespaces, too; another tenant's are not his."""
     async with world.client(token("admin"), access=access()) as client:
         await client.put(GROUP, json={})
     async with world.client(token("alice"), access=access()) as client:
@@ -116,7 +116,7 @@ async def test_a_super_user_may_do_everything(world: World) -> None:
 
 
 async def test_readiness_needs_no_token(world: World) -> None:
-    """Whoever watches over the process has none."""
+    """A process supervisor has none."""
     async with world.client(access=access()) as client:
         assert (await client.get("/quota/v1/ready")).status_code == 200
 
@@ -128,7 +128,7 @@ async def test_without_keys_everybody_may_do_everything(client: httpx.AsyncClien
 
 
 async def test_no_endpoint_that_changes_anything_is_open_to_a_viewer(world: World) -> None:
-    """Whatever is added later: all that the description has beside reading, but the preview."""
+    """This holds for every operation of the API's description that writes, but the preview."""
     described = world.app.openapi()["paths"]
     changing = [
         (method.upper(), re.sub(r"\{domain\}", "persistent", path))

@@ -10,7 +10,7 @@ from tests.admin_api.world import World
 
 
 async def lose_a_peer(world: World, seconds: int) -> None:
-    """broker-2 vanishes, and so much time passes."""
+    """Remove broker-2 and let time pass."""
     own = Member("broker-1", 1)
     world.handle(ConnectionChanged(ConnectionState.CONNECTED))
     world.handle(MembersChanged((own, Member("broker-2", 1))))

@@ -90,7 +90,7 @@ async def test_unknown_group(client: httpx.AsyncClient, owner: str) -> None:
 async def test_unknown_owner(
     client: httpx.AsyncClient, orders: str, path: str, reason: str
 ) -> None:
-    """Whether a namespace or tenant exists is asked of the broker, for every method."""
+    """Every method asks the broker whether a namespace or tenant exists."""
     answers = [
         await client.get(path),
         await client.post(f"{path}/{orders}"),
@@ -112,7 +112,7 @@ async def test_unknown_group_is_said_before_unknown_namespace(client: httpx.Asyn
 async def test_silent_broker_is_503(
     client: httpx.AsyncClient, world: World, orders: str, owner: str
 ) -> None:
-    """Not knowing whether an owner exists is not the same as knowing that it does not."""
+    """Without an answer the API does not know whether an owner exists."""
     world.broker.answering = False
 
     answers = [await client.get(owner), await client.post(f"{owner}/{orders}")]

@@ -1,4 +1,4 @@
-"""Who changed what, and taking one change back."""
+"""The audit trail names the author of each change, and a change can be taken back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def roll_back(client: httpx.AsyncClient, entry_id: int) -> httpx.Response:
 
 
 async def test_every_change_is_written_down(client: httpx.AsyncClient, orders: str) -> None:
-    """What it was about, what was there before, and what is there after."""
+    """The entry has the subject, the value before and the value after."""
     await client.put(f"{GROUPS}/orders", json={"publishRateInMsgs": 1, "law": "max-min"})
     await client.post(f"{TENANT}/orders")
     await client.post(f"{NAMESPACE}/orders")

@@ -114,7 +114,7 @@ async def test_the_used_part_of_a_quota_is_told_by_type(client: httpx.AsyncClien
 
 
 async def test_a_sidecar_that_does_not_look_has_no_such_metrics(world: World) -> None:
-    """And says how to change that."""
+    """The API says how to change that."""
     async with world.client() as client:
         assert not [name for name in await scrape(client) if "backlog" in name]
         answer = await client.get("/quota/v1/backlog")
@@ -125,7 +125,7 @@ async def test_a_sidecar_that_does_not_look_has_no_such_metrics(world: World) ->
 async def test_topics_are_listed_by_the_used_part_of_their_quota(
     client: httpx.AsyncClient, backlog: BacklogWorld
 ) -> None:
-    """Those without backlog are counted only."""
+    """Topics without a backlog only count."""
     other = "persistent://shop/orders/other"
     backlog.publish(3, other)
     await backlog.watch.check()
@@ -142,7 +142,7 @@ async def test_topics_are_listed_by_the_used_part_of_their_quota(
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "order=colour"])
 async def test_a_bad_question_is_refused_by_name(client: httpx.AsyncClient, query: str) -> None:
-    """With the field in the reason."""
+    """The reason names the field."""
     answer = await client.get(f"/quota/v1/backlog?{query}")
     assert answer.status_code == 400
     assert query.partition("=")[0] in answer.json()["reason"]
@@ -192,7 +192,7 @@ async def test_a_topic_that_is_gone_since_the_check_is_not_found(
 async def test_a_broker_that_does_not_answer_is_a_503(
     client: httpx.AsyncClient, backlog: BacklogWorld
 ) -> None:
-    """With the reason."""
+    """The answer has the reason."""
     backlog.source.trouble["storage"] = BrokerUnreachable("timed out")
     answer = await client.get("/quota/v1/persistent/shop/orders/incoming/backlog")
     assert answer.status_code == 503
@@ -202,7 +202,7 @@ async def test_a_broker_that_does_not_answer_is_a_503(
 async def test_what_was_done_is_listed_the_latest_first(
     client: httpx.AsyncClient, backlog: BacklogWorld
 ) -> None:
-    """With what there was and what came of it."""
+    """An entry has the state before and the result."""
     backlog.publish(20)
     await backlog.enforcement.look()
     (action,) = (await client.get("/quota/v1/backlog/actions")).json()
@@ -301,7 +301,7 @@ async def test_a_very_large_answer_passes_as_it_is(world: World, backlog: Backlo
 async def test_partitioned_stats_of_an_old_broker_follow_from_its_partitions(
     world: World, backlog: BacklogWorld
 ) -> None:
-    """The oldest of all subscriptions of all partitions, whoever owns them; readers do not count."""
+    """The oldest backlog of all partitions' subscriptions counts, on any broker; readers do not count."""
 
     def partition(**subscriptions: Any) -> dict[str, Any]:
         return {"subscriptions": subscriptions}

@@ -1,4 +1,4 @@
-"""What is refused, and that the reason names the field and the fix. Nothing is ever changed by it."""
+"""A bad request changes nothing, and its reason names the field and the fix."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BYTES = "must be a whole number from 0 to 9223372036854775807, or -1 for not lim
 async def test_bad_rates(
     client: httpx.AsyncClient, world: World, orders: str, value: object
 ) -> None:
-    """Pulsar stores -5, and 1 for 1.5; here nothing is stored that nobody meant."""
+    """Pulsar stores -5, and 1 for 1.5; here both are refused."""
     before = await world.store.read_group(orders)
 
     refused = await client.put(f"{GROUPS}/{orders}", json={"publishRateInMsgs": value})
@@ -42,7 +42,7 @@ async def test_bytes_are_a_java_long(client: httpx.AsyncClient) -> None:
 
 
 async def test_every_bad_field_is_named(client: httpx.AsyncClient) -> None:
-    """Who sends two mistakes is told of both, in one answer."""
+    """One answer names both mistakes of a request."""
     body = {"publishRateInMsgs": -5, "law": "mine", "weights": [], "overshootPolicy": 3}
     body |= {"partitionPolicy": "x"}
 
@@ -115,7 +115,7 @@ async def test_bad_names(client: httpx.AsyncClient, name: str, method: str) -> N
 
 @pytest.mark.parametrize("name", ["a", "A-1_b.c:d=e", "x" * 255, "list"])
 async def test_good_names(client: httpx.AsyncClient, name: str) -> None:
-    """What Pulsar takes for a tenant's name is good for a group."""
+    """A name that Pulsar accepts for a tenant is good for a group."""
     assert (await client.put(f"{GROUPS}/{name}", json={})).status_code == 204
     assert (await client.get(GROUPS)).json() == [name]
 

@@ -1,4 +1,4 @@
-"""What the dashboard is made from: overview, past, preview, events, operations, and its own files."""
+"""The dashboard's sources: overview, past, preview, events, operations, and its own files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from admin_api.routes import events
 from admin_api.routes.events import _stream
 from coordinator.core.events import MembersChanged
 from coordinator.core.model import Member, Rates, ResourceGroup
-from coordinator.insight.model.operations import Stage
+from coordinator.insight.model.operations import OperationStage
 from coordinator.ports import StoreUnreachable
 from tests.admin_api.world import World
 from tests.turns import turns_of
@@ -99,7 +99,7 @@ async def test_a_preview_changes_nothing(
 
 
 async def test_choices_are_what_a_change_accepts(client: httpx.AsyncClient, orders: str) -> None:
-    """Every one of them."""
+    """A change accepts every one of them."""
     choices = (await client.get("/quota/v1/choices")).json()
 
     names = ["enforcement", "law", "overshootPolicy", "partitionPolicy", "weights"]
@@ -128,7 +128,7 @@ async def test_a_change_names_its_operation(client: httpx.AsyncClient, orders: s
         "created: publishRateInMsgs 3,000",
     ]
     one = (await client.get(f"/quota/v1/operations/{ids[0]}")).json()
-    assert one["state"] == Stage.SUPERSEDED.value
+    assert one["state"] == OperationStage.SUPERSEDED.value
     assert (await client.get("/quota/v1/operations/99999")).status_code == 404
 
 
@@ -170,7 +170,7 @@ async def test_events_begin_after_the_last_one_that_is_known(world: World) -> No
 async def test_a_reader_that_falls_behind_is_told_and_let_go(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What waits for it is bounded, and nobody else is held up."""
+    """Its queue is bounded, and it delays no other reader."""
     monkeypatch.setattr(events, "MAX_WAITING", 2)
     readers: set[object] = set()
     world.handle(MembersChanged(()))
@@ -216,5 +216,5 @@ async def test_the_page_and_its_files_need_no_token_and_run_nothing_foreign(
 
 @pytest.mark.parametrize("name", ["..%2Fapp.py", "app.py", "nothing.js", "%2e%2e"])
 async def test_only_the_pages_own_files_are_served(client: httpx.AsyncClient, name: str) -> None:
-    """Nothing else of the host."""
+    """No other file of the host is served."""
     assert (await client.get(f"/dashboard/{name}")).status_code == 404

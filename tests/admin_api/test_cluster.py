@@ -23,7 +23,7 @@ async def client(world: World) -> AsyncIterator[httpx.AsyncClient]:
 async def test_a_specification_becomes_the_limits_of_the_clusters_group(
     client: httpx.AsyncClient,
 ) -> None:
-    """By the share of production; and is read back from them."""
+    """The share of production divides it, and the API reads it back from the limits."""
     body = {"rateInMsgs": 40_000, "productionShare": 0.25}
     answer = await client.put(PATH, json=body)
     assert answer.status_code == 204
@@ -41,7 +41,7 @@ async def test_a_specification_becomes_the_limits_of_the_clusters_group(
 async def test_above_four_fifths_a_larger_one_is_advised(
     client: httpx.AsyncClient, world: World
 ) -> None:
-    """By what all brokers use together."""
+    """The use of all brokers together counts."""
     await client.put(PATH, json={"rateInMsgs": 4_000})
     world.views.rows = (
         usage_row("broker-1", admitted=900, limit=1_000, throttled_permille=0),
@@ -81,6 +81,6 @@ async def test_without_a_group_for_the_cluster_it_says_how_to_have_one(world: Wo
 
 
 async def test_only_super_users_may_specify(world: World) -> None:
-    """Everybody with a token may read."""
+    """Every holder of a token may read."""
     async with world.client(token("alice"), cluster_group="cluster", access=access()) as client:
         assert (await client.put(PATH, json={"rateInMsgs": 5})).status_code == 403

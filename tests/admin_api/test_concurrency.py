@@ -41,7 +41,7 @@ class SlowStore(MemoryStore):
 
 
 class BusyStore(MemoryStore):
-    """Somebody else changes every group between our read and our write."""
+    """A store in which another writer changes every group between our read and our write."""
 
     async def update_group(
         self, group: ResourceGroup, version: int, *, by: Origin = NOBODY
@@ -62,7 +62,7 @@ def client_of(
 
 @pytest.mark.parametrize("exists", [False, True])
 async def test_concurrent_puts_lose_no_field(world: World, exists: bool) -> None:
-    """Everybody sets another field at the same moment; all of them are set in the end."""
+    """Each caller sets another field at the same moment; in the end all are set."""
     store = SlowStore()
     store.watch(world.views.show)
     async with client_of(world, store) as client:

@@ -1,4 +1,4 @@
-"""What was decided, over the API: listed in short, and explained as of a time."""
+"""The API lists past decisions in short, and explains one as of a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def past(client: httpx.AsyncClient, world: World) -> World:
 
 
 async def test_decisions_are_listed_newest_first(client: httpx.AsyncClient, past: World) -> None:
-    """With their age, the figures and the sentence of that moment."""
+    """A row has the age, the figures and the sentence of its moment."""
     newest, oldest = (await client.get("/quota/v1/decisions/orders")).json()
 
     assert (newest["ageMillis"], newest["clusterLimit"]) == (10_000, 6_000)
@@ -38,7 +38,7 @@ async def test_decisions_are_listed_newest_first(client: httpx.AsyncClient, past
 async def test_an_explanation_of_the_past_is_what_was_told_then(
     client: httpx.AsyncClient, past: World
 ) -> None:
-    """Of the decision that was in force at that time, with its age as of now."""
+    """It explains the decision in force at that time, with its age as of now."""
     then = (await client.get("/quota/v1/explain/orders?ageMillis=12000")).json()
 
     assert (then["clusterLimit"], then["localLimit"], then["binding"]) == (3_000, 7, "reserve")

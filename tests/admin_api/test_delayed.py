@@ -60,7 +60,7 @@ async def test_a_specification_that_does_not_name_it_leaves_it_as_it_was(
 async def test_a_rate_that_is_none_is_refused_by_name_and_changes_nothing(
     client: httpx.AsyncClient, rate: object
 ) -> None:
-    """Neither of the two groups is created."""
+    """The API creates neither of the two groups."""
     answer = await client.put(SPECIFICATION, json={"rateInMsgs": 10, "delayedRateInMsgs": rate})
     assert answer.status_code == 400
     assert "delayedRateInMsgs" in answer.json()["reason"]
@@ -69,7 +69,7 @@ async def test_a_rate_that_is_none_is_refused_by_name_and_changes_nothing(
 
 
 async def test_where_they_are_not_counted_apart_it_says_how_to_have_it(world: World) -> None:
-    """By a key of the configuration; nothing is changed, and no metric pretends."""
+    """The answer names a key of the configuration; nothing changes, and no metric appears."""
     async with world.client(cluster_group="cluster") as client:
         body = {"rateInMsgs": 10, "delayedRateInMsgs": 5}
         refused = await client.put(SPECIFICATION, json=body)
@@ -82,7 +82,7 @@ async def test_where_they_are_not_counted_apart_it_says_how_to_have_it(world: Wo
 
 
 async def test_topics_with_a_time_of_delivery_in_vain_come_first(client: httpx.AsyncClient) -> None:
-    """With what is wrong with each, in words."""
+    """The answer says in words what is wrong with each."""
     found = (await client.get("/quota/v1/gate/delayed?limit=2")).json()
     assert (found["group"], found["messages"], found["due"]) == ("late", 1_200, 300)
     first, second = found["topics"]
@@ -114,7 +114,7 @@ async def test_explain_says_what_counts_against_the_limit(
 async def test_the_metrics_tell_how_many_there_were_and_how_many_in_vain(
     client: httpx.AsyncClient,
 ) -> None:
-    """What was admitted and held, and the limit, are those of the group."""
+    """Admitted and held messages, and the limit, are the group's."""
     families = await scrape(client)
     assert value_of(families["pulsar_quota_gate_delayed_messages"]) == 1_200
     vain = families["pulsar_quota_gate_delayed_without_effect"]

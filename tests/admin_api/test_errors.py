@@ -1,4 +1,4 @@
-"""Every error has one shape, whoever raises it."""
+"""Every error has one shape, whatever raises it."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ async def test_silent_bus_is_named_by_readiness(client: httpx.AsyncClient, world
 async def test_old_copy_is_not_taken_for_the_store(
     client: httpx.AsyncClient, world: World, path: str, trouble: Trouble
 ) -> None:
-    """What is read from a copy is refused while the copy may be old."""
+    """The API refuses to read a copy that may be old."""
     world.views.turn(state=Lifecycle.DEGRADED, troubles=(trouble,))
 
     response = await client.get(path)
@@ -173,7 +173,7 @@ async def test_unexpected_error_is_logged_once_and_told_nothing_of(
 
 
 class CorruptStore(MemoryStore):
-    """Somebody with a ZooKeeper shell was here."""
+    """A store whose entries were edited with a ZooKeeper shell."""
 
     async def read_group(self, name: str) -> Versioned:
         """Fail."""
@@ -190,7 +190,7 @@ class CorruptStore(MemoryStore):
     ],
 )
 async def test_an_entry_that_cannot_be_read(world: World, method: str, path: str) -> None:
-    """409 says which and why; nobody overwrites what he cannot have seen."""
+    """409 names the entry and the fault; no request overwrites it."""
     async with world.client(store=CorruptStore()) as client:
         answer = await client.request(method, path, content=b"{}")
 

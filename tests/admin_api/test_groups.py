@@ -131,7 +131,7 @@ async def test_largest_rates_are_those_of_javas_types(client: httpx.AsyncClient)
 
 
 async def test_unknown_fields_with_a_value_are_refused(client: httpx.AsyncClient) -> None:
-    """By name: a limit under a mistaken name would be no limit."""
+    """The reason names them: a limit under a mistaken name would be no limit."""
     response = await client.put(f"{GROUPS}/rg1", json=FULL | {"replicationRate": [1]})
 
     assert response.status_code == 400
@@ -139,7 +139,7 @@ async def test_unknown_fields_with_a_value_are_refused(client: httpx.AsyncClient
 
 
 async def test_body_needs_no_content_type(client: httpx.AsyncClient) -> None:
-    """What `curl -d` sends by default is read too."""
+    """The API also reads the type that `curl -d` sends by default."""
     headers = {"content-type": "application/x-www-form-urlencoded"}
 
     response = await client.put(
@@ -179,7 +179,7 @@ async def test_own_settings_show_only_where_they_differ(client: httpx.AsyncClien
 async def test_update_without_change_writes_nothing(
     client: httpx.AsyncClient, world: World, orders: str
 ) -> None:
-    """Repeating a PUT gives nobody a new definition to converge to."""
+    """A repeated PUT makes no new definition."""
     before = await world.store.read_group(orders)
 
     await client.put(f"{GROUPS}/{orders}", json={"publishRateInMsgs": 3_000})

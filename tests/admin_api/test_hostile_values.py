@@ -1,4 +1,4 @@
-"""What parsers stumble over, in headers, queries and bodies: a 4xx with a reason, or nothing."""
+"""Headers, queries and bodies that break parsers get a 4xx with a reason, or no answer."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_a_last_event_id_is_a_number_of_a_note(client: httpx.AsyncClient) 
     ],
 )
 async def test_no_header_makes_a_server_error(world: World, name: str) -> None:
-    """Whatever stands in it, of whatever length; nothing is logged with a traceback."""
+    """This holds for any value of any length; the log has no traceback."""
     paths = ["/metrics", "/quota/v1/groups", "/", "/dashboard/app.js", "/quota/v1/ready"]
     with capture_logs() as logs:
         async with world.client() as client:
@@ -196,7 +196,7 @@ async def test_no_body_makes_a_server_error(world: World, method: str, path: str
 
 @pytest.mark.parametrize("path", ["/quota/v1/log-level", GROUP])
 async def test_an_endless_body_is_413_before_anybody_is_identified(world: World, path: str) -> None:
-    """Without an announced length, on every path that reads one: it does not fill the memory."""
+    """A body without a length fills no memory, on any path that reads one."""
     sent = 0
 
     async def endless() -> object:

@@ -70,7 +70,7 @@ def no_hosts(world: World, broker: Broker | None = None, **changes: object) -> h
 
 
 async def test_loopback_by_its_spelling_is_served(world: World) -> None:
-    """At any port: what forwards one to another changes it."""
+    """Any port is served, because a forwarder changes it."""
     async with no_hosts(world) as client:
         for host, (method, path) in itertools.product(LOOPBACK, READ_AND_CHANGED):
             answer = await client.request(method, path, headers={"Host": host}, content=b"{}")
@@ -144,7 +144,7 @@ async def test_no_host_and_two_hosts_are_refused(
 async def test_the_configuration_names_more_hosts(
     world: World, named: str, host: str, status: int
 ) -> None:
-    """With a port only at that port."""
+    """A host with a port is served at that port only."""
     async with world.client(hosts=(named,)) as client:
         answer = await client.get("/quota/v1/ready", headers={"Host": host})
     assert answer.status_code == status
@@ -194,7 +194,7 @@ PAGES = [
 
 @pytest.mark.parametrize("keys", [True, False])
 async def test_a_page_of_another_site_changes_and_relays_nothing(world: World, keys: bool) -> None:
-    """With tokens as without: a browser that holds one shall not be used for it."""
+    """Tokens change nothing: another site must not use a browser that holds one."""
     broker = Broker()
     headers = {"Host": "127.0.0.1:8087", "Authorization": f"Bearer {token('admin')}"}
     changes = {"access": access()} if keys else {}
@@ -226,7 +226,7 @@ async def test_a_page_of_another_site_changes_and_relays_nothing(world: World, k
 async def test_programs_and_our_own_pages_go_on_working(
     world: World, host: str, page: dict[str, str]
 ) -> None:
-    """Also behind a proxy that speaks TLS, with the host kept or, where it is named, replaced."""
+    """A proxy that speaks TLS may stand between, and keep the host or replace it by a named one."""
     broker = Broker()
     async with no_hosts(world, broker, hosts=("quota.example",)) as client:
         headers = {"Host": host} | page

@@ -12,7 +12,7 @@ PATH = "/quota/v1/log-level"
 
 
 async def test_the_level_is_shown_and_changed(client: httpx.AsyncClient, world: World) -> None:
-    """At once."""
+    """The change holds at once."""
     assert (await client.get(PATH)).json() == {"level": "info"}
 
     changed = await client.put(PATH, json={"level": "debug"})
@@ -25,7 +25,7 @@ async def test_the_level_is_shown_and_changed(client: httpx.AsyncClient, world: 
 async def test_a_level_that_does_not_exist_is_refused(
     client: httpx.AsyncClient, world: World, body: object
 ) -> None:
-    """With the ones that do, and nothing changes."""
+    """The reason names the levels that exist, and nothing changes."""
     refused = await client.put(PATH, json=body)
 
     assert refused.status_code == 400

@@ -38,7 +38,7 @@ SPELLINGS = [
 
 @pytest.mark.parametrize("query", ["", *SPELLINGS])
 async def test_the_query_names_the_gates_listener_and_no_other(world: World, query: str) -> None:
-    """In any spelling, with any method, for every kind of lookup; what else it says stays."""
+    """This holds for any spelling, method and kind of lookup; other parts of the query stay."""
     broker = Broker()
     async with world.client(relay=broker.relay) as client:
         for method, path in itertools.product(METHODS, PATHS):

@@ -1,4 +1,4 @@
-"""What Prometheus is told: valid by the official parsers, true, and bounded."""
+"""The metrics are valid by the official parsers, true, and bounded."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_tasks_that_were_started_are_counted(client: httpx.AsyncClient) ->
 
 
 async def test_recording_that_fails_is_told(client: httpx.AsyncClient, world: World) -> None:
-    """1, 0, and no series where nothing is to be recorded: whoever wants no files is not alarmed."""
+    """The metric is 1, 0, or absent where recording is off, so no alarm fires there."""
     assert not (await scrape(client))["pulsar_quota_recording"].samples
 
     world.views.recorded = RecorderHealth(recording=True, rows_written=500, bytes_written=9_000)
@@ -146,7 +146,7 @@ async def test_the_shadow_law_is_told_beside_the_one_in_force(
 async def test_pulsars_names_have_pulsars_labels(
     client: httpx.AsyncClient, world: World, orders: str
 ) -> None:
-    """What is a rate is a gauge, and its help says that Pulsar has it otherwise."""
+    """A rate is a gauge, and its help says that Pulsar has another type."""
     world.throttle_orders()
     families = await scrape(client)
 
@@ -244,7 +244,7 @@ async def test_holding_back_is_told(client: httpx.AsyncClient, world: World) -> 
 async def test_topics_beyond_the_bound_are_counted(
     client: httpx.AsyncClient, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first by name have series; nobody can fill Prometheus by limiting topics."""
+    """The first by name have series, so limits of topics cannot fill Prometheus."""
     monkeypatch.setattr(metrics_gate, "MAX_SCOPES", 2)
     limited = Rates(publish_messages=1)
     views = tuple(TopicLimitView(name, limited, 1, {}) for name in ("c", "a", "b"))
@@ -260,7 +260,7 @@ async def test_topics_beyond_the_bound_are_counted(
 async def test_groups_beyond_the_bound_are_counted(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those that come first by name have series; how many have none is told."""
+    """The first by name have series; a metric tells how many have none."""
     monkeypatch.setattr(metrics, "MAX_GROUPS", 2)
     for name in ("c", "a", "b"):
         await client.put(f"/admin/v2/resourcegroups/{name}", json={"publishRateInMsgs": 1})
@@ -288,7 +288,7 @@ async def test_counts_of_a_group_that_is_undecided_are_told(
 async def test_minute_averages_stand_beside_the_busiest_second(
     client: httpx.AsyncClient, world: World, orders: str
 ) -> None:
-    """So a dashboard shows why there was waiting below the limit; nothing passed, no series."""
+    """A dashboard shows why clients waited below the limit; without traffic there is no series."""
     key = (orders, Dimension.PUBLISH_MESSAGES)
     world.views.minutes[key] = MinuteView(60, 33, 1_000, 2)
     families = await scrape(client)

@@ -1,4 +1,4 @@
-"""What a sidecar says, and refuses, whose broker's own limiter holds the limits."""
+"""A sidecar with native enforcement answers and refuses by its own rules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Steering:
 
 
 async def test_strict_is_refused_with_the_reason() -> None:
-    """In a new group, and when an old change is taken back; a gate may keep it."""
+    """This holds for a new group and for a roll-back; a gate may keep it."""
     world = World()
     async with world.client() as gated, world.client(enforcement_path="native") as native:
         asked = {"publishRateInMsgs": 5, "overshootPolicy": "strict"}
@@ -41,7 +41,7 @@ async def test_strict_is_refused_with_the_reason() -> None:
 
 
 async def test_who_holds_a_limit_is_said_everywhere() -> None:
-    """By explain and certificate for a group, by health for the broker."""
+    """Explain and certificate say it for a group, health for the broker."""
     world = World()
     async with world.client(enforcement_path="native", native=Steering(state())) as client:
         await client.put(f"{GROUPS}/orders", json={"publishRateInMsgs": 3_000})

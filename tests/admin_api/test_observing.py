@@ -37,7 +37,7 @@ async def test_a_group_is_tried_out_and_then_enforced(
 async def test_a_limit_is_tried_on_the_traffic_of_another_group(
     client: httpx.AsyncClient, orders: str
 ) -> None:
-    """And on its own again with an empty name."""
+    """An empty name returns it to its own traffic."""
     path = "/admin/v2/resourcegroups/orders-next"
     body = {"publishRateInMsgs": 500, "enforcement": "observe", "observes": "orders"}
     assert (await client.put(path, json=body)).status_code == 204
@@ -72,7 +72,7 @@ async def test_observing_that_makes_no_sense_is_refused(
 
 
 async def test_what_would_have_waited_is_told_and_counted(world: World) -> None:
-    """In the usage and in the metrics; an enforced group has nothing of it."""
+    """Usage and metrics have it; an enforced group has none."""
 
     class Views:
         """The world's own core answers."""

@@ -1,4 +1,4 @@
-"""What partitions use of their limits, over REST."""
+"""REST shows the use that partitions make of their limits."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ async def test_above_four_fifths_it_says_how_many_partitions_would_do(
 
 
 async def test_without_limits_of_partitions_the_list_is_empty(world: World) -> None:
-    """Nobody is asked anything."""
+    """The API asks no other sidecar."""
     async with world.client() as client:
         assert (await client.get("/quota/v1/gate/partitions")).json() == []

@@ -1,4 +1,4 @@
-"""What Pulsar lacks: definitions in full, usage, limits, explanations, and the sidecar's own state."""
+"""Answers that Pulsar lacks: definitions in full, usage, limits, explanations, the sidecar's state."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ async def test_health_of_a_well_sidecar(client: httpx.AsyncClient) -> None:
 
 
 async def test_health_of_a_troubled_sidecar(client: httpx.AsyncClient, world: World) -> None:
-    """Health is 200 whatever the state, because whoever reads it wants to know why."""
+    """Health is 200 in every state, because its reader wants to know the reason."""
     trouble = Trouble.BUS_SILENT
     differs = DisagreementView("broker-2", Matter.USAGE, 4_200_000_000)
     world.views.turn(

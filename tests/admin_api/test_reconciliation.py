@@ -1,4 +1,4 @@
-"""What a sidecar says of traffic that goes round its gate."""
+"""The answers and metrics of a sidecar about traffic that goes round its gate."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from coordinator.reconciliation.engine.account import Rate
-from coordinator.reconciliation.engine.counting import Published
-from coordinator.reconciliation.engine.reconciliation import EscapeView, State
-from coordinator.reconciliation.engine.ways import Finding, Publisher, Way
+from coordinator.reconciliation.engine.counting import PublishedCount
+from coordinator.reconciliation.engine.reconciliation import EscapeView, ReconciliationState
+from coordinator.reconciliation.engine.ways import ListedPublisher, Way, WayFinding
 from tests.admin_api.world import World
 
 ESCAPE = EscapeView(
     namespace="t/n",
-    total=Published(1_600, 160_000),
-    replicated=Published(),
+    total=PublishedCount(1_600, 160_000),
+    replicated=PublishedCount(),
     is_escaping=True,
     rate=Rate(200.04, 20_004.0, 12.0),
-    finding=Finding(Way.DIRECT, Publisher("persistent://t/n/a", "shop", "10.0.0.9", 4_444)),
+    finding=WayFinding(
+        Way.DIRECT, ListedPublisher("persistent://t/n/a", "shop", "10.0.0.9", 4_444)
+    ),
 )
 SENTENCE = (
     "200 messages/s (+-12) of t/n go round the gate, most likely a client at the broker's own port, "
@@ -29,9 +31,9 @@ SENTENCE = (
 class Reconciled:
     """A reconciliation that says what it is told to."""
 
-    said: State
+    said: ReconciliationState
 
-    def state(self) -> State:
+    def state(self) -> ReconciliationState:
         """Return it."""
         return self.said
 
@@ -44,13 +46,13 @@ class Reconciled:
         return {"orders": ESCAPE.rate}
 
 
-STATE = State(
+STATE = ReconciliationState(
     is_on=True,
     interval_s=2.0,
     readings=9,
     reconciled=3,
     escapes=(ESCAPE,),
-    others=Published(7, 70),
+    others=PublishedCount(7, 70),
 )
 
 
@@ -72,7 +74,7 @@ async def test_what_escapes_is_told_with_its_way_and_its_remedy() -> None:
 
 
 async def test_without_a_gate_nothing_is_compared() -> None:
-    """And the answer says so."""
+    """The answer says that it is off."""
     async with World().client() as client:
         found = (await client.get("/quota/v1/reconciliation")).json()
         metrics = (await client.get("/metrics")).text

@@ -1,19 +1,19 @@
-"""What is refused is counted by its reason, and does not fill the log."""
+"""Refusals count by their reason, and do not fill the log."""
 
 from __future__ import annotations
 
 import httpx
 from structlog.testing import capture_logs
 
-from admin_api.refusals import REASONS, Refusals
+from admin_api.refusals import REASONS, RefusalCounts
 from tests.admin_api.test_relay import Broker
 from tests.admin_api.world import World
 
 
 def test_of_each_reason_one_line_a_second_is_logged() -> None:
-    """With the last one's host and words, and how many there have been."""
+    """The line has the last caller's host and words, and the number of refusals."""
     now_s = 100.0
-    refusals = Refusals(lambda: now_s)
+    refusals = RefusalCounts(lambda: now_s)
     with capture_logs() as logs:
         for number in range(1_000):
             refusals.add("host", f"10.0.0.{number % 250}", "no")
@@ -29,7 +29,7 @@ def test_of_each_reason_one_line_a_second_is_logged() -> None:
 
 
 async def test_requests_that_are_refused_stand_in_the_metrics(world: World) -> None:
-    """Of each reason a series, from the start."""
+    """Each reason has a series from the start."""
     async with world.client(relay=Broker().relay, requests_per_second=5) as client:
         told = (await client.get("/metrics")).text
         assert 'pulsar_quota_api_refused_total{reason="host"} 0.0' in told

@@ -1,4 +1,4 @@
-"""What is not ours goes to the broker and comes back as it is."""
+"""All other paths go to the broker, and its answers come back as they are."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ async def test_a_broker_that_does_not_answer(
 async def test_our_own_paths_never_pass(
     client: httpx.AsyncClient, broker: Broker, method: str, path: str
 ) -> None:
-    """Also not with a method that we do not know."""
+    """An unknown method does not pass either."""
     assert (await client.request(method, path)).status_code == 405
     assert not broker.asked
 
@@ -149,7 +149,7 @@ async def test_other_paths_are_nobodys(
 async def test_a_body_has_a_bound(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, announced: bool
 ) -> None:
-    """Whether it announces its length or not."""
+    """It may announce its length or not."""
     monkeypatch.setattr(relay, "MAX_RELAYED_BYTES", 10)
 
     async def pieces() -> AsyncIterator[bytes]:
@@ -165,7 +165,7 @@ async def test_a_body_has_a_bound(
 async def test_with_access_control_nothing_passes_without_a_token(
     world: World, broker: Broker
 ) -> None:
-    """What the token may do is the broker's to say; it gets it as it is."""
+    """The broker gets the token as it is, and decides what it may do."""
     async with world.client(relay=broker.relay, access=access()) as client:
         assert (await client.get("/admin/v2/clusters")).status_code == 401
         assert not broker.asked

@@ -13,7 +13,7 @@ GROUP_PATH = "/admin/v2/resourcegroups/orders"
 
 
 async def test_an_answer_names_the_id_that_the_caller_gave(client: httpx.AsyncClient) -> None:
-    """So that a chain of services has one; refusals have it too."""
+    """A chain of services shares one id; refusals have it too."""
     for path in ("/quota/v1/health", "/quota/v1/groups/none", "/nowhere"):
         answer = await client.get(path, headers={"X-Request-Id": "trace-17"})
         assert answer.headers["x-request-id"] == "trace-17"
@@ -23,7 +23,7 @@ async def test_an_answer_names_the_id_that_the_caller_gave(client: httpx.AsyncCl
 async def test_an_id_that_could_not_stand_in_a_log_is_replaced(
     client: httpx.AsyncClient, given: str
 ) -> None:
-    """Whoever reads the log must be able to trust its lines."""
+    """A reader of the log must be able to trust its lines."""
     first = await client.get("/quota/v1/health", headers={"X-Request-Id": given})
     second = await client.get("/quota/v1/health", headers={"X-Request-Id": given})
 

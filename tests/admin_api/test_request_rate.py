@@ -8,7 +8,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
 from admin_api import request_rate
-from admin_api.refusals import Refusals
+from admin_api.refusals import RefusalCounts
 from admin_api.request_rate import RequestRate
 from tests.admin_api.world import World
 
@@ -23,7 +23,7 @@ class Host:
         self.app: ASGIApp = RequestRate(
             PlainTextResponse("done"),
             requests_per_second=10,
-            refusals=Refusals(),
+            refusals=RefusalCounts(),
             now_ns=lambda: self.now_ns,
         )
 
@@ -46,7 +46,7 @@ async def test_a_host_gets_its_rate_and_what_it_has_saved_up() -> None:
 
 
 async def test_another_host_is_not_held_up() -> None:
-    """Every address has its own."""
+    """Every address has a rate of its own."""
     host = Host()
     await host.ask(30)
 
@@ -54,7 +54,7 @@ async def test_another_host_is_not_held_up() -> None:
 
 
 async def test_addresses_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those that have not asked for the longest time."""
+    """The API forgets those whose last request is oldest."""
     monkeypatch.setattr(request_rate, "MAX_ADDRESSES", 2)
     host = Host()
     await host.ask(20, "a")
@@ -67,7 +67,7 @@ async def test_addresses_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_the_refusal_has_a_reason(world: World) -> None:
-    """As every error, and it says when to come back."""
+    """It has the shape of every error, and says when to come back."""
     async with world.client(requests_per_second=1) as client:
         answers = [await client.get("/quota/v1/ready") for _ in range(50)]
 

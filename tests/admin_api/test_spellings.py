@@ -35,7 +35,7 @@ RATES = ["publishRateInMsgs", "publishRateInBytes", "dispatchRateInMsgs", "dispa
 async def test_pip_82s_own_spellings_limit(
     client: httpx.AsyncClient, spelling: str, name: str, path: str
 ) -> None:
-    """Those of its requests and of its answers, as they stand there."""
+    """The spellings are those of PIP-82's requests and answers."""
     assert (await client.put(path, json={spelling: 50})).status_code == 204
     found = (await client.get(GROUP)).json()
     assert {rate: found[rate] for rate in RATES} == dict.fromkeys(RATES, -1) | {name: 50}
@@ -112,7 +112,7 @@ async def test_pulsars_limits_of_replication_are_known_and_not_promised(
 async def test_a_field_that_stands_twice_is_refused(
     client: httpx.AsyncClient, world: World, body: bytes
 ) -> None:
-    """Also in two spellings: no reader is to choose."""
+    """Two spellings count as one field: no reader must choose."""
     refused = await client.put(GROUP, content=body)
     assert refused.status_code == 400
     assert "stands twice" in refused.json()["reason"]
@@ -120,7 +120,7 @@ async def test_a_field_that_stands_twice_is_refused(
 
 
 async def test_of_many_mistakes_a_few_are_told(client: httpx.AsyncClient) -> None:
-    """And how many more there are."""
+    """The reason says how many more there are."""
     refused = await client.put(GROUP, json={f"x{number}": 1 for number in range(4_000)})
     assert refused.status_code == 400
     assert refused.json()["reason"].endswith("; and 3995 more fields")
@@ -140,7 +140,7 @@ async def test_of_many_mistakes_a_few_are_told(client: httpx.AsyncClient) -> Non
 async def test_so_is_it_with_every_other_body(
     world: World, method: str, path: str, body: dict[str, object]
 ) -> None:
-    """No limit is set by a name that nobody knows, wherever."""
+    """No body sets a limit by an unknown name."""
     async with world.client(cluster_group="all") as client:
         paths = client.get("/openapi.json")
         known = (await paths).json()["paths"]

@@ -1,4 +1,4 @@
-"""What a super-user put on a tenant, the tenant's admin cannot lift: by no path that the API has."""
+"""By no path of the API can a tenant's admin lift what a super-user put on the tenant."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def test_a_topics_limit_stands(root: httpx.AsyncClient, alice: httpx.Async
 async def test_beside_it_the_tenants_admin_sets_his_own(
     root: httpx.AsyncClient, alice: httpx.AsyncClient
 ) -> None:
-    """Of the same topic, also in the same body, and may change and lift these again."""
+    """He sets, changes and lifts limits of the same topic, in the same body too."""
     await root.post(f"{TOPIC}/publishRate", json={MESSAGES: 50})
     for size in (700, 70, -1, 7):
         both = {MESSAGES: 50, BYTES: size}

@@ -118,7 +118,7 @@ async def asking(world: World, broker: Broker) -> AsyncIterator[Ask]:
 
 @pytest.mark.parametrize("rests", [CLIMBING, SPLITTING, CONTROLS])
 async def test_a_path_of_two_meanings_is_refused(world: World, rests: list[str]) -> None:
-    """With any method and the reason, and the broker hears nothing."""
+    """This holds for any method; the answer has the reason, and the broker hears nothing."""
     broker = Broker()
     async with asking(world, broker) as ask:
         for rest, method in itertools.product(rests, ["GET", "PUT", "POST", "DELETE", "HEAD"]):
@@ -178,7 +178,7 @@ async def test_what_pulsars_tools_send_passes_as_it_is(world: World) -> None:
 
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["C"], exclude_characters="/\\")))
 def test_every_topic_without_such_letters_can_be_named(name: str) -> None:
-    """As Java encodes it, and as Python does; not what looks escaped by itself, and not dots alone."""
+    """Java's encoding works and Python's; a name that looks escaped does not, nor dots alone."""
     if name in ("", ".", "..") or "%" in name:
         return
     for encoded in (quote_plus(name, safe="*"), quote(name, safe="")):

@@ -1,4 +1,4 @@
-"""Which tokens prove something."""
+"""A token proves a role only with a valid signature, audience and time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ VERIFIER = TokenVerifier(KEYS, "sub")
     ],
 )
 def test_a_token_stands_for_its_role(good: str) -> None:
-    """Secret, RSA and elliptic keys; an audience that nobody asked about is fine."""
+    """Secret, RSA and elliptic keys are accepted, and an audience if none is configured."""
     assert VERIFIER.role_of(good) == "admin"
 
 
@@ -97,7 +97,7 @@ def test_keys_can_be_changed() -> None:
 
 
 def test_a_public_key_may_be_pem() -> None:
-    """As OpenSSL writes it."""
+    """OpenSSL writes it so."""
     pem = EC_KEY.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
     assert TokenKey.public(pem).algorithm == "ES256"
@@ -113,7 +113,7 @@ def test_a_public_key_may_be_pem() -> None:
     ],
 )
 def test_a_public_key_that_cannot_be_used_is_refused(content: bytes, why: str) -> None:
-    """At the start, with the reason."""
+    """The sidecar refuses it at the start, with the reason."""
     with pytest.raises(BadKey, match=why):
         TokenKey.public(content)
 
@@ -125,5 +125,5 @@ def test_a_short_secret_is_refused() -> None:
 
 
 def test_a_key_does_not_show_itself() -> None:
-    """Not even in a traceback with local variables."""
+    """A traceback with local variables does not show it either."""
     assert "secret of more" not in repr(TokenKey.secret(SECRET))

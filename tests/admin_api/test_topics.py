@@ -46,7 +46,7 @@ async def test_rates_are_set_read_and_lifted_as_in_pulsar(
 
 
 async def test_a_body_replaces_both_of_its_rates(client: httpx.AsyncClient) -> None:
-    """What is absent is not limited, as in Pulsar; "12" is 12."""
+    """An absent rate is unlimited, as in Pulsar; "12" is 12."""
     await client.post(f"{TOPIC}/publishRate", json=PUBLISH)
     body = {"publishThrottlingRateInByte": "12"}
 
@@ -72,7 +72,7 @@ async def test_a_body_replaces_both_of_its_rates(client: httpx.AsyncClient) -> N
 async def test_bad_rates_are_refused_by_field(
     client: httpx.AsyncClient, world: World, path: str, body: object, reason: str
 ) -> None:
-    """And nothing changes."""
+    """The limits stay."""
     refused = await client.post(f"{TOPIC}/{path}", content=json.dumps(body))
 
     assert refused.status_code == 400
@@ -93,7 +93,7 @@ async def test_bad_rates_are_refused_by_field(
 async def test_what_is_no_topic_is_refused(
     client: httpx.AsyncClient, path: str, status: int, reason: str
 ) -> None:
-    """With what to write instead."""
+    """The reason says what to write instead."""
     for answer in (
         await client.post(f"/quota/v1/{path}/publishRate", json=PUBLISH),
         await client.get(f"/quota/v1/{path}/publishRate"),
@@ -102,7 +102,7 @@ async def test_what_is_no_topic_is_refused(
 
 
 async def test_topics_are_listed_in_pages(client: httpx.AsyncClient) -> None:
-    """By name, with a link to the next page."""
+    """The list is sorted by name and links to the next page."""
     for topic in ("c", "a", "b"):
         path = f"/quota/v1/non-persistent/shop/eu/{topic}/dispatchRate"
         await client.post(path, json=DISPATCH)
@@ -118,7 +118,7 @@ async def test_topics_are_listed_in_pages(client: httpx.AsyncClient) -> None:
 
 
 async def test_only_admins_of_the_tenant_change_limits(world: World) -> None:
-    """As for Pulsar's own topic policies; anybody with a token may read."""
+    """Pulsar's own topic policies have the same rule; every holder of a token may read."""
     path = "/quota/v1/persistent/public/default/orders/publishRate"
     for role, status in (("somebody", 403), ("alice", 204), ("admin", 204)):
         async with world.client(token(role), access=access()) as client:
@@ -170,7 +170,7 @@ async def test_the_store_is_out_of_reach(client: httpx.AsyncClient, world: World
 
 
 async def test_the_gate_tells_its_limits(client: httpx.AsyncClient, world: World) -> None:
-    """Of the broker, of subscriptions, and of each partition that was used here."""
+    """It tells those of the broker, of subscriptions, and of each partition in use here."""
     parts = {0: Rates(publish_messages=4), 1: Rates(publish_messages=3)}
     view = TopicLimitView("persistent://shop/eu/orders", Rates(publish_messages=7), 2, parts)
     world.gate.own_limits = GateLimits(Rates(dispatch_bytes=9), 5, 30, (view,))
@@ -187,7 +187,7 @@ async def test_the_gate_tells_its_limits(client: httpx.AsyncClient, world: World
 
 
 async def test_connections_are_told_on_demand(client: httpx.AsyncClient, world: World) -> None:
-    """Those that hold most first, and no more than asked for."""
+    """Those that hold most come first, and no more than the caller asks for."""
     (connection,) = world.gate.connected
     world.gate.connected = (connection, replace(connection, peer="10.1.2.3:4568"))
 

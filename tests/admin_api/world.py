@@ -20,7 +20,7 @@ from coordinator.adapters.memory.surroundings import (
     MemoryTopic,
 )
 from coordinator.adapters.memory.topic_limits import MemoryTopicLimits
-from coordinator.app.following import Following
+from coordinator.app.operation_tracker import OperationTracker
 from coordinator.core.certificate.statement import Basis, Certificate, Holder
 from coordinator.core.events import ConnectionState, Event, GroupsChanged
 from coordinator.core.lifecycle import Lifecycle
@@ -46,8 +46,8 @@ from coordinator.insight.model.views import (
     ShadowOfBrokerView,
     WantView,
 )
+from coordinator.insight.shell.sampler import Sampler
 from coordinator.insight.shell.totals import TrafficTotals
-from coordinator.insight.shell.watch import Watch
 from coordinator.ports import BrokerRelay, Catalogue, RecorderHealth, Unreachable
 
 MILLI_NS = 1_000_000
@@ -83,7 +83,7 @@ class FixedViews:
     recorded: RecorderHealth | None = None
 
     def health(self) -> HealthView:
-        """What the test says."""
+        """Return the test's health."""
         return self.health_view
 
     def group_view(self, group: str) -> GroupView:
@@ -96,7 +96,7 @@ class FixedViews:
         )
 
     def explain(self, group: str, dimension: Dimension, broker: str | None) -> Explanation:
-        """What the test says; the own broker is the health's."""
+        """Return the test's explanation; the own broker is the health's."""
         if group not in self.shown.groups or group in self.undecided:
             raise UnknownGroup(group)
         subject = broker or self.health_view.broker
@@ -112,7 +112,7 @@ class FixedViews:
         return ("a higher limit", "less demand") if cut else ()
 
     def shadow_law(self) -> str | None:
-        """What the test says."""
+        """Return the test's shadow law."""
         return self.candidate
 
     def shadow(self, group: str, dimension: Dimension, law: str) -> Comparison | None:
@@ -130,7 +130,7 @@ class FixedViews:
         return Comparison(group, dimension, g.law, law, limit, parts)
 
     def certificates(self, group: str) -> tuple[Certificate, ...]:
-        """What the test says."""
+        """Return the test's certificates."""
         if group not in self.shown.groups:
             raise UnknownGroup(group)
         return self.certified.get(group, ())
@@ -140,7 +140,7 @@ class FixedViews:
         return self.shown
 
     def recording(self) -> RecorderHealth | None:
-        """What the test says."""
+        """Return the test's state of recording."""
         return self.recorded
 
     def connection(self) -> ConnectionState:
@@ -148,11 +148,11 @@ class FixedViews:
         return ConnectionState.CONNECTED
 
     def totals(self) -> TrafficTotals:
-        """What the test has counted."""
+        """Return the test's counts."""
         return self.counted
 
     def minute(self, group: str, dimension: Dimension) -> MinuteView | None:
-        """What the test says."""
+        """Return the test's minute."""
         return self.minutes.get((group, dimension))
 
     def throttled_seconds(self, group: str, dimension: Dimension) -> int:
@@ -238,19 +238,19 @@ class FixedGate:
         return FIGURES
 
     async def limits(self) -> GateLimits:
-        """What the test says."""
+        """Return the test's limits."""
         return self.own_limits
 
     async def holds(self) -> tuple[HoldView, ...]:
-        """What the test says."""
+        """Return the test's holds."""
         return self.held
 
     async def delayed(self) -> DelayedView | None:
-        """What the test says."""
+        """Return the test's delayed messages."""
         return self.counted_apart
 
     async def connection_figures(self) -> tuple[ConnectionFigures, ...]:
-        """What the test says."""
+        """Return the test's connections."""
         if self.failure is not None:
             raise self.failure
         return self.connected
@@ -286,11 +286,11 @@ class World:
         #: A core that hears of this store's groups, and of whatever a test tells it.
         self.core = CoordinatorState(CoreSettings(broker="broker-1"))
         self.clock = ManualClock()
-        self.watch = Watch(self.core, self.clock)
+        self.watch = Sampler(self.core, self.clock)
         self.store.watch(self._groups_changed)
         self.log_level = FixedLogLevel()
         self.operations = MemoryOperations()
-        self.following = Following(self.core, self.clock, self.operations)
+        self.following = OperationTracker(self.core, self.clock, self.operations)
         self.backend = AdminBackend(
             store=self.store,
             topic_limits=self.topic_limits,
@@ -313,7 +313,7 @@ class World:
         (self.app.router,) = _routers
 
     def handle(self, event: Event) -> None:
-        """Tell the core, and whoever watches it, of something."""
+        """Give the core an event, and tell its observers."""
         self.core.handle(event, self.clock.now_ns())
         self.watch.handled(event)
 

@@ -51,7 +51,7 @@ async def test_without_the_name_of_the_gates_listener_nothing_is_checked() -> No
 
 
 async def test_the_log_names_each_broker_without_a_gate_once() -> None:
-    """And the listener that is missing."""
+    """It names the missing listener, too."""
     courier = AddressCourier(AddressedGate(), "gates")
     with structlog.testing.capture_logs() as lines:
         courier.changed((A,))

@@ -99,7 +99,7 @@ class RecordingGate:
 
 @dataclass
 class World:
-    """What several sidecars share."""
+    """The store and the bus that several sidecars share."""
 
     store: MemoryStore = field(default_factory=MemoryStore)
     ledgers: MemoryLedgers = field(init=False)
@@ -243,7 +243,7 @@ async def test_limits_are_set_before_attachments() -> None:
 
 
 async def test_garbage_on_the_bus_is_counted_and_logged_once() -> None:
-    """Whatever a stranger sends disturbs nothing."""
+    """A stranger's bytes disturb nothing."""
     world = World()
     with capture_logs() as logs:
         async with world.sidecar("b1") as sidecar:
@@ -300,7 +300,7 @@ async def test_a_lost_session_is_joined_again() -> None:
 
 
 async def test_a_failing_task_stops_the_sidecar() -> None:
-    """What nobody expected is logged and ends the process, so that its supervisor restarts it."""
+    """An unexpected error is logged and ends the process, so that its supervisor restarts it."""
 
     async def fail() -> None:
         raise RuntimeError("planted")
@@ -547,7 +547,7 @@ async def test_a_sidecar_of_an_older_release_is_believed_while_that_is_asked_for
 
 
 class Unsigning:
-    """What a release before signatures does."""
+    """A signer of a release before signatures."""
 
     public_key = b""
 

@@ -53,7 +53,7 @@ async def site() -> AsyncIterator[Site]:
 
 
 async def test_a_limit_acts_before_the_partitions_are_known(site: Site) -> None:
-    """And is divided as soon as they are."""
+    """It is divided as soon as they are."""
     site.broker.partitions[ORDERS] = 4
     await site.store.write(TopicLimit(ORDERS, RATES))
 

@@ -271,10 +271,10 @@ def seen_by_gate(site: Site) -> View:
     """The participants of the gate's connections."""
     view = View()
     for connection in site.gate._connections:
-        roster = connection.session._roster
-        for number, producer in roster.producers.items():
+        participants = connection.session._participants
+        for number, producer in participants.producers.items():
             view.producers[_full(producer.topic), number] += 1
-        for consumer in roster.consumers.values():
+        for consumer in participants.consumers.values():
             view.consumers[_full(consumer.topic), consumer.subscription] += 1
     return view
 

@@ -1,10 +1,10 @@
-"""What the bench of the API compares with what."""
+"""The bench of the API compares equal work."""
 
 from __future__ import annotations
 
 import pytest
 
-from benchmarks.api import Felt, Turn, compared
+from benchmarks.api import BenchTurn, Felt, compared
 
 
 def felt(millis: float) -> Felt:
@@ -13,9 +13,9 @@ def felt(millis: float) -> Felt:
 
 
 TURNS = [
-    Turn(quiet=felt(1.0), elsewhere=felt(1.5), here=felt(1.6)),
-    Turn(quiet=felt(1.2), elsewhere=felt(1.5), here=felt(1.7)),
-    Turn(quiet=felt(1.1), elsewhere=felt(3.0), here=felt(7.0)),
+    BenchTurn(quiet=felt(1.0), elsewhere=felt(1.5), here=felt(1.6)),
+    BenchTurn(quiet=felt(1.2), elsewhere=felt(1.5), here=felt(1.7)),
+    BenchTurn(quiet=felt(1.1), elsewhere=felt(3.0), here=felt(7.0)),
 ]
 
 

@@ -1,4 +1,4 @@
-"""What a figure says of itself, and that the reference for exactness finds a law that is not exact."""
+"""A figure names its target, and the reference for exactness finds a law that is not exact."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from coordinator.core.allocation.laws import COMPARISON_LAWS, LAWS, Allocation, 
 def test_a_figure_is_met_at_its_target(
     value: float | None, better: str, target: float | None, met: bool | None
 ) -> None:
-    """Or on the better side of it; what never happens meets nothing, and no target is neither."""
+    """The better side is met, too; a missing value meets nothing, and without a target it is neither."""
     figure = Figure("area/figure", value, "unit", better, target=target)  # type: ignore[arg-type]
 
     assert figure.met is met
@@ -57,7 +57,7 @@ def test_a_figure_says_what_it_is_about() -> None:
 
 
 def test_contenders_run_by_turns() -> None:
-    """So that a disturbance hits all of them."""
+    """A disturbance hits all of them."""
     order: list[str] = []
     contenders = {name: lambda name=name: order.append(name) for name in ("a", "b")}
 

@@ -1,4 +1,4 @@
-"""The puppets that measure the gate: what they send arrives, whoever stands between."""
+"""The puppets that measure the gate deliver every message, with or without a gate between."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import pytest
 import uvloop
 
 from benchmarks import gate_frames
-from benchmarks.gate_broker import Outcome, _outcome
-from benchmarks.gate_load import Load, consume, publish
+from benchmarks.gate_broker import LoadOutcome, _outcome
+from benchmarks.gate_load import FrameLoad, consume, publish
 from benchmarks.gate_process import TENANT, free_port, running
 from coordinator.gate.protocol.commands import read_send
 from coordinator.gate.protocol.frames import read_head
 from coordinator.gate.protocol.payload import metadata_bounds, read_delivered
 
-LOAD = Load(f"persistent://{TENANT}/limited/t", 100, 3, 2_000, window=50)
+LOAD = FrameLoad(f"persistent://{TENANT}/limited/t", 100, 3, 2_000, window=50)
 
 
 @pytest.mark.parametrize("kind", ["gate", "bare"])
@@ -50,7 +50,7 @@ def test_the_load_tools_last_words_are_understood() -> None:
         "INFO - Aggregated throughput stats --- 400000 records received --- 180069.1 msg/s ---"
     )
 
-    assert _outcome(said) == Outcome(30023.5, 99.205, 390.829)
-    assert _outcome(received) == Outcome(180069.1, 0.0, 0.0)
+    assert _outcome(said) == LoadOutcome(30023.5, 99.205, 390.829)
+    assert _outcome(received) == LoadOutcome(180069.1, 0.0, 0.0)
     with pytest.raises(RuntimeError, match="no such option"):
         _outcome("no such option")

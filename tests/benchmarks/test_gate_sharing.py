@@ -12,7 +12,7 @@ import uvloop
 from benchmarks.gate_frames import command, crc32c, message, producer_success, send
 from benchmarks.gate_load import Puppet
 from benchmarks.gate_process import HELD_RATE, TENANT, free_port, running
-from benchmarks.gate_sharing import Round, SharedConnection, Turn, figures
+from benchmarks.gate_sharing import ProducerTurn, Round, SharedConnection, figures
 from coordinator.gate.protocol import frames
 from coordinator.gate.protocol.commands import read_first_id
 from coordinator.gate.protocol.frames import read_head, read_sizes
@@ -91,7 +91,7 @@ def test_the_free_producer_is_answered_beside_a_throttled_one_and_beside_a_paced
 
 
 def test_a_refusal_ends_the_measurement() -> None:
-    """Whoever is not answered with receipts is not as slow as all that, but wrong."""
+    """A producer without receipts is not slow but wrong."""
 
     async def use(connection: SharedConnection) -> None:
         with pytest.raises(RuntimeError, match="answered with"):
@@ -107,9 +107,9 @@ def test_a_figure_is_the_median_of_the_rounds_ratios() -> None:
     def rounds(*rates: tuple[float, float]) -> list[Round]:
         return [
             Round(
-                Turn(beside_throttled, 1, 3, 0.5),
-                Turn(beside_paced, 1, 2, 0.49),
-                Turn(1000, 200, 201),
+                ProducerTurn(beside_throttled, 1, 3, 0.5),
+                ProducerTurn(beside_paced, 1, 2, 0.49),
+                ProducerTurn(1000, 200, 201),
             )
             for beside_throttled, beside_paced in rates
         ]

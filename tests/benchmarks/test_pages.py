@@ -23,7 +23,7 @@ PAGES = sorted(DOCS.glob("*.md"))
 
 
 def run(*words: str) -> str:
-    """What a command says; it must succeed."""
+    """Return the output of a command that must succeed."""
     done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -114,7 +114,7 @@ def test_never_is_worse_than_any_number() -> None:
 
 
 def test_rows_and_series_stand_on_a_line_each() -> None:
-    """So that a difference between two states of the data can be read."""
+    """A reader can follow the difference of two states of the data."""
     rows = {"rows": [{"law": "a"}, {"law": "b"}], "series": list(range(1_000))}
 
     text = runs.as_text(rows)

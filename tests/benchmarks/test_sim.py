@@ -33,7 +33,7 @@ def lines_of(name: str, summary: Summary) -> dict[str, Figure]:
 
 
 def test_peers_stand_beside_ours_under_the_same_policy(summary: Summary) -> None:
-    """And, as shipped, ours with its default beside theirs at once."""
+    """As shipped, ours with its default stands beside theirs at once."""
     found = lines_of("S3", summary)
 
     for number, policy in enumerate(POLICIES):

@@ -36,11 +36,11 @@ FOUND = {"report": [7.0], "spark": [1.0, 2.0, 3.0, 4.0], "duckdb": [1.0, 2.0, 3.
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[float]]:
-    """What contenders find, each in 20 s on one core and in 10 s on two."""
+    """Return the contenders' results, each in 20 s on one core and in 10 s on two."""
     found = {what: list(values) for what, values in FOUND.items()}
 
-    def run(what: str, _: Path, cores: int) -> spark.Run:
-        return spark.Run(20.0 / cores, 30.0, 2**30, found[what])
+    def run(what: str, _: Path, cores: int) -> spark.ContenderRun:
+        return spark.ContenderRun(20.0 / cores, 30.0, 2**30, found[what])
 
     monkeypatch.setattr(spark, "_run", run)
     monkeypatch.setenv("ROWS", "4000")

@@ -34,7 +34,7 @@ SCHEMES = ("light", "dark")
 async def faults(
     browser: Browser, world: DashboardWorld, path: str, shown: str, scheme: Literal["light", "dark"]
 ) -> list[str]:
-    """What the browser complains of on a page, and what axe finds: the broken rule, and where."""
+    """Return the browser's complaints about a page, and axe's: the broken rule, and its place."""
     async with opened(browser, world, path, scheme=scheme) as (page, mistakes):
         await expect(page.locator(shown).first).to_be_visible()
         found = await Axe().run(page)

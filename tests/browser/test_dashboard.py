@@ -123,7 +123,7 @@ async def test_the_overview_shows_every_group_with_what_it_uses(browser: Browser
 
 
 async def test_a_limit_that_is_tried_out_says_that_it_holds_nothing_back(browser: Browser) -> None:
-    """Though its brokers want more than it has, nobody is shown as throttled for it."""
+    """Though its brokers want more than it has, the page shows none as throttled for it."""
     async with orders() as world:
         found = await world.store.read_group("orders")
         await world.store.update_group(replace(found.group, enforcement="observe"), found.version)
@@ -222,7 +222,7 @@ async def test_the_form_is_empty_until_the_group_is_known(browser: Browser) -> N
 
 @pytest.mark.parametrize("width", [360, 1280])
 async def test_a_badge_touches_no_text_beside_it(browser: Browser, width: int) -> None:
-    """Whatever it says: the longest word that any badge may say stands in all of them."""
+    """The test writes the longest word that a badge may have into each."""
     async with orders() as world:
         async with httpx.AsyncClient(base_url=world.url, trust_env=False) as client:
             path = "/admin/v2/resourcegroups/orders"
@@ -315,7 +315,7 @@ async def test_the_list_is_found_filtered_and_sorted_by_keyboard(browser: Browse
 async def test_nothing_is_wider_than_the_screen(
     browser: Browser, width: int, scheme: Literal["light", "dark"]
 ) -> None:
-    """Neither on a phone nor beside it, in either scheme."""
+    """This holds on a phone and on a desk, in either scheme."""
     async with orders() as world:
         for path in ("", "#/groups/orders", "#/members", "#/topics", "#/operations", "#/events"):
             async with opened(browser, world, path, width=width, scheme=scheme) as (page, _):
@@ -383,7 +383,7 @@ async def test_on_a_phone_a_long_address_covers_nothing(browser: Browser) -> Non
 
 
 async def test_when_the_sidecar_is_gone_the_page_says_how_old_it_is(browser: Browser) -> None:
-    """What was shown stays, with its age."""
+    """The last figures stay, with their age."""
     async with orders() as world:
         async with opened(browser, world) as (page, _):
             await expect(page.get_by_role("row").filter(has_text="orders")).to_be_visible()

@@ -32,7 +32,7 @@ from coordinator.adapters.memory.surroundings import (
     MemoryTopic,
 )
 from coordinator.adapters.memory.topic_limits import MemoryTopicLimits
-from coordinator.app.following import Following
+from coordinator.app.operation_tracker import OperationTracker
 from coordinator.app.runner import Runner
 from coordinator.core.model import (
     Dimension,
@@ -193,7 +193,7 @@ class DashboardWorld:
     async def running(self, access: Access | None = None) -> AsyncIterator[DashboardWorld]:
         """Serve the page until the block ends."""
         self.gate.collect = self._own_counts  # type: ignore[method-assign]
-        following = Following(self.state, MonotonicClock(), MemoryOperations())
+        following = OperationTracker(self.state, MonotonicClock(), MemoryOperations())
         topic_limits = MemoryTopicLimits(self.store)
         backend = AdminBackend(
             store=self.store,

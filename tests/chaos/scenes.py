@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import inf
 
-from deploy.chaos.checker.history import Footprint, History, Mishap, Received, Sent, Topic, Word
+from deploy.chaos.checker.history import (
+    Delivery,
+    Footprint,
+    History,
+    Mishap,
+    Sent,
+    TopicMessages,
+    Word,
+)
 from tests.demo.scenes import PERIOD_S, Rates, samples
 
 LIMIT = 600
@@ -23,22 +31,22 @@ def sent(count: int = MESSAGES) -> list[Sent]:
     return [Sent(n, n / 10, n / 10 + RECEIPT_AFTER_S) for n in range(count)]
 
 
-def stored(numbers: Sequence[int]) -> list[Received]:
+def stored(numbers: Sequence[int]) -> list[Delivery]:
     """These messages in this order, read long after they were sent."""
-    return [Received(n, f"1:{entry}", UNTIL_S + entry / 1000) for entry, n in enumerate(numbers)]
+    return [Delivery(n, f"1:{entry}", UNTIL_S + entry / 1000) for entry, n in enumerate(numbers)]
 
 
 def topic(
     numbers: Sequence[int] | None = None,
-    delivered: Sequence[Received] | None = None,
+    delivered: Sequence[Delivery] | None = None,
     messages: Sequence[Sent] | None = None,
-) -> Topic:
+) -> TopicMessages:
     """A topic of the first broker with these numbers stored, delivered likewise unless said otherwise."""
     messages = sent() if messages is None else messages
     kept = stored([message.number for message in messages] if numbers is None else numbers)
     if delivered is None:
-        delivered = [Received(got.number, got.message_id, got.number / 10 + 0.6) for got in kept]
-    return Topic(f"persistent://t/n/{BROKERS[0]}", messages, kept, delivered)
+        delivered = [Delivery(got.number, got.message_id, got.number / 10 + 0.6) for got in kept]
+    return TopicMessages(f"persistent://t/n/{BROKERS[0]}", messages, kept, delivered)
 
 
 def sweep(
@@ -71,7 +79,7 @@ def footprints(
 def history(
     rates: Mapping[str, Rates] = FAIR,
     *,
-    topics: Sequence[Topic] | None = None,
+    topics: Sequence[TopicMessages] | None = None,
     mishaps: Sequence[Mishap] = (),
     words: Sequence[Mapping[str, Word]] | None = None,
     taken: Sequence[Footprint] = (),

@@ -1,4 +1,4 @@
-"""What is found at the limit: each bound with a history that breaks it, and with what excuses it."""
+"""The checker finds each broken bound at the limit, and excuses what a mishap explains."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from deploy.chaos.checker import bounds
-from deploy.chaos.checker.aftermath import aftermaths
 from deploy.chaos.checker.counted import Counted
 from deploy.chaos.checker.history import History, Word
+from deploy.chaos.checker.recovery_window import recovery_windows
 from deploy.demo.recording import Sample
 from tests.chaos.scenes import BROKERS, FAIR, LIMIT, SHARE, history, mishap, sweep, sweeps
 from tests.demo.scenes import Rates
@@ -19,7 +19,7 @@ from tests.demo.scenes import Rates
 def rules(found: History) -> set[str]:
     """The rules that do not hold."""
     counted = Counted(found)
-    return {each.rule for each in bounds.check(found, counted, aftermaths(found, counted))}
+    return {each.rule for each in bounds.check(found, counted, recovery_windows(found, counted))}
 
 
 def one_bursts(rate: float, seconds: float, at_s: float = 30.0) -> Mapping[str, Rates]:
@@ -72,7 +72,7 @@ def test_a_bucket_at_each_interval_is_within_the_bound_of_a_brokers_own_limiter(
 
 
 def test_a_record_as_high_as_the_limit_is_found() -> None:
-    """Who forgets the bucket at each interval lets twice as much pass."""
+    """A limiter that forgets its bucket at each interval lets twice as much pass."""
     rates = dict.fromkeys(BROKERS, lumps(2 * SHARE))
 
     assert rules(replace(history(rates), burst_s=NATIVE_BURST_S)) == {"exceeded"}
@@ -86,7 +86,7 @@ def test_a_minute_a_little_over_the_limit_is_found() -> None:
 
 
 def test_a_saved_up_burst_is_within_the_bound() -> None:
-    """What the buckets may have saved up, let through at once."""
+    """The buckets' saved tokens may pass at once."""
     assert rules(history(one_bursts(SHARE + 0.05 * LIMIT / 0.2, 0.2))) == set()
 
 
@@ -130,7 +130,7 @@ def test_more_than_can_have_waited_is_found_for_all_that() -> None:
 def test_a_broker_that_has_just_come_back_may_stand_still_for_half_a_second(
     seconds: float, found: set[str]
 ) -> None:
-    """And then counts what waited, long after the mishap itself."""
+    """It then counts the waiting messages, long after the mishap itself."""
     hiccups: Rates = [
         (0.0, SHARE),
         (30.0, 0),
@@ -201,7 +201,7 @@ def test_the_lowest_certificate_counts_and_none_is_no_certificate() -> None:
 
 
 def test_who_says_nothing_all_along_is_found() -> None:
-    """Neither a limit nor a certificate: nothing would be held against it."""
+    """A sidecar without limits and certificates could break no rule."""
     silent = sweep(0.0)["broker-1"]
     silent = replace(silent, limit=None, certified=None)
     words = [{**said, "broker-1": silent} for said in sweeps()]
@@ -212,7 +212,7 @@ def test_who_says_nothing_all_along_is_found() -> None:
 
 
 def test_a_strict_group_never_holds_more_than_its_limit() -> None:
-    """Whatever is certified."""
+    """No certificate excuses it."""
     broken = {
         index: sweep(index / 2, limit=SHARE + 1, certified=2 * LIMIT) for index in (40, 41, 42)
     }

@@ -1,4 +1,4 @@
-"""What is asked for in the environment is a list of runs."""
+"""The environment's settings become a list of runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_one_run_of_ten_minutes_is_played_unless_something_is_asked_for(
 
 
 def test_a_mishap_a_minute_for_an_hour_is_sixty(ask: pytest.MonkeyPatch) -> None:
-    """How many there are follows from how far apart they are."""
+    """The number of mishaps follows from their distance."""
     ask.setenv("MINUTES", "60")
     ask.setenv("EVERY", "60")
     (choice,) = chosen()
@@ -53,7 +53,7 @@ def test_of_many_runs_every_other_one_is_strict_and_all_are_short(
 
 
 def test_a_seed_is_the_same_run_alone_and_among_many(ask: pytest.MonkeyPatch) -> None:
-    """So that a finding can be looked into."""
+    """A finding can be played again."""
     ask.setenv("MISHAPS", "4")
     ask.setenv("SEEDS", "1-3")
     *_, among = chosen()

@@ -1,4 +1,4 @@
-"""What the publisher of a run writes down: every message, with its receipt or without."""
+"""The publisher of a run writes down every message, with its receipt or without."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_messages_are_numbered_and_spread_over_keys(
 
 
 def test_every_message_is_a_line(written: tuple[FakeProducer, list[str]]) -> None:
-    """What was refused, and what was never answered, has no receipt."""
+    """A refused or unanswered message has no receipt."""
     _, lines = written
     words = [line.split() for line in lines]
 
@@ -74,7 +74,7 @@ def test_what_is_noted_while_the_diary_is_written_is_not_lost(tmp_path: Path) ->
         diary = Diary(file)
 
         class Written:
-            """A word that takes as long as somebody else's writing."""
+            """A word whose writing takes as long as another thread's."""
 
             def __str__(self) -> str:
                 diary.write()

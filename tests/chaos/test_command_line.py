@@ -15,7 +15,7 @@ from deploy.chaos.results import Result, Results
 
 @pytest.fixture(autouse=True)
 def _sigterm() -> Iterator[None]:
-    """What SIGTERM does is the whole process's, and the command line changes it."""
+    """Restore SIGTERM's handler, which the command line changes for the whole process."""
     before = signal.getsignal(signal.SIGTERM)
     yield
     signal.signal(signal.SIGTERM, before)
@@ -85,7 +85,7 @@ def test_what_needs_a_gate_is_refused_where_there_is_none(
 def test_one_seed_and_many_are_not_asked_for_at_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Nobody knows which are meant."""
+    """The request would be ambiguous."""
     monkeypatch.setenv("SEED", "1")
     monkeypatch.setenv("SEEDS", "1-3")
 

@@ -1,4 +1,4 @@
-"""What is found in the words of sidecars that check their own cores."""
+"""The checker finds broken invariants in the words of sidecars that check their own cores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is found in a process's footprint: what grows, but not what a mishap takes for a while."""
+"""The checker finds a footprint that grows, but not one that a mishap raises for a while."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FLAT = [100 * MIB] * 240
 
 
 def found(memory: Sequence[int], *, mishaps: Sequence[Mishap] = ()) -> list[str]:
-    """What is said about one process that takes so much memory, second by second."""
+    """Return the findings about one process with this memory, second by second."""
     run = history(taken=footprints(memory), mishaps=mishaps)
     return [finding.text for finding in footprint.check(run)]
 
@@ -78,7 +78,7 @@ def test_a_process_that_lived_for_long_is_held_closer() -> None:
 
 
 def test_a_long_run_in_which_nobody_could_be_judged_shows_nothing() -> None:
-    """Nobody lived for two minutes of it."""
+    """No process lived for two minutes of it."""
     (finding,) = footprint.check(replace(history(), ended_s=3_600.0))
 
     assert "nothing is shown" in finding.text

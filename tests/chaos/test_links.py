@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from deploy.chaos.links import Condition, Link, Links
+from deploy.chaos.links import Link, Links, Treatment
 
 pytestmark = pytest.mark.slow
 #: Long enough for a stalled byte to have come, had it not been stalled.
@@ -19,7 +19,7 @@ A_WHILE_S = 0.3
 
 @pytest.fixture
 def echo() -> Iterator[int]:
-    """The port of somebody who says everything back."""
+    """Return the port of a server that sends everything back."""
     listener = socket.create_server(("127.0.0.1", 0))
     accepted: list[socket.socket] = []
 
@@ -65,7 +65,7 @@ def client(link: Link) -> Iterator[socket.socket]:
 
 
 def said_back(client: socket.socket, data: bytes, timeout_s: float = 10.0) -> bytes:
-    """What comes back of this within the time."""
+    """Return the bytes that come back within the time."""
     client.settimeout(timeout_s)
     client.sendall(data)
     received = b""
@@ -88,12 +88,12 @@ def test_a_sound_link_passes_everything_on_and_ends_when_its_ends_do(client: soc
 
 
 @pytest.mark.parametrize(
-    "condition", [Condition(stalled_out=True), Condition(stalled_back=True)], ids=["out", "back"]
+    "condition", [Treatment(stalled_out=True), Treatment(stalled_back=True)], ids=["out", "back"]
 )
 def test_what_was_stalled_comes_when_the_link_is_mended(
-    links: Links, link: Link, client: socket.socket, condition: Condition
+    links: Links, link: Link, client: socket.socket, condition: Treatment
 ) -> None:
-    """Nobody is told, nothing is lost."""
+    """Neither side notices, and no byte is lost."""
     assert said_back(client, b"before") == b"before"
     links.become(condition, link)
     assert said_back(client, b"during", A_WHILE_S) == b""
@@ -105,9 +105,9 @@ def test_what_was_stalled_comes_when_the_link_is_mended(
 def test_a_severed_link_resets_what_is_connected_and_who_connects(
     links: Links, link: Link, client: socket.socket
 ) -> None:
-    """And works again when it is mended."""
+    """It works again when it is mended."""
     assert said_back(client, b"before") == b"before"
-    links.become(Condition(severed=True), link)
+    links.become(Treatment(severed=True), link)
     with pytest.raises((ConnectionResetError, BrokenPipeError)):
         _read_until_reset(client)
     with (
@@ -130,7 +130,7 @@ def _read_until_reset(client: socket.socket) -> None:
 
 def test_a_slow_link_takes_its_time(links: Links, link: Link, client: socket.socket) -> None:
     """0.1 s each way, and 100 kB/s."""
-    links.become(Condition(delay_s=0.1, bytes_per_s=100_000), link)
+    links.become(Treatment(delay_s=0.1, bytes_per_s=100_000), link)
     began_s = time.monotonic()
     assert said_back(client, bytes(10_000)) == bytes(10_000)
     assert time.monotonic() - began_s >= 0.4
@@ -140,7 +140,7 @@ def test_a_lossy_link_loses_time_and_nothing_else(
     links: Links, link: Link, client: socket.socket
 ) -> None:
     """Every piece meets a retransmission, on the way there and on the way back."""
-    links.become(Condition(loss=1.0), link)
+    links.become(Treatment(loss=1.0), link)
     began_s = time.monotonic()
     assert said_back(client, b"once") == b"once"
     assert time.monotonic() - began_s >= 0.4

@@ -1,4 +1,4 @@
-"""What is found among messages: each rule with a history that breaks it, and with what excuses it."""
+"""The checker finds each broken rule among messages, and excuses what a mishap explains."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dataclasses import replace
 import pytest
 
 from deploy.chaos.checker import messages
-from deploy.chaos.checker.aftermath import aftermaths
 from deploy.chaos.checker.counted import Counted
-from deploy.chaos.checker.history import Finding, Mishap, Received, Topic
+from deploy.chaos.checker.history import Breach, Delivery, Mishap, TopicMessages
+from deploy.chaos.checker.recovery_window import recovery_windows
 from tests.chaos.scenes import BROKERS, MESSAGES, UNTIL_S, history, mishap, sent, topic
 
 ALL = list(range(MESSAGES))
 
 
-def findings(found: Topic, mishaps: Sequence[Mishap] = ()) -> list[Finding]:
-    """What is found in one topic."""
+def findings(found: TopicMessages, mishaps: Sequence[Mishap] = ()) -> list[Breach]:
+    """Return the findings in one topic."""
     run = history(topics=[found], mishaps=mishaps)
-    return list(messages.check(run, aftermaths(run, Counted(run))))
+    return list(messages.check(run, recovery_windows(run, Counted(run))))
 
 
-def rules(found: Topic, mishaps: Sequence[Mishap] = ()) -> set[str]:
+def rules(found: TopicMessages, mishaps: Sequence[Mishap] = ()) -> set[str]:
     """The rules that do not hold for one topic."""
     return {finding.rule for finding in findings(found, mishaps)}
 
@@ -41,7 +41,7 @@ def test_an_acknowledged_message_that_is_not_stored_is_lost() -> None:
 
 
 def test_a_message_without_a_receipt_may_be_stored_or_not() -> None:
-    """Nobody was promised anything but an answer."""
+    """The broker promised an answer and nothing else."""
     open_ended = [replace(message, receipt_s=None) for message in sent()[-3:]]
     messages_sent = [*sent()[:-3], *open_ended]
 
@@ -50,7 +50,7 @@ def test_a_message_without_a_receipt_may_be_stored_or_not() -> None:
 
 
 def test_a_message_that_was_refused_is_found_with_the_reason() -> None:
-    """Nobody gives up: the client waits for ever, and the gate holds."""
+    """No side gives up: the client waits for ever, and the gate holds."""
     refused = [replace(sent()[-1], receipt_s=None, refusal="ChecksumError")]
     (finding,) = findings(topic(ALL[:-1], messages=[*sent()[:-1], *refused]))
 
@@ -93,7 +93,7 @@ def test_a_connection_breaks_no_longer_than_until_seconds_after_the_recovery() -
 
 
 def test_something_that_nobody_sent_is_strange() -> None:
-    """A garbled payload, or somebody else's."""
+    """The payload is garbled, or another publisher's."""
     assert rules(topic([*ALL, MESSAGES + 5])) == {"strange"}
 
 
@@ -123,7 +123,7 @@ def test_what_comes_seconds_late_in_calm_is_found() -> None:
 def test_a_second_delivery_needs_a_broken_connection_in_between() -> None:
     """The consumer had not acknowledged it when its connection broke."""
     delivered = list(topic().delivered)
-    again = Received(199, delivered[-1].message_id, UNTIL_S - 10)
+    again = Delivery(199, delivered[-1].message_id, UNTIL_S - 10)
 
     assert rules(topic(delivered=[*delivered, again])) == {"redelivered"}
     assert rules(topic(delivered=[*delivered, again]), [mishap(30, 40, cuts=BROKERS)]) == set()

@@ -1,4 +1,4 @@
-"""What is found after mishaps and at the end: too late, standing still, unfair, dead."""
+"""The checker finds late recovery, standstill, unfair shares and dead processes after mishaps."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from deploy.chaos.checker import recovery
-from deploy.chaos.checker.aftermath import aftermaths, recovered_after
 from deploy.chaos.checker.counted import Counted
 from deploy.chaos.checker.history import History
+from deploy.chaos.checker.recovery_window import recovered_after, recovery_windows
 from deploy.chaos.checker.verdict import judge
 from tests.chaos.scenes import BROKERS, FAIR, SHARE, UNTIL_S, history, mishap, sweep, sweeps
 from tests.demo.scenes import Rates
@@ -19,7 +19,7 @@ from tests.demo.scenes import Rates
 def rules(found: History) -> set[str]:
     """The rules that do not hold."""
     counted = Counted(found)
-    return {each.rule for each in recovery.check(found, counted, aftermaths(found, counted))}
+    return {each.rule for each in recovery.check(found, counted, recovery_windows(found, counted))}
 
 
 def all_at(*steps: tuple[float, float]) -> Mapping[str, Rates]:
@@ -132,7 +132,7 @@ def test_the_end_is_at_the_limit_and_fair() -> None:
 
 
 def test_a_change_that_never_settles_is_found() -> None:
-    """Somebody would have to look after it."""
+    """An operator would have to repair it."""
     assert rules(history(unsettled=["operation 7 is converging"])) == {"end"}
 
 

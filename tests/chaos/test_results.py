@@ -1,4 +1,4 @@
-"""What became of runs is read back, and says which of them are left to be played."""
+"""A series reads its results back and knows the runs that are left."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from deploy.chaos.checker.history import Finding
+from deploy.chaos.checker.history import Breach
 from deploy.chaos.choices import Choice
 from deploy.chaos.results import Result, Results, outcome, summary
 from deploy.chaos.schedule import Planned
-from deploy.demo.errors import WrongUse
+from deploy.demo.errors import WrongDemoUse
 
 PLANNED = (Planned("flood", "broker-1", 2.5), Planned("garbage", "broker-3", 5.0))
 FIRST, SECOND = (Choice(seed, "balanced", 10.0, 0.0, PLANNED) for seed in (1, 2))
@@ -27,7 +27,7 @@ CLEAN = Result(
     version="abc1234",
     ended_at="2026-01-01T00:00:00+00:00",
 )
-FOUND = replace(CLEAN, seed=2, findings=(Finding("lost", "one"), Finding("end", "and another")))
+FOUND = replace(CLEAN, seed=2, findings=(Breach("lost", "one"), Breach("end", "and another")))
 
 
 def test_what_was_written_is_read_back(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_only_what_was_clean_when_it_was_last_played_is_left_out(tmp_path: Path)
 def test_the_same_seed_with_other_mishaps_another_policy_or_no_gates_is_another_run(
     tmp_path: Path,
 ) -> None:
-    """What a seed stands for is the whole run."""
+    """A seed stands for the whole run."""
     results = Results(tmp_path / "results.jsonl")
     results.add(CLEAN)
 
@@ -70,7 +70,7 @@ def test_the_same_seed_with_other_mishaps_another_policy_or_no_gates_is_another_
 
 
 def test_the_outcome_says_what_was_found_and_what_was_left_out() -> None:
-    """A run that failed is not clean: nobody knows what it would have shown."""
+    """A run that failed is not clean: its findings are unknown."""
     cut = replace(CLEAN, happened=1)
     failed = replace(CLEAN, failure="a client died", happened=0)
 
@@ -85,11 +85,11 @@ def test_the_outcome_says_what_was_found_and_what_was_left_out() -> None:
 
 @pytest.mark.parametrize("line", ["nonsense", "[]", "{}", '{"planned": [], "findings": []}'])
 def test_a_file_of_something_else_is_refused_with_its_line(line: str, tmp_path: Path) -> None:
-    """Nothing is appended to a file that somebody named by mistake."""
+    """The series appends nothing to a file that was named by mistake."""
     file = tmp_path / "results.jsonl"
     Results(file).add(CLEAN)
     with file.open("a") as more:
         more.write(f"{line}\n")
 
-    with pytest.raises(WrongUse, match=r"results.jsonl, line 2 is no result"):
+    with pytest.raises(WrongDemoUse, match=r"results.jsonl, line 2 is no result"):
         Results(file)

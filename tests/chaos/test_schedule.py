@@ -11,7 +11,7 @@ ONCE = Occasion("broker-2", 7.0, 1.0, 9.0)
 
 
 def test_the_same_seed_is_the_same_schedule() -> None:
-    """So that what was found can be found again."""
+    """A finding can be found again."""
     assert schedule(7, 60, BROKERS) == schedule(7, 60, BROKERS)
     assert schedule(7, 60, BROKERS) != schedule(8, 60, BROKERS)
 
@@ -34,7 +34,7 @@ def test_mishaps_can_be_chosen_by_name() -> None:
 
 
 def test_a_strict_group_may_stand_still_while_no_session_can_be_confirmed() -> None:
-    """And a dead broker's share is free a session timeout later; nothing else is excused."""
+    """A dead broker's share is free a session timeout later; nothing else is excused."""
     kind = MISHAPS["session-expiry"]
     balanced, strict = (kind.happened("x", ONCE, p, BROKERS) for p in ("balanced", "strict"))
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from deploy.chaos import series
-from deploy.chaos.checker.history import Finding
-from deploy.chaos.checker.verdict import Verdict
+from deploy.chaos.checker.history import Breach
+from deploy.chaos.checker.verdict import RunVerdict
 from deploy.chaos.choices import Choice
 from deploy.chaos.results import Results, outcome
 from deploy.chaos.schedule import Planned
@@ -17,14 +17,14 @@ from deploy.local.errors import LocalClusterError
 
 PLANNED = (Planned("flood", "broker-1", 2.5),)
 CHOICES = tuple(Choice(seed, "balanced", 10.0, 0.0, PLANNED) for seed in (1, 2, 3))
-CLEAN = Verdict((), "all of it", (("flood", 1.0),))
-FOUND = Verdict((Finding("lost", "one"),), "all of it", (("flood", 1.0),))
+CLEAN = RunVerdict((), "all of it", (("flood", 1.0),))
+FOUND = RunVerdict((Breach("lost", "one"),), "all of it", (("flood", 1.0),))
 
 
 class Memory:
-    """A ground that comes to the verdicts that it is given, and remembers what was asked of it."""
+    """An environment that returns the given verdicts and remembers its calls."""
 
-    def __init__(self, *ends: Verdict | Exception) -> None:
+    def __init__(self, *ends: RunVerdict | Exception) -> None:
         self._ends = list(ends)
         self._runs = False
         self.asked: list[str] = []
@@ -35,7 +35,7 @@ class Memory:
             self.asked.append("start")
         self._runs = True
 
-    def play(self, choice: Choice) -> Verdict:
+    def play(self, choice: Choice) -> RunVerdict:
         """The next end."""
         self.asked.append(f"play {choice.seed}")
         end = self._ends.pop(0)
@@ -55,26 +55,26 @@ class Memory:
         self._runs = False
 
 
-def played(ground: Memory, file: Path) -> list[str]:
-    """What became of all runs, as a later call reads it."""
-    series.play(CHOICES, ground, Results(file), "abc1234", lambda _: None)
+def played(environment: Memory, file: Path) -> list[str]:
+    """Return the results of all runs, as a later call reads them."""
+    series.play(CHOICES, environment, Results(file), "abc1234", lambda _: None)
     return [outcome(result) for result in Results(file).of(CHOICES)]
 
 
 def test_clean_runs_share_one_cluster_and_leave_nothing(tmp_path: Path) -> None:
     """It is started once and stopped at the end."""
-    ground = Memory(CLEAN, CLEAN, CLEAN)
+    environment = Memory(CLEAN, CLEAN, CLEAN)
 
-    assert played(ground, tmp_path / "file") == ["clean"] * 3
-    assert ground.asked == ["start", "play 1", "play 2", "play 3", "stop"]
+    assert played(environment, tmp_path / "file") == ["clean"] * 3
+    assert environment.asked == ["start", "play 1", "play 2", "play 3", "stop"]
 
 
 def test_after_a_run_that_was_not_clean_the_next_one_has_a_new_cluster(tmp_path: Path) -> None:
-    """And what it left is kept before the servers' logs are gone."""
-    ground = Memory(FOUND, DemoError("a client died"), CLEAN)
+    """Its files are kept before the servers' logs are gone."""
+    environment = Memory(FOUND, DemoError("a client died"), CLEAN)
 
-    assert played(ground, tmp_path / "file") == ["FOUND lost", "failed", "clean"]
-    assert ground.asked == [
+    assert played(environment, tmp_path / "file") == ["FOUND lost", "failed", "clean"]
+    assert environment.asked == [
         *("start", "play 1", "keep 1", "stop"),
         *("start", "play 2", "keep 2", "stop"),
         *("start", "play 3", "stop"),
@@ -85,7 +85,7 @@ def test_after_a_run_that_was_not_clean_the_next_one_has_a_new_cluster(tmp_path:
 def test_what_ends_the_series_leaves_the_results_so_far_and_no_cluster(
     error: BaseException, tmp_path: Path
 ) -> None:
-    """A cluster that cannot be started, or somebody who has seen enough."""
+    """A cluster that does not start ends it, and so does the operator."""
 
     class Ending(Memory):
         def prepare(self) -> None:
@@ -93,9 +93,9 @@ def test_what_ends_the_series_leaves_the_results_so_far_and_no_cluster(
                 raise error
             super().prepare()
 
-    ground = Ending(CLEAN)
+    environment = Ending(CLEAN)
     with pytest.raises(type(error)):
-        played(ground, tmp_path / "file")
+        played(environment, tmp_path / "file")
 
-    assert ground.asked == ["start", "play 1", "stop"]
+    assert environment.asked == ["start", "play 1", "stop"]
     assert len(Results(tmp_path / "file").of(CHOICES)) == 1

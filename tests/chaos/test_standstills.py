@@ -1,4 +1,4 @@
-"""When a machine is said to have stood still: only if nobody who was to ask got a turn."""
+"""A machine stood still only if no thread that should ask got a turn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STOOD_S = (29.93, 30.29)
 
 
 def asked(late: Collection[str], rates: Rates = ((0.0, SHARE),)) -> list[Sample]:
-    """A topic of each broker; about some nobody asks in the standstill, but when it is over."""
+    """Ask about a topic of each broker; about some only after the standstill."""
     return [sample for broker in BROKERS for sample in _of(broker, rates, late=broker in late)]
 
 

@@ -52,7 +52,7 @@ async def _put_orders(world: World) -> None:
 
 @pytest.fixture
 def transport(world: World) -> InProcess:
-    """What carries the command's requests."""
+    """Return the transport of the command's requests."""
     return InProcess(world)
 
 

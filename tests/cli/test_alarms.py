@@ -11,7 +11,7 @@ from tests.cli.conftest import Run
 
 
 def test_alarms_are_a_table_with_what_to_do(run: Run, world: World) -> None:
-    """What fires; what is pending only when asked for."""
+    """The table shows firing alarms, and pending ones on request."""
     asyncio.run(lose_a_peer(world, 3))
     assert run("alarms").stdout == "No alarm.\n"
     assert "pending" in run("alarms", "--pending").stdout

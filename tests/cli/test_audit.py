@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from coordinator.cli.answers import AuditEntry
+from coordinator.cli.answers import AuditEntryAnswer
 from coordinator.cli.audit import change_of
 from tests.cli.conftest import Run
 
@@ -26,7 +26,7 @@ def test_changes_are_listed(run: Run) -> None:
 
 
 def test_a_change_is_rolled_back(run: Run) -> None:
-    """And then the list says so."""
+    """The list then says so."""
     run("groups", "update", "orders", "-mp", "1")
 
     done = run("audit", "rollback", "1")
@@ -72,8 +72,8 @@ def test_what_changed_since_is_not_rolled_back(run: Run) -> None:
 def test_a_change_in_words(
     before: dict[str, int | str] | str | None, after: dict[str, int | str] | str | None, words: str
 ) -> None:
-    """Nothing before and nothing after is a group that could not be read, deleted."""
-    entry = AuditEntry(
+    """An entry without before and after is an unreadable group that was deleted."""
+    entry = AuditEntryAnswer(
         id=1, atMillis=0, actor="", address="", undoes=None, subject="", before=before, after=after
     )
     assert change_of(entry) == words

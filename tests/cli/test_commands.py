@@ -30,7 +30,7 @@ def test_a_sidecar_does_not_load_the_other_commands() -> None:
 
 @pytest.mark.parametrize("name", Commands())
 def test_every_command_is_there_under_its_name(name: str) -> None:
-    """And says what it is for."""
+    """Its help says what it is for."""
     command = Commands()[name]
     assert command.name == name
     assert command.help

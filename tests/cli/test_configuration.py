@@ -18,7 +18,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_the_example_is_printed_and_accepted(file: Path) -> None:
-    """What one command prints, the other one takes."""
+    """One command prints the example, and the other one accepts it."""
     assert CliRunner().invoke(app, ["config", "example"]).stdout == example()
 
     result = CliRunner().invoke(app, ["config", "check", str(file), "--set", "broker_id=b-7"])

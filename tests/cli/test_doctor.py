@@ -19,7 +19,7 @@ from admin_api.app import create_app
 from coordinator.adapters.zookeeper.access import ZooKeeperAccess, refusal
 from coordinator.cli.doctor_host import examine_host
 from coordinator.cli.findings import Finding, Level
-from coordinator.cli.port_holders import Holder, shortened
+from coordinator.cli.port_holders import PortHolder, shortened
 from coordinator.cli.probes import Probes
 from coordinator.config import Config
 from coordinator.core.lifecycle import Lifecycle, Trouble
@@ -63,11 +63,11 @@ class WellProbes(Probes):
         root: str,  # noqa: ARG002
         access: ZooKeeperAccess,  # noqa: ARG002
     ) -> str | None:
-        """What the test says."""
+        """Return the test's state of the session."""
         return self._zookeeper
 
     def get_status(self, url: str) -> int | str:  # noqa: ARG002 - as the real one
-        """What the test says."""
+        """Return the test's status."""
         return self._status
 
 
@@ -163,7 +163,7 @@ def test_passing_states_are_no_failure(run: Run, world: World) -> None:
 
 
 def test_unreadable_entries_and_dropped_reports(run: Run, world: World) -> None:
-    """What is broken in the store is wrong; what was dropped is worth knowing."""
+    """A broken entry of the store is a fault; a dropped report is a warning."""
     world.views.shown = replace(world.views.shown, faults={"/groups/x": "not JSON"})
     world.views.turn(reports_dropped={"stale": 4})
 
@@ -268,7 +268,7 @@ def test_host_where_all_is_well(taken_address: str, free_address: str) -> None:
 
 
 def test_host_where_nothing_answers(taken_address: str, free_address: str) -> None:
-    """Every address that is dead is named, each with its fix; the taken port as well."""
+    """The doctor names every dead address with its fix, and the taken port."""
     dead = config_of(taken=free_address, free=taken_address)
 
     findings = list(examine_host(dead, None, Probes(timeout_s=0.1)))
@@ -331,7 +331,7 @@ def server_elsewhere() -> Iterator[tuple[int, str]]:
 def test_who_holds_a_port_is_named(
     taken_address: str, free_address: str, server_elsewhere: tuple[int, str], host: str
 ) -> None:
-    """With pid and command, also where the configuration takes all addresses of the machine."""
+    """The doctor names pid and command, also where the sidecar listens on all addresses."""
     pid, address = server_elsewhere
     config = config_of(taken_address, free_address)
     listen = f"{host}:{address.rpartition(':')[2]}"
@@ -348,15 +348,18 @@ def test_who_holds_a_port_is_named(
 
 @pytest.mark.parametrize(
     ("holder", "text"),
-    [(Holder("pulsar"), "in use, by a process of user pulsar"), (None, "address already in use")],
+    [
+        (PortHolder("pulsar"), "in use, by a process of user pulsar"),
+        (None, "address already in use"),
+    ],
 )
 def test_who_holds_a_port_unseen_is_found_by_root(
-    taken_address: str, free_address: str, holder: Holder | None, text: str
+    taken_address: str, free_address: str, holder: PortHolder | None, text: str
 ) -> None:
     """Another user's process is not shown, and without /proc nothing is: then the fix says how to see."""
 
     class Unseen(WellProbes):
-        def holder(self, host: str, port: int) -> Holder | None:  # noqa: ARG002 - as the real one
+        def holder(self, host: str, port: int) -> PortHolder | None:  # noqa: ARG002 - as the real one
             return holder
 
     config = replace(config_of(taken_address, free_address), gate_listen=taken_address)
@@ -387,11 +390,11 @@ def test_too_few_file_descriptors_are_told(
 
 
 def test_a_port_that_systemd_keeps_is_no_fault(taken_address: str, free_address: str) -> None:
-    """It is the sidecar's, if the socket unit is; nobody is told to kill process 1."""
+    """The port is the sidecar's if the socket unit is; the doctor does not say to kill process 1."""
 
     class Kept(WellProbes):
-        def holder(self, host: str, port: int) -> Holder:  # noqa: ARG002 - as the real one
-            return Holder("root", 1, "/sbin/init")
+        def holder(self, host: str, port: int) -> PortHolder:  # noqa: ARG002 - as the real one
+            return PortHolder("root", 1, "/sbin/init")
 
     config = replace(config_of(taken_address, free_address), gate_listen=taken_address)
 
@@ -417,7 +420,7 @@ def test_a_long_command_is_shown_by_its_beginning_and_its_end() -> None:
 def test_files_that_cannot_be_read_are_named(
     taken_address: str, free_address: str, tmp_path: Path
 ) -> None:
-    """With their keys; without any, nothing is said of files."""
+    """The doctor names their keys; without files it says nothing of them."""
     (tmp_path / "key").write_text("a secret of the bus")
     config = config_of(taken_address, free_address)
     missing = replace(

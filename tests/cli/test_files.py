@@ -73,7 +73,7 @@ def test_a_file_is_applied_once(run: Run, file: Path) -> None:
 
 
 def test_what_is_exported_can_be_applied(run: Run, file: Path) -> None:
-    """Without a difference; in another place it makes the same groups."""
+    """There it makes no difference; in another place it makes the same groups."""
     run("groups", "attach", "orders", "--tenant", "public")
     exported = run("groups", "export")
     file.write_text(exported.stdout)
@@ -121,7 +121,7 @@ def test_an_owner_moves_without_being_detached(run: Run, file: Path) -> None:
 
 
 class Interfering(InProcess):
-    """Somebody else changes the group just before the first PUT arrives."""
+    """A server whose group another writer changes just before the first PUT arrives."""
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Be faster."""

@@ -22,7 +22,7 @@ def test_created_group_is_shown(run: Run) -> None:
 
 @pytest.mark.parametrize("flags", [("-mp", "-bp"), ("--msg-publish-rate", "--byte-publish-rate")])
 def test_update_changes_what_is_given(run: Run, flags: tuple[str, str]) -> None:
-    """What is not given stays as it is."""
+    """Options that are not given keep their values."""
     run(*CREATE, "-md", "7")
 
     updated = run("groups", "update", "rg1", flags[0], "1", flags[1], "2", "--json")
@@ -144,7 +144,7 @@ def test_failure_as_json(run: Run) -> None:
 
 
 def test_names_stay_within_their_part_of_the_path(run: Run, transport: InProcess) -> None:
-    """Whatever is typed as a name reaches the API as that name, for it to refuse."""
+    """Any typed name reaches the API as that name, for it to refuse."""
     run("groups", "get", "a%2Fb?x=[red]")
 
     assert transport.requests[-1].url.raw_path == b"/quota/v1/groups/a%252Fb%3Fx%3D%5Bred%5D"

@@ -26,7 +26,7 @@ def controls(text: str) -> list[str]:
 def test_a_table_a_message_and_a_styled_text_show_escapes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In one line each: a name with a line feed is no row of its own."""
+    """Each takes one line: a name with a line feed makes no row of its own."""
     monkeypatch.setenv("COLUMNS", "200")
     shown = table(["topic", HOSTILE])
     shown.add_row(HOSTILE, "x")

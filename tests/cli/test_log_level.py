@@ -9,7 +9,7 @@ from tests.cli.conftest import Run
 
 
 def test_the_level_is_shown_and_set(run: Run, world: World) -> None:
-    """In text and JSON."""
+    """The output is text or JSON."""
     assert run("log-level").stdout == "info\n"
     assert run("log-level", "debug").stdout == "debug\n"
     assert world.log_level.name == "debug"

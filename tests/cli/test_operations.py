@@ -10,19 +10,19 @@ from dataclasses import replace
 import pytest
 
 from coordinator.core.model import Dimension
-from coordinator.insight.model.operations import Stage
+from coordinator.insight.model.operations import OperationStage
 from tests.admin_api.world import World
 from tests.cli.conftest import Run
 
 UPDATE = ("groups", "update", "orders", "-mp", "4000")
 
 
-async def _end_all(world: World, stage: Stage) -> None:
+async def _end_all(world: World, stage: OperationStage) -> None:
     for recorded in await world.operations.opened():
         ended = replace(
             recorded.operation,
             stage=stage,
-            settle_ns=1_250_000_000 if stage is Stage.SETTLED else None,
+            settle_ns=1_250_000_000 if stage is OperationStage.SETTLED else None,
             residual_permille=4,
             moved={Dimension.PUBLISH_MESSAGES: {"broker-1": 500, "broker-2": -1_200}},
         )
@@ -30,10 +30,10 @@ async def _end_all(world: World, stage: Stage) -> None:
 
 
 @pytest.fixture
-def ends(world: World, monkeypatch: pytest.MonkeyPatch) -> Callable[[Stage], None]:
+def ends(world: World, monkeypatch: pytest.MonkeyPatch) -> Callable[[OperationStage], None]:
     """Operations end so while the command sleeps."""
 
-    def arrange(stage: Stage) -> None:
+    def arrange(stage: OperationStage) -> None:
         monkeypatch.setattr(
             "coordinator.cli.operations.sleep", lambda _: asyncio.run(_end_all(world, stage))
         )
@@ -42,10 +42,10 @@ def ends(world: World, monkeypatch: pytest.MonkeyPatch) -> Callable[[Stage], Non
 
 
 def test_waiting_says_when_it_settled_and_who_gained_and_lost(
-    run: Run, ends: Callable[[Stage], None]
+    run: Run, ends: Callable[[OperationStage], None]
 ) -> None:
     """The largest first."""
-    ends(Stage.SETTLED)
+    ends(OperationStage.SETTLED)
 
     done = run(*UPDATE, "--wait")
 
@@ -57,10 +57,10 @@ def test_waiting_says_when_it_settled_and_who_gained_and_lost(
 
 
 def test_waiting_for_machines_ends_with_the_operation(
-    run: Run, ends: Callable[[Stage], None]
+    run: Run, ends: Callable[[OperationStage], None]
 ) -> None:
     """Beside the definition."""
-    ends(Stage.SETTLED)
+    ends(OperationStage.SETTLED)
 
     done = json.loads(run(*UPDATE, "--wait", "--json").stdout)
 
@@ -68,10 +68,11 @@ def test_waiting_for_machines_ends_with_the_operation(
 
 
 @pytest.mark.parametrize(
-    ("stage", "why"), [(Stage.SUPERSEDED, "changed again"), (Stage.UNSETTLED, "did not settle")]
+    ("stage", "why"),
+    [(OperationStage.SUPERSEDED, "changed again"), (OperationStage.UNSETTLED, "did not settle")],
 )
 def test_a_change_that_does_not_settle_fails_and_stands(
-    run: Run, ends: Callable[[Stage], None], stage: Stage, why: str
+    run: Run, ends: Callable[[OperationStage], None], stage: OperationStage, why: str
 ) -> None:
     """The exit code is 1, and the message says that the change was made."""
     ends(stage)
@@ -92,9 +93,9 @@ def test_nothing_changed_is_nothing_to_wait_for(run: Run) -> None:
 
 
 def test_operations_are_a_table_newest_first(run: Run, world: World) -> None:
-    """What, who, and how it went."""
+    """A row has the change, its author and its result."""
     run(*UPDATE)
-    asyncio.run(_end_all(world, Stage.SETTLED))
+    asyncio.run(_end_all(world, OperationStage.SETTLED))
     run("groups", "attach", "orders", "--tenant", "public")
 
     listed = run("operations")

@@ -24,7 +24,7 @@ def test_an_empty_directory_is_wrong_use(tmp_path: Path) -> None:
 
 
 def test_a_condition_on_no_figure_is_wrong_use(tmp_path: Path) -> None:
-    """As JSON where JSON was asked for."""
+    """The error is JSON on request."""
     command = ["report", str(tmp_path), "--out", str(tmp_path), "--fail-on", "speed<=1", "--json"]
     result = CliRunner().invoke(app, command)
 

@@ -66,7 +66,7 @@ def test_api_and_token_come_from_the_environment(
 
 
 def test_after_two_dashes_nothing_is_an_option(run: Run) -> None:
-    """So even a group called --json can be asked for."""
+    """Even a group called --json can be named."""
     asked = run("groups", "get", "--", "--json")
 
     assert (asked.exit_code, asked.stderr) == (1, "ResourceGroup does not exist\n")
@@ -116,7 +116,7 @@ def test_something_else_answers(run: Run, response: httpx.Response) -> None:
 
 
 def test_refused_token(run: Run) -> None:
-    """Who lacks a token is told how to send one."""
+    """The message says how to send a token."""
     response = httpx.Response(401, json={"reason": "Authentication required"})
 
     failed = run("groups", "list", carrier=answering(response))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from coordinator.adapters.recorder.tables import CLUSTER_KEY, Table
+from coordinator.adapters.recorder.tables import CLUSTER_KEY, RecordedTable
 from coordinator.core.allocation.laws import ALL_LAWS
 from coordinator.core.model import Dimension
 from coordinator.core.transfer.policies import POLICIES
@@ -98,7 +98,7 @@ def test_a_crash_says_how_soon_the_part_was_back(run: Run) -> None:
 
 
 def test_a_scenarios_own_loss_is_said(run: Run) -> None:
-    """Who chooses none gets the scenario's, and sees which that is."""
+    """Without an option the scenario's own loss applies, and the output names it."""
     words = "--scenario S14 --brokers 2 --seeds 1 --json"
 
     (summary,) = json.loads(run("simulate", *words.split()).stdout)
@@ -222,14 +222,18 @@ def test_a_broken_promise_is_a_failure(run: Run, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_run_is_recorded_as_sidecars_do(run: Run, tmp_path: Path) -> None:
-    """In a new directory, each run as a cluster of its own; there are groups in it and no namespaces."""
+    """Each run is a cluster of its own in a new directory, with groups and without namespaces."""
     place = tmp_path / "recorded"
     words = f"--scenario S11 --law all --brokers 2 --seeds 1 --jobs 1 --record {place} --json"
     shown = run("simulate", *words.split())
 
     assert shown.exit_code == 0
     tables = {path.name.removeprefix("table=") for path in place.iterdir()}
-    assert tables == {table.value for table in Table} - {"operations", "backlogs", "namespaces"}
+    assert tables == {table.value for table in RecordedTable} - {
+        "operations",
+        "backlogs",
+        "namespaces",
+    }
     files = list(place.rglob("*.parquet"))
     clusters = {pq.read_schema(file).metadata[CLUSTER_KEY].decode() for file in files}
     assert clusters == {f"S11.{law}.balanced" for law in ALL_LAWS}

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from coordinator.cli.frames import History, fair_share, read_frame, spark_line, state_of
-from coordinator.cli.session import Session
+from coordinator.cli.frames import RateHistory, fair_share, read_frame, spark_line, state_of
+from coordinator.cli.session import GlobalOptions
 from coordinator.core.certificate.statement import Certificate
 from coordinator.core.events import MembersChanged
 from coordinator.core.lifecycle import Lifecycle, Trouble
@@ -100,7 +100,7 @@ def test_explain(run: Run) -> None:
 
 
 def test_explain_says_when_nothing_can_be_certified(run: Run, world: World) -> None:
-    """And why; in status there is no number then."""
+    """It says why; status then shows no number."""
     nothing = Certificate(
         "orders",
         Dimension.PUBLISH_MESSAGES,
@@ -162,7 +162,7 @@ def test_explain_lists_what_was_decided(run: Run, world: World) -> None:
 
 
 def test_explain_at_a_time_tells_what_was_in_force_then(run: Run, world: World) -> None:
-    """By the time of day; the past has no certificate."""
+    """The time of day selects it; the past has no certificate."""
     world.handle(MembersChanged((Member("broker-1", 1),)))
     asyncio.run(world.watch.look())
     world.clock.advance(3_600_000_000_000)
@@ -207,7 +207,7 @@ def test_explain_tells_the_story_behind_the_limit(run: Run, world: World) -> Non
     ],
 )
 def test_a_past_that_cannot_be_asked_for_is_wrong_use(run: Run, words: tuple[str, ...]) -> None:
-    """What cannot be combined or read is said."""
+    """The message names the options that exclude each other, or the time that cannot be read."""
     refused = run("explain", "orders", *words)
 
     assert refused.exit_code == 2
@@ -215,7 +215,7 @@ def test_a_past_that_cannot_be_asked_for_is_wrong_use(run: Run, words: tuple[str
 
 
 def test_a_throttled_demand_is_shown_as_a_band(run: Run, world: World) -> None:
-    """At the least and at the most, where the two differ."""
+    """The band has the least and the most, where the two differ."""
     key = ("orders", Dimension.PUBLISH_MESSAGES, "broker-1")
     found = world.views.explanations[key]
     calm, throttled = found.wants
@@ -236,7 +236,7 @@ def test_what_the_api_says_is_no_markup(run: Run, world: World) -> None:
 
 
 def test_explain_without_participants(run: Run, world: World) -> None:
-    """Without anybody who wants something there is no level, and no table."""
+    """Without a participant there is no level, and no table."""
     key = ("orders", Dimension.PUBLISH_MESSAGES, "broker-1")
     alone = replace(world.views.explanations[key], wants=(), water_level=None, target=3_000)
     world.views.explanations[key] = alone
@@ -260,7 +260,7 @@ def test_explain_without_participants(run: Run, world: World) -> None:
     ],
 )
 def test_exit_codes(run: Run, words: tuple[str, ...], code: int) -> None:
-    """What is not there is 1, what cannot be is 2."""
+    """A missing thing is 1, an impossible request is 2."""
     assert run(*words).exit_code == code
 
 
@@ -316,12 +316,14 @@ def test_top_of_nothing(run: Run) -> None:
 
 
 def test_top_shows_brokers_of_a_group_without_limits(world: World, transport: InProcess) -> None:
-    """Nothing is decided there, so demand is what is admitted."""
+    """Such a group has no decision, so its demand is the admitted rate."""
     world.views.rows = (usage_row("broker-1", 500, None, 0),)
     key = next(key for key in world.views.explanations if key[2] == "broker-1")
     world.views.explanations[key] = replace(world.views.explanations[key], wants=())
 
-    with Session("http://127.0.0.1", None, as_json=False, transport=transport).connect() as client:
+    with GlobalOptions(
+        "http://127.0.0.1", None, as_json=False, transport=transport
+    ).connect() as client:
         frame = read_frame(client, "orders", None)
 
     want = frame.groups[0].wants[0]
@@ -341,7 +343,7 @@ def test_top_shows_brokers_of_a_group_without_limits(world: World, transport: In
     ],
 )
 def test_fair_share(wants: int | None, weight: int, level: int | None, fair: int | None) -> None:
-    """What a broker wants, cut at the water level for as many times as it counts."""
+    """A broker's fair share is its demand, cut at the water level times its weight."""
     want = WantView("b", wants, 0, weight, 0, None, 0, 0)
 
     assert fair_share(want, level) == fair
@@ -358,14 +360,16 @@ def test_fair_share(wants: int | None, weight: int, level: int | None, fair: int
     ],
 )
 def test_spark_line(rates: list[int], line: str) -> None:
-    """At most ten bars, the highest one full."""
+    """It has at most ten bars, the highest one full."""
     assert spark_line(rates) == line
 
 
 def test_history_is_bounded(transport: InProcess) -> None:
-    """Thirty seconds are kept, however long somebody looks."""
-    history = History(samples=3)
-    with Session("http://127.0.0.1", None, as_json=False, transport=transport).connect() as client:
+    """The command keeps thirty seconds, however long it runs."""
+    history = RateHistory(samples=3)
+    with GlobalOptions(
+        "http://127.0.0.1", None, as_json=False, transport=transport
+    ).connect() as client:
         frame = read_frame(client, None, None)
     for _ in range(9):
         history.add(frame)
@@ -376,7 +380,9 @@ def test_history_is_bounded(transport: InProcess) -> None:
 
 def test_states_of_brokers(transport: InProcess) -> None:
     """Only the answering sidecar's state is known; of the others, when they were heard."""
-    with Session("http://127.0.0.1", None, as_json=False, transport=transport).connect() as client:
+    with GlobalOptions(
+        "http://127.0.0.1", None, as_json=False, transport=transport
+    ).connect() as client:
         health = client.health()
     silent = replace(health.members[1], broker="broker-3", report_age_ns=60_000_000_000)
     joining = replace(health.members[1], broker="broker-4", report_age_ns=None)

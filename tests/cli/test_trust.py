@@ -11,7 +11,7 @@ from tests.cli.conftest import InProcess, Run
 
 
 def test_without_files_the_system_decides() -> None:
-    """Nothing of our own is trusted or shown."""
+    """The command trusts and shows no file of its own."""
     assert trust(None, None, None) is None
 
 
@@ -36,7 +36,7 @@ def test_files_that_cannot_be_used_are_wrong_use(
     words: tuple[str, ...],
     why: str,
 ) -> None:
-    """With the option's name, before anything is asked."""
+    """The error names the option, before any request is sent."""
     monkeypatch.chdir(tmp_path)
     Path("rubbish.pem").write_text("rubbish")
 
@@ -48,7 +48,7 @@ def test_files_that_cannot_be_used_are_wrong_use(
 
 
 def test_files_come_from_the_environment(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As address and token do."""
+    """The address and the token do, too."""
     monkeypatch.setenv("PULSAR_QUOTA_TLS_CA", "nowhere.pem")
 
     assert "--tls-ca nowhere.pem" in run("groups", "list").stderr

@@ -85,7 +85,7 @@ def fields_of(message: bytes) -> Iterator[Field]:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What one frame says: its type, the fields of its sub-message, and what follows."""
+    """The contents of one frame: its type, the fields of its sub-message, and the bytes after it."""
 
     kind: int
     fields: tuple[Field, ...]

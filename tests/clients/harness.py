@@ -23,7 +23,7 @@ TENANT = "clients"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one scene went: done, not in this release, or failed."""
+    """The outcome of one scene: done, not in this release, or failed."""
 
     scene: str
     outcome: str

@@ -55,7 +55,7 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How to start a client's programme; service URL, namespace and scenes come behind."""
+    """The command that starts a client's programme; service URL, namespace and scenes follow."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Release:
 
     @property
     def name(self) -> str:
-        """What it is called in tables, such as `java 2.8.4`."""
+        """Return its name in tables, such as `java 2.8.4`."""
         return f"{self.family} {self.version}"
 
     def launch(self) -> Launch:

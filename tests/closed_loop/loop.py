@@ -52,7 +52,7 @@ class Loop(Cluster):
             self.send(broker, ParticipantsChanged(GROUP, MonitoringClass.PUBLISH, 1))
 
     def passed(self) -> dict[str, int]:
-        """How many messages of each broker's sender have passed."""
+        """Return the messages of each broker's sender that have passed."""
         return {broker: gate.sender.passed for broker, gate in self.gates.items()}
 
     def rates(self, seconds: int) -> dict[str, float]:

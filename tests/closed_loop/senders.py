@@ -1,4 +1,4 @@
-"""Who sends: producers as the gate's fair queue sees them, and when their messages come."""
+"""Senders: producers as the gate's fair queue sees them, and the times of their messages."""
 
 from __future__ import annotations
 

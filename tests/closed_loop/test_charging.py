@@ -70,7 +70,7 @@ def loop_of(**wanted: int) -> ChargedLoop:
 
 
 def test_all_ways_together_keep_the_limit() -> None:
-    """At a broker that takes half, the gate lets so much less pass."""
+    """The gate passes less by the escaped rate, at a broker that takes half."""
     loop = loop_of(b0=5_000, b1=5_000)
     loop.escape("b0", 200.0)
     loop.run(10)

@@ -19,7 +19,7 @@ GREEDY = "b0"
 
 
 def share(*others: Arrivals, limit: int = LIMIT) -> tuple[Loop, dict[str, float]]:
-    """Who is greedy beside these, each at a broker of its own: rates over a minute, once settled."""
+    """Return the settled rates over a minute of a greedy sender and these, each at its own broker."""
     senders = {GREEDY: Sender(steady(5 * limit))}
     senders |= {f"b{number}": Sender(each) for number, each in enumerate(others, 1)}
     loop = Loop(limit=limit)

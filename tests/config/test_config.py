@@ -177,7 +177,7 @@ def test_with_a_key_the_api_may_listen_anywhere(key: str) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "localhost"])
 def test_on_loopback_no_key_is_needed(host: str) -> None:
-    """Whoever is on the machine is trusted."""
+    """Every user of the machine is trusted."""
     assert from_mapping({**GOOD, "admin_listen": f"{host}:1"}).admin_listen == f"{host}:1"
 
 
@@ -252,7 +252,7 @@ def test_a_wrong_setting_is_refused_by_name(tmp_path: Path, setting: str, said: 
 
 
 def test_a_namespace_is_guarded_in_earnest_or_as_a_dry_run_not_both() -> None:
-    """And not without looking at backlogs at all."""
+    """Either needs checks of backlogs."""
     enforced = {"backlog_enforced_namespaces": ["shop/orders"]}
     config = from_mapping({**GOOD, **enforced, "backlog_dry_run_namespaces": ["shop/returns"]})
     assert config.backlog_enforcement == {

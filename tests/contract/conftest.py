@@ -1,4 +1,4 @@
-"""What the contract suites run against: a real ZooKeeper and a real broker."""
+"""The contract suites run against a real ZooKeeper and a real broker."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class OwnZooKeeper:
             time.sleep(_POLL_S)
 
     def freeze(self) -> None:
-        """Stop it from running; connections stay open and nobody answers once this returns."""
+        """Stop it from running; from the return on, connections stay open and get no answer."""
         assert self._process is not None
         self._send(signal.SIGSTOP)
         os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)  # until every thread has stopped

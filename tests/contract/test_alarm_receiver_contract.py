@@ -13,17 +13,17 @@ import pytest
 
 from coordinator.adapters.memory.surroundings import MemoryReceiver
 from coordinator.adapters.webhook import WebhookReceiver
-from coordinator.insight.model.alarms import AlarmKind, Sighting
+from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
 from coordinator.ports import AlarmReceiver, Notice, ReceiverUnreachable
 
-LOST = Sighting(AlarmKind.PEER_LOST, "b9", "b9 is gone")
+LOST = AlarmCondition(AlarmKind.PEER_LOST, "b9", "b9 is gone")
 BEGUN = Notice(LOST, began_ms=1_700_000_000_000)
 OVER = Notice(LOST, began_ms=1_700_000_000_000, ended_ms=1_700_000_061_500)
 
 
 @dataclass
 class Server:
-    """What stands behind a webhook."""
+    """The server behind a webhook."""
 
     status: int = 200
     requests: list[httpx.Request] = field(default_factory=list)
@@ -34,7 +34,7 @@ class Server:
         return httpx.Response(self.status)
 
     def messages(self) -> list[dict[str, Any]]:
-        """What was sent."""
+        """Return the messages that it received."""
         return [json.loads(request.content) for request in self.requests]
 
 
@@ -73,7 +73,7 @@ async def test_what_is_told_is_taken(case: Case) -> None:
 
 
 async def test_what_is_not_taken_is_said_so(case: Case) -> None:
-    """Whoever tells must know whether to try again."""
+    """The sender must know whether to try again."""
     case.break_it()
 
     with pytest.raises(ReceiverUnreachable):
@@ -108,7 +108,7 @@ async def test_a_webhook_is_called_as_alertmanager_would() -> None:
 
 @pytest.mark.parametrize("status", [301, 404, 429, 503])
 async def test_a_webhook_that_does_not_say_yes_has_not_taken_it(status: int) -> None:
-    """A redirect might lead a token to somebody else."""
+    """A redirect might lead a token to a stranger."""
     transport = httpx.MockTransport(Server(status))
     async with WebhookReceiver("http://pager/hook", cluster="c", transport=transport) as webhook:
         with pytest.raises(ReceiverUnreachable, match=str(status)):

@@ -44,7 +44,7 @@ async def test_an_attachment_is_replaced_only_if_it_is_the_expected_one(store: G
 
 
 async def test_attachments_do_not_change_a_groups_versions(store: GroupStore) -> None:
-    """Whoever edits a definition is not disturbed by attachments."""
+    """Attachments do not disturb an editor of the definition."""
     created = await store.create_group(GOLD)
     await store.attach_tenant("acme", "gold")
     await store.attach_namespace("acme", "orders", "gold")
@@ -98,7 +98,7 @@ ROOT = Origin("root")
 
 
 async def test_what_a_super_user_attached_only_a_super_user_changes(store: GroupStore) -> None:
-    """Neither replaced nor detached by the tenant's admin, nor made his by attaching it again."""
+    """The tenant's admin can neither replace nor detach it, nor make it his by attaching it again."""
     for group in (GOLD, SILVER):
         await store.create_group(group)
     await store.attach_tenant("acme", "gold", by=ROOT)
@@ -186,7 +186,7 @@ async def test_deleting_and_attaching_at_once_never_leaves_an_attachment_to_no_g
     stores[0].watch(heard)
     for number in range(30):
         await asyncio.gather(*(_act_at_random(store, dice, actions=6) for store in stores))
-        # Whoever hears of this group has heard of all that was written before it.
+        # A sidecar that hears of this group has heard of all earlier writes.
         milestone = f"round-{number}"
         await stores[0].create_group(ResourceGroup(milestone, Rates()))
         catalogue = await heard.until(partial(_has_group, milestone))

@@ -39,7 +39,7 @@ class Bench(Protocol):
 
     @property
     def source(self) -> BacklogSource:
-        """What is tested."""
+        """Return the source under test."""
         ...
 
     def publish(self, count: int) -> list[int]:
@@ -181,7 +181,7 @@ async def test_a_glance_tells_the_oldest_subscription_and_since_when(bench: Benc
 
 
 async def test_a_glance_at_who_has_caught_up_finds_no_backlog(bench: Bench) -> None:
-    """And whether there is a quota, all the same."""
+    """The glance still tells whether there is a quota."""
     bench.subscribe("a")
     bench.publish(2)
     bench.acknowledge("a", 2)
@@ -250,7 +250,7 @@ async def test_a_subscription_is_moved_to_a_position_and_never_back(bench: Bench
 
 
 async def test_what_does_not_exist_is_not_found(bench: Bench) -> None:
-    """Not unreachable: to ask again would not help."""
+    """It is not unreachable: a second question would not help."""
     missing = bench.topic + "-none"
     with pytest.raises(NotFound):
         await bench.source.glance(missing)
@@ -309,7 +309,7 @@ async def _glance_once(bench: Bench, condition: Callable[[Glance], bool]) -> Gla
 
 
 async def _once(ask: Callable[[], Awaitable[T]], condition: Callable[[T], bool]) -> T:
-    """What is answered when it is so, or after half a minute."""
+    """Return the answer that meets the condition, or the one after half a minute."""
     found = await ask()
     for _ in range(300):
         if condition(found):

@@ -52,7 +52,7 @@ async def test_a_topic_that_is_not_partitioned_or_not_there_has_one_partition(ad
 
 @pytest.mark.cluster
 async def test_a_real_broker_tells_the_partitions_of_a_topic(pulsar_broker: Broker) -> None:
-    """Also of one whose name has to be encoded."""
+    """This holds for a name that has to be encoded, too."""
     topic = TopicName("persistent", "public", "default", f"t%{uuid.uuid4().hex}")
     path = f"/admin/v2/persistent/public/default/{quote(topic.local_name, safe='')}/partitions"
     async with httpx.AsyncClient(base_url=pulsar_broker.web_url, trust_env=False) as client:
@@ -151,7 +151,7 @@ async def test_only_a_plain_ok_counts_as_answering(status: int) -> None:
 
 
 async def test_what_is_no_http_is_no_answer() -> None:
-    """Whatever stands at the port."""
+    """Any other server at the port has not answered."""
     async with _web_service(b"\x00" * 100) as (url, _), HttpBrokerAdmin(url) as admin:
         assert not await admin.is_answering()
 

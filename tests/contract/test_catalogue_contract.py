@@ -54,7 +54,7 @@ async def test_a_catalogue_once_heard_never_changes(store: GroupStore) -> None:
 
 
 async def test_every_sidecar_hears_of_every_others_changes(open_store: OpenStore) -> None:
-    """Whoever wrote it."""
+    """This holds for every writer."""
     stores = [await open_store() for _ in range(3)]
     heard: list[Heard[Catalogue]] = []
     for store in stores:

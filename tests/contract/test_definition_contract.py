@@ -90,7 +90,7 @@ async def test_the_configuration_version_grows_with_every_change_also_across_rec
 
 
 async def test_a_version_outlives_no_recreation(store: GroupStore) -> None:
-    """Who read the group that was deleted overwrites and deletes nothing of the one created since."""
+    """A reader of the deleted group cannot overwrite or delete the one created since."""
     stale = await store.create_group(GOLD)
     await store.delete_group("gold")
     current = await store.create_group(GOLD)

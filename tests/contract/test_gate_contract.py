@@ -1,4 +1,4 @@
-"""What every gate's ports promise, in the process of who asks and in one of its own."""
+"""Every gate keeps the promises of its ports, in the caller's process and in one of its own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def here(request: pytest.FixtureRequest) -> AsyncIterator[AnySite]:
 
 
 async def test_messages_pass_and_are_counted(here: AnySite) -> None:
-    """And the coordinator hears of who publishes."""
+    """The coordinator hears of the publisher."""
     here.gate.set_attachments(GROUP)
     client = await here.client()
     assert await client.asks(peer.send(1, 5)) == peer.receipt(1, 5)
@@ -39,7 +39,7 @@ async def test_messages_pass_and_are_counted(here: AnySite) -> None:
 
 
 async def test_it_is_said_once_when_something_passes_after_a_quiet_time(here: AnySite) -> None:
-    """Who was told of nothing but participants need not ask all the time."""
+    """A caller that knows of participants alone need not ask all the time."""
     resumed: list[None] = []
     here.gate.watch_traffic(lambda: resumed.append(None))
     here.gate.set_attachments(GROUP)
@@ -90,7 +90,7 @@ async def test_what_is_told_is_in_force_before_it_is_said_to_be(here: AnySite) -
 
 
 async def test_a_gate_that_drains_answers_what_is_under_way(here: AnySite) -> None:
-    """And ends every connection then."""
+    """It then ends every connection."""
     client = await here.client()
     here.broker.answers = False
     client.writer.write(peer.send(1, 1))

@@ -146,7 +146,7 @@ async def test_only_the_ledger_of_a_group_that_is_gone_is_removed(open_stores: O
 
 
 async def test_bases_that_do_not_add_up_are_not_written(ledgers: LedgerStore) -> None:
-    """It would be a ledger that nobody follows."""
+    """No sidecar would follow such books."""
     with pytest.raises(ValueError, match="add up"):
         await ledgers.write(replace(FOUNDED, bases={B1: (TOTAL, TOTAL, TOTAL, TOTAL - 1)}))
     with pytest.raises(ValueError, match="is not a name"):

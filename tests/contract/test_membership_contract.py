@@ -155,7 +155,7 @@ async def test_a_late_watcher_hears_of_the_members_there_are(open_sidecar: OpenS
 async def test_joining_again_replaces_the_registration_by_a_larger_incarnation(
     open_sidecar: OpenSidecar,
 ) -> None:
-    """Also within one session."""
+    """This holds within one session, too."""
     sidecar, witness = await open_sidecar(), await open_sidecar()
     heard = await _watch(witness)
     incarnations = [await sidecar.membership.join("broker-1", f"http://{n}") for n in range(4)]
@@ -166,7 +166,7 @@ async def test_joining_again_replaces_the_registration_by_a_larger_incarnation(
 async def test_a_restarted_sidecar_replaces_what_its_earlier_session_left(
     open_sidecar: OpenSidecar,
 ) -> None:
-    """And the end of the earlier session does not take the later one's registration with it."""
+    """The end of the earlier session does not take the later one's registration with it."""
     earlier, later, witness = [await open_sidecar() for _ in range(3)]
     heard = await _watch(witness)
     before = await earlier.membership.join("broker-1", "http://old")
@@ -205,7 +205,7 @@ async def test_who_left_can_join_again(open_sidecar: OpenSidecar) -> None:
 async def test_the_end_of_a_session_ends_the_registration_and_nothing_renews_it(
     open_sidecar: OpenSidecar,
 ) -> None:
-    """The core asks again; nobody else does."""
+    """Only the core asks again."""
     sidecar, witness = await open_sidecar(), await open_sidecar()
     heard = await _watch(witness)
     own = await _watch(sidecar)

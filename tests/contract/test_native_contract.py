@@ -1,4 +1,4 @@
-"""What native enforcement needs of Pulsar: one suite for memory and for a real broker."""
+"""Native enforcement gets from Pulsar what it needs: one suite for memory and for a real broker."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 from coordinator.adapters.memory.operations import MemoryOperations
 from coordinator.adapters.zookeeper.operations import ZooKeeperOperations
 from coordinator.core.model import Dimension
-from coordinator.insight.model.operations import Operation, Stage
+from coordinator.insight.model.operations import Operation, OperationStage
 from coordinator.ports import OPERATIONS_LENGTH, NotFound, OperationStore, RecordedOperation
 from tests.contract.sessions import patient
 
@@ -44,7 +44,7 @@ def settled(recorded: RecordedOperation) -> RecordedOperation:
     """The same, settled."""
     ended = replace(
         recorded.operation,
-        stage=Stage.SETTLED,
+        stage=OperationStage.SETTLED,
         settle_ns=1_200_000_000,
         residual_permille=3,
         moved={Dimension.PUBLISH_MESSAGES: {"b1": 1}},

@@ -23,7 +23,7 @@ Registered = tuple[BrokerRegistration, ...]
 
 
 def document(port: int, **load: object) -> bytes:
-    """What a broker writes."""
+    """Return a broker's registration."""
     return json.dumps({"pulsarServiceUrl": f"pulsar://a:{port}", **load}).encode()
 
 
@@ -46,7 +46,7 @@ def broker(own_zookeeper: OwnZooKeeper) -> KazooClient:
 async def heard(
     own_zookeeper: OwnZooKeeper, broker: KazooClient
 ) -> AsyncIterator[Heard[Registered]]:
-    """What a sidecar hears, which was started before any broker."""
+    """Return the news of a sidecar that was started before any broker."""
     session, heard = patient(own_zookeeper.hosts), Heard[Registered]()
     registrations = ZooKeeperRegistrations(session)
     registrations.watch(heard)

@@ -124,7 +124,7 @@ async def test_only_the_version_that_was_read_is_replaced_or_removed(
 
 
 async def test_a_version_outlives_no_recreation(limits: TopicLimitStore) -> None:
-    """Who read the limits that were removed overwrites and removes nothing of those set since."""
+    """A reader of the removed limits cannot overwrite or remove those set since."""
     stale = await limits.write(LIMIT)
     await limits.remove(stale)
     current = await limits.write(LIMIT)
@@ -200,7 +200,7 @@ async def test_every_sidecar_hears_of_every_others_writes(open_stores: Open) -> 
 async def test_limits_that_cannot_be_read_leave_the_last_ones_in_force(
     zookeeper_hosts: str,
 ) -> None:
-    """Somebody with a ZooKeeper shell wrote nonsense; other topics are not disturbed."""
+    """An entry edited with a ZooKeeper shell is nonsense; other topics keep working."""
     session = patient(zookeeper_hosts, f"/contract-{uuid.uuid4().hex}")
     limits = ZooKeeperTopicLimits(session)
     await session.start()

@@ -69,7 +69,7 @@ async def a_sidecar(
 
 @asynccontextmanager
 async def an_operator(hosts: str) -> AsyncIterator[KazooClient]:
-    """Somebody with a ZooKeeper shell."""
+    """Return a client that acts as an operator with a ZooKeeper shell."""
     client = KazooClient(hosts)
     await asyncio.to_thread(client.start)
     try:
@@ -100,7 +100,7 @@ async def test_starting_without_zookeeper_waits_for_it(own_zookeeper: OwnZooKeep
 async def test_requests_to_a_frozen_zookeeper_are_unreachable_in_time(
     own_zookeeper: OwnZooKeeper,
 ) -> None:
-    """Connections stay open and nobody answers: the deadline is ours."""
+    """Connections stay open without an answer, so the client's own deadline ends the request."""
     async with a_sidecar(own_zookeeper.hosts, request_timeout_s=1.0) as sidecar:
         await _is(CONNECTED, sidecar)
         own_zookeeper.freeze()
@@ -167,7 +167,7 @@ async def _ask_often(sidecar: Sidecar) -> None:
 async def test_a_registration_outlives_a_silent_zookeeper_or_is_said_to_be_lost(
     own_zookeeper: OwnZooKeeper,
 ) -> None:
-    """SUSPENDED for as long as no server answers: nobody can expire a session meanwhile."""
+    """The state is SUSPENDED while no server answers: no server can expire a session meanwhile."""
     async with a_sidecar(own_zookeeper.hosts, session_timeout_s=6.0) as sidecar:
         first = await sidecar.membership.join("broker-1", "")
         own_zookeeper.kill()
@@ -277,7 +277,7 @@ NONSENSE = [
 async def test_an_unreadable_entry_keeps_its_last_definition_and_disturbs_nothing_else(
     own_zookeeper: OwnZooKeeper,
 ) -> None:
-    """Whatever the bytes are; and it heals when they do."""
+    """This holds for any bytes; readable bytes repair it."""
     async with a_sidecar(own_zookeeper.hosts) as sidecar, an_operator(own_zookeeper.hosts) as shell:
         good = await sidecar.store.create_group(GOLD)
         await sidecar.store.attach_tenant("acme", "gold")

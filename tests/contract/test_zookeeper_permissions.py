@@ -1,4 +1,4 @@
-"""What a sidecar with credentials keeps in ZooKeeper is for sidecars with the same ones alone."""
+"""Only sidecars with the same credentials can use a sidecar's data in ZooKeeper."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def refusals(hosts: str) -> list[str]:
 
 
 async def is_refused(stranger: ZooKeeperSession) -> None:
-    """Nobody deletes the group by this session, which is opened for that, and closed."""
+    """Open this session, check that it cannot delete the group, and close it."""
     await stranger.start()
     try:
         with pytest.raises(PortError, match=r"NoAuth.* correct zookeeper_credentials_file"):
@@ -88,7 +88,7 @@ async def is_refused(stranger: ZooKeeperSession) -> None:
 
 
 async def why_not(session: ZooKeeperSession) -> str:
-    """What a request is told."""
+    """Return the reason that a request is refused with."""
     with pytest.raises(PortError) as refused:
         await session.call(lambda client: client.create_async("/anything"))
     return str(refused.value)
@@ -97,7 +97,7 @@ async def why_not(session: ZooKeeperSession) -> str:
 async def test_nobody_else_reads_changes_or_deletes_what_sidecars_keep(
     own_zookeeper: OwnZooKeeper,
 ) -> None:
-    """Neither groups nor members, at any level; those with the same credentials can."""
+    """Groups and members are protected at every level; sidecars with the same credentials get in."""
     async with store_of(own_zookeeper.hosts, OURS) as store:
         await store.create_group(ORDERS)
         await store.attach_namespace("shop", "orders", "orders")

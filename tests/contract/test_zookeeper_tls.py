@@ -33,7 +33,7 @@ CONNECTED = ConnectionState.CONNECTED
 
 @dataclass(frozen=True, slots=True)
 class Secure:
-    """A ZooKeeper's address for TLS, what a sidecar has, and somebody else whom it lets in."""
+    """A ZooKeeper's address for TLS, a sidecar's files, and those of another client that it admits."""
 
     hosts: str
     tls: ClientTls
@@ -84,7 +84,7 @@ async def started(session: ZooKeeperSession) -> AsyncIterator[ZooKeeperSession]:
 
 
 async def why_not(secure: Secure, tls: ClientTls) -> str:
-    """What a session's requests are told as soon as there is a reason."""
+    """Return the reason for the failure of a session's requests, once there is one."""
     session = ZooKeeperSession(secure.hosts, request_timeout_s=1.0, access=ZooKeeperAccess(tls=tls))
     async with started(session), asyncio.timeout(60):
         while True:
@@ -139,7 +139,7 @@ async def test_a_server_of_another_authority_is_not_trusted(secure: Secure) -> N
 
 
 async def test_a_server_that_demands_a_certificate_is_named_as_the_reason(secure: Secure) -> None:
-    """Who shows none is told which key is missing."""
+    """The message names the configuration key that is missing."""
     none = replace(secure.tls, certificate=None, key=None)
 
     assert "zookeeper_tls_certificate_file" in await why_not(secure, none)

@@ -140,7 +140,7 @@ class StrictWorld:
         self.start(broker, demand)
 
     def settings_of(self, broker: str) -> CoreSettings:
-        """What a new process is started with."""
+        """Return the settings of a new process."""
         return CoreSettings(broker)
 
     def crash(self, broker: str) -> None:
@@ -162,7 +162,7 @@ class StrictWorld:
                 self.expires_ns[process.registration] = process.heard_ns + TIMEOUT_NS
 
     def delay_answers(self, broker: str, steps: int) -> None:
-        """What ZooKeeper says to a process arrives late."""
+        """Delay ZooKeeper's answers to a process."""
         process = self.processes[broker]
         process.deaf_until_ns = self.now_ns + steps * STEP_NS
 

@@ -61,7 +61,7 @@ def test_any_other_listener_becomes_the_gate_too(known: KnownBrokers) -> None:
 
 
 def test_the_address_of_a_broker_without_a_gate_is_told_to_no_client(known: KnownBrokers) -> None:
-    """Nor is the plain one where only a gate with TLS is there."""
+    """Where only a gate with TLS is there, the plain address is not told either."""
     bare = BrokerRegistration("c:8080", ServiceUrls("pulsar://c:6650"))
     encrypted = broker("d", gate=ServiceUrls(tls="pulsar+ssl://d:6653"))
 

@@ -15,7 +15,7 @@ from coordinator.core.lifecycle import (
 
 @pytest.mark.parametrize(("state", "trigger"), list(product(Lifecycle, Trigger)))
 def test_a_transition_is_in_the_table_or_it_raises(state: Lifecycle, trigger: Trigger) -> None:
-    """Every state meets every trigger."""
+    """The test tries every trigger in every state."""
     if (state, trigger) in TRANSITIONS:
         assert next_state(state, trigger) is TRANSITIONS[state, trigger]
     else:

@@ -12,7 +12,7 @@ def ready() -> Registration:
 
 
 def test_it_is_asked_for_once_a_round_and_only_while_it_can_be_had() -> None:
-    """Not without ZooKeeper, not for a broker that does not answer, and not twice."""
+    """The core does not ask without ZooKeeper, for a silent broker, or twice."""
     registration = Registration("b1")
     assert not registration.ask(1)
     registration.connected = True
@@ -24,7 +24,7 @@ def test_it_is_asked_for_once_a_round_and_only_while_it_can_be_had() -> None:
 
 
 def test_after_its_end_it_is_asked_for_at_once() -> None:
-    """Also in the round in which it was asked for before."""
+    """The core asks even in a round in which it asked before."""
     registration = ready()
     assert registration.ask(1)
     registration.joined(7, {})

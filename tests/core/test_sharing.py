@@ -173,7 +173,7 @@ def test_the_end_of_the_lease_stops_a_sidecar_at_once_and_not_at_the_end_of_the_
 
 
 def test_a_silent_bus_holds_the_limits_and_then_goes_to_equal_parts(cluster: Cluster) -> None:
-    """Nothing is raised; after `hold` lower to C/N, after a second `hold` raise to C/N."""
+    """No limit rises; after `hold` limits fall to C/N, after a second `hold` they rise to C/N."""
     cluster.start("b1", demand=5000)
     cluster.start("b2", demand=300)
     cluster.run(130)
@@ -194,7 +194,7 @@ def test_a_silent_bus_holds_the_limits_and_then_goes_to_equal_parts(cluster: Clu
 
 
 def share_and_fall_silent(cluster: Cluster) -> None:
-    """b1 and b2 have half each when nobody hears anybody any more, b3 neither if it comes."""
+    """b1 and b2 hold half each when the bus falls silent; b3, if it comes, holds neither."""
     for broker in ("b1", "b2"):
         cluster.start(broker, demand=5000)
     cluster.run(5)
@@ -204,7 +204,7 @@ def share_and_fall_silent(cluster: Cluster) -> None:
 
 
 def test_a_pause_of_a_producer_costs_it_nothing_while_the_bus_is_silent(cluster: Cluster) -> None:
-    """What was given up could not be had again before the bus is back."""
+    """A broker could not get its share back before the bus is back."""
     share_and_fall_silent(cluster)
     cluster.want("b1", 1)
     cluster.run(5)
@@ -215,7 +215,7 @@ def test_a_pause_of_a_producer_costs_it_nothing_while_the_bus_is_silent(cluster:
 
 
 def test_a_lower_limit_lowers_all_parts_alike_while_the_bus_is_silent(cluster: Cluster) -> None:
-    """Nobody knows what the others want by now; what is in force adds up to no more than there is."""
+    """No sidecar knows the others' demands; the limits in force add up to at most the limit."""
     cluster.start("b1", demand=5000)
     cluster.start("b2", demand=500)
     cluster.run(130)
@@ -246,7 +246,7 @@ def test_a_newcomers_reserve_is_made_room_for_while_the_bus_is_silent(cluster: C
 def test_a_limit_that_is_put_back_takes_nothing_away_while_the_bus_is_silent(
     cluster: Cluster,
 ) -> None:
-    """Nothing was raised with it, so nothing is lowered: each holds its part of the least there was."""
+    """No limit rose with it, so none falls: each broker keeps its part of the least limit."""
     share_and_fall_silent(cluster)
     for limit in (30_000, 3000, 30_000, 3000):
         cluster.set_limit(limit)

@@ -85,7 +85,7 @@ def test_a_new_incarnation_learns_and_says_so(state: CoordinatorState) -> None:
 
 
 def test_alone_it_is_active_as_soon_as_it_sees_itself(state: CoordinatorState) -> None:
-    """Without other members there is nobody to learn from."""
+    """Without other members there is no usage to learn."""
     activate(state)
 
 
@@ -171,7 +171,7 @@ def test_a_registration_that_comes_back_during_a_drain_is_taken_back(
 
 
 def test_an_illegal_event_changes_nothing(state: CoordinatorState) -> None:
-    """What the table does not know raises, and the state is as it was."""
+    """An event outside the table raises, and the state stays the same."""
     with pytest.raises(IllegalTransition):
         state.handle(DrainCompleted(), 0)
 
@@ -204,7 +204,7 @@ def test_a_session_that_is_over_means_joining_again(state: CoordinatorState) -> 
 def test_a_registration_that_arrives_in_trouble_starts_from_the_reserve_all_the_same(
     state: CoordinatorState,
 ) -> None:
-    """Nobody knows what the earlier incarnation held on to."""
+    """The earlier incarnation may still hold an unknown share."""
     activate(state)
     state.handle(ParticipantsChanged(GROUP, PUBLISH, 1), SECOND_NS // 2)
     state.handle(TrafficCounted(()), SECOND_NS // 2)
@@ -258,7 +258,7 @@ events: st.SearchStrategy[Event] = st.one_of(
 @settings(max_examples=300)
 @given(st.lists(st.tuples(events, st.integers(0, 3 * SECOND_NS)), max_size=40))
 def test_every_state_survives_every_event(story: list[tuple[Event, int]]) -> None:
-    """Whatever happens in whatever order: an illegal transition or a valid state, nothing else."""
+    """Any order of events ends in a valid state or an illegal transition."""
     state = CoordinatorState(CoreSettings(broker="b1"))
     now = 0
     for event, pause_ns in story:
@@ -303,7 +303,7 @@ def test_a_core_that_rests_says_what_one_without_a_rest_says(
 
 
 def outcome(state: CoordinatorState, event: Event, now_ns: int) -> object:
-    """What a core says, or that the event cannot happen."""
+    """Return the core's instructions, or the fact that the event is illegal."""
     try:
         return state.handle(event, now_ns)
     except IllegalTransition:
@@ -321,7 +321,7 @@ def test_while_nothing_happens_a_core_has_nothing_to_do_for_as_long_as_it_says(
     strict: bool,
     permille: int,
 ) -> None:
-    """So nobody has to bring it counts of nothing, which is most of what an idle sidecar would do."""
+    """The shell need not send counts of nothing, most of the work of an idle sidecar."""
     group = replace(ORDERS, overshoot_policy="strict") if strict else ORDERS
     state = Restless(CoreSettings(broker="b1"))
     activate(state)

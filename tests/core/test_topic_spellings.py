@@ -77,7 +77,7 @@ NO_PARTITIONS = [
 
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_a_name_that_a_release_accepts_has_the_namespace_that_it_says(name: str) -> None:
-    """Or a client would count for another group than its topic's."""
+    """Otherwise a client would count for another group than its topic's."""
     topic = TopicName.parse(name)
 
     assert topic is not None
@@ -106,13 +106,13 @@ def test_a_name_that_only_java_takes_for_one_is_none(name: str) -> None:
     ],
 )
 def test_all_spellings_of_a_name_are_one_topic(spellings: tuple[str, ...]) -> None:
-    """So that no spelling gets round a limit or an attachment of the topic."""
+    """No spelling gets round a limit or an attachment of the topic."""
     assert len({TopicName.parse(spelling) for spelling in spellings}) == 1
 
 
 @pytest.mark.parametrize("local_name", PARTITIONS)
 def test_a_partition_belongs_to_its_topic(local_name: str) -> None:
-    """As getPartitionIndex reads it, digits of all scripts of the basic plane included."""
+    """The name is read as getPartitionIndex does, with digits of all scripts of the basic plane."""
     base, index = PARTITIONS[local_name]
 
     topic = TopicName("persistent", "a", "b", local_name)

@@ -1,4 +1,4 @@
-"""What a broker makes of the frames that reach it, and what the gate believes of that.
+"""Compare a broker's state after the frames that reach it with the gate's belief about it.
 
 The broker here is told in a few lines: it opens and closes what it is asked to, keeps the first of two
 that have one id, and counts what is published (ServerCnx of 4.2.4). It goes by what Pulsar's decoder
@@ -34,7 +34,7 @@ _RATIO_MAX: Final = {"LZ4": 255, "ZLIB": 1032, "ZSTD": 14_564, "SNAPPY": 22}
 
 @dataclass(slots=True)
 class Belief:
-    """Who is on a connection, and what was published and may be dispatched on it.
+    """The participants of a connection, and the messages published and dispatched on it.
 
     Args:
         producers: id to topic.
@@ -56,9 +56,9 @@ class Belief:
 
 
 def of_gate(bench: Bench, client: Client) -> Belief:
-    """What the gate believes."""
-    roster = client.session._roster
-    producers, consumers = roster.producers, roster.consumers
+    """Return the gate's belief."""
+    participants = client.session._participants
+    producers, consumers = participants.producers, participants.consumers
     belief = Belief(
         producers={number: each.topic for number, each in producers.items()},
         consumers={
@@ -78,7 +78,7 @@ def of_gate(bench: Bench, client: Client) -> Belief:
 
 
 def unlike(one: Belief, other: Belief) -> Iterator[tuple[str, object, object]]:
-    """What two believe differently: its name, and what each believes."""
+    """Yield each difference of two beliefs: its name and both values."""
     for each in fields(Belief):
         mine, theirs = getattr(one, each.name), getattr(other, each.name)
         if mine != theirs:
@@ -117,7 +117,7 @@ class Broker:
         return b"" if handle is None else handle(command)
 
     def ends_closing(self) -> None:
-        """What was asked to be closed is."""
+        """End the producers that are closing, and open those that took their ids."""
         for number, topic in self._closing.items():
             self.belief.producers.pop(number, None)
             self.belief.unanswered.pop(number, None)
@@ -178,7 +178,7 @@ def _answer(command: Fields, *, succeeded: bool) -> bytes:
 
 
 def messages_of(frame: bytes, reading: Reading) -> int:
-    """How many messages are paid for: the larger claim, as far as the content can hold so many."""
+    """Return the messages that are paid for: the larger claim, up to the content's capacity."""
     command, metadata = reading.command or {}, reading.metadata or {}
     claimed: int = max(1, command.get("nummessages", 1), metadata.get("nummessagesinbatch", 1))
     content = len(frame) - reading.metadata_end

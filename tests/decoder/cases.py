@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from coordinator.core.model import Rates
 from coordinator.gate.limits.groups import GroupTable
+from coordinator.gate.protocol.connect_policy import Client, ConnectPolicy
 from coordinator.gate.protocol.frames import MalformedFrame
-from coordinator.gate.protocol.introduction import Client, Introduction
 from tests.decoder import corpus, mutations
 from tests.decoder.wire import CONNECT, SEND, Draft, split, take_apart
 from tests.gate import peer
@@ -45,7 +45,7 @@ _TOPICS: Final = {4: 1, 5: 1, 21: 1, 23: 1, 34: 2, 39: 2}
 
 @dataclass(slots=True)
 class Case:
-    """What is sent, and to which gate.
+    """The bytes that are sent, and the gate that gets them.
 
     Args:
         name: seed and number.
@@ -74,7 +74,7 @@ class Case:
 
 @dataclass(slots=True)
 class Run:
-    """How a case went.
+    """The outcome of a case.
 
     Args:
         passed: the frames that left the gate towards the broker.
@@ -102,7 +102,7 @@ class Sent(NamedTuple):
 
 
 class Repertoire(NamedTuple):
-    """What clients send: first of all; then; and what they publish."""
+    """The frames of clients: first of all; then; and their publishes."""
 
     connects: tuple[Sent, ...]
     others: tuple[Sent, ...]
@@ -176,7 +176,7 @@ def case_of(seed: int, number: int) -> Case:
 
 
 def _opened(chosen: list[Sent]) -> tuple[tuple[bytes, ...], ...]:
-    """What has to be there for frames to make sense."""
+    """Return the frames that open the participants that later frames need."""
     if all(each.kind in _PRODUCER_IDS for each in chosen):
         return (PRODUCERS,)
     if all(each.kind in _CONSUMER_IDS for each in chosen):
@@ -193,8 +193,8 @@ def run(case: Case) -> Run:
     if case.limited:
         bench.set_limits("group", Rates(10**12, 10**15, None, None))
     bench.wait(10)
-    introduction = Introduction(targets=frozenset({TARGET}), vouches=case.vouches)
-    connection = bench.client(introduction=introduction, connected=False)
+    policy = ConnectPolicy(targets=frozenset({TARGET}), vouches=case.vouches)
+    connection = bench.client(connect_policy=policy, connected=False)
     session = connection.session
     if case.certified:
         session.connected(Client("10.0.0.1", PRINCIPAL))
@@ -223,7 +223,7 @@ def run(case: Case) -> Run:
 
 
 def _missing(stream: bytes) -> bytes:
-    """What the last frame of a stream lacks by its size, if that is little."""
+    """Return the bytes that the last frame of a stream lacks by its size, if these are few."""
     last = split(stream)[-1]
     missing = 4 + int.from_bytes(last[:4], "big") - len(last)
     return bytes(missing) if missing <= 2 * MAX_MESSAGE_SIZE else b""

@@ -1,4 +1,4 @@
-"""What is different between what the gate believes and what Pulsar has read."""
+"""Find the differences between the gate's belief and Pulsar's reading."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def settle(case: Case, done: Run, readings: Sequence[Reading]) -> str:
 
 
 def _alike(frame: bytes, reading: Reading) -> str:
-    """What Pulsar read otherwise than it stands there."""
+    """Say how Pulsar's reading differs from the frame's bytes; empty if it does not."""
     end = 8 + int.from_bytes(frame[4:8], "big")
     if reading.end != end:
         return f"the command ends at {end}, Pulsar read up to {reading.end}"
@@ -77,7 +77,7 @@ def _alike(frame: bytes, reading: Reading) -> str:
 
 
 def _rewritten(case: Case, frame: bytes, reading: Reading) -> str:
-    """What stands in a CONNECT or LOOKUP that the gate may not let through."""
+    """Say what a CONNECT or LOOKUP holds that the gate must not pass; empty if nothing."""
     said = reading.command
     assert said is not None
     if reading.kind in _REWRITTEN:
@@ -116,6 +116,6 @@ def _shown(frame: bytes, reading: Reading) -> str:
 
 @cache
 def _readings_of(requests: tuple[bytes, ...]) -> tuple[Reading, ...]:
-    """What Pulsar reads in what connections begin with."""
+    """Return Pulsar's reading of the first frames of connections."""
     with Judge(libraries()[0]) as judge:
         return tuple(judge.read(requests))

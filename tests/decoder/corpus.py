@@ -1,4 +1,4 @@
-"""What real clients send and real brokers answer: `corpus.txt`, a frame a line, in hex.
+"""Frames of real clients and real brokers: `corpus.txt`, a frame a line, in hex.
 
     python -m tests.decoder.corpus RECORDING... > tests/decoder/corpus.txt
 

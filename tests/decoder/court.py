@@ -28,7 +28,7 @@ class _Decided:
     difference: Difference | None
 
     def shown(self) -> str:
-        """What a client and a broker can see of a case."""
+        """Return the bytes of a case that a client and a broker see."""
         passed = b"".join(self.run.passed).hex()
         return f"{self.run.end or 'passed'}: {passed}, the client is sent {self.run.told.hex()}"
 
@@ -71,7 +71,7 @@ class Court:
             return decided
 
     def _read(self, runs: Sequence[Run]) -> list[list[Reading]]:
-        """What Pulsar reads in all that passed; where two Pulsars differ, that is no reading."""
+        """Return Pulsar's reading of all that passed; where two Pulsars differ, the reading says so."""
         frames = [frame for each in runs for frame in each.passed]
         first, *others = [judge.read(frames) for judge in self._judges]
         for other in others:
@@ -124,7 +124,7 @@ def differences(
 
 
 def report(court: Court, case: Case, seed: int) -> str:
-    """What is different in a case, and how to see it again."""
+    """Return the differences of a case, and the command that shows it again."""
     number = case.name.partition("/")[2]
     case, difference = smallest(court, case)
     frames = "\n".join(f"  {frame.hex()}" for frame in case.frames)

@@ -38,7 +38,7 @@ A number is as Java has it: an uint64 above 2**63 is negative.
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a broker reads out of a frame.
+    """A broker's reading of a frame.
 
     Args:
         refused: why it closes the connection; empty if it does not.
@@ -120,7 +120,7 @@ class Judge:
         self._process.wait(timeout=30)
 
     def read(self, frames: Sequence[bytes]) -> list[Reading]:
-        """What a broker reads out of each frame.
+        """Return a broker's reading of each frame.
 
         Raises:
             RuntimeError: the process ended.

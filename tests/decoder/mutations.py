@@ -1,4 +1,4 @@
-"""What is done to a well-formed frame so that two decoders may take it differently.
+"""Change well-formed frames so that two decoders may read them differently.
 
 Each mutation changes a draft in place, as the dice say. Most know what a frame is made of, some know
 bytes only. None of them knows what the gate does.
@@ -142,7 +142,7 @@ def hidden_field(dice: random.Random, draft: Draft) -> None:
 
 
 def foreign_field(dice: random.Random, draft: Draft) -> None:
-    """A number that another message has, or nobody."""
+    """Insert a field number of another message, or of none."""
     number = dice.choice(
         (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 15, 16, 19, 100, 2**28, 2**29 - 1, 2**29)
     )
@@ -248,7 +248,7 @@ def empty_message(dice: random.Random, draft: Draft) -> None:
 
 
 def collide(dice: random.Random, draft: Draft) -> None:
-    """An id that is somebody else's."""
+    """Use an id of another participant."""
     found = [each for message in draft.messages() for each in message if _is_id(each)]
     if found:
         dice.choice(found).value = dice.choice((1, 2, 300, 200, 7))

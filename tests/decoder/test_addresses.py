@@ -45,7 +45,7 @@ def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
 
 
 def through_the_gate(frame: bytes) -> bytes:
-    """What a client is sent instead."""
+    """Return the bytes that a client gets instead."""
     bench = Bench()
     bench.addresses.map = MAP
     client = bench.client()
@@ -55,7 +55,7 @@ def through_the_gate(frame: bytes) -> bytes:
 
 
 def read(judge: Judge, frame: bytes) -> Fields:
-    """What Pulsar reads, to the last byte of the frame."""
+    """Return Pulsar's reading, to the last byte of the frame."""
     (reading,) = judge.read([frame])
     assert reading.command is not None, reading.refused
     assert reading.end == len(frame)

@@ -1,4 +1,4 @@
-"""What a broker sends is counted as Pulsar reads it, whatever a publisher has put into it."""
+"""The gate counts a delivery as Pulsar reads it, whatever its publisher wrote into it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def judge() -> Iterator[Judge]:
 
 
 def messages() -> list[Draft]:
-    """What brokers deliver, to the only consumer."""
+    """Return brokers' deliveries to the only consumer."""
     drafts = []
     for recorded in corpus.load():
         draft = take_apart(recorded.frame)
@@ -51,7 +51,7 @@ def deliver(frame: bytes) -> tuple[int, int, int]:
     assert client.is_sent(frame) == [frame]
     (traffic,) = bench.groups.collect(bench.now_ns)
     assert traffic.monitoring_class is MonitoringClass.DISPATCH
-    permits = _PERMITS - client.session._roster.consumers[1].permits
+    permits = _PERMITS - client.session._participants.consumers[1].permits
     client.session.close(bench.now_ns)
     return traffic.messages, traffic.bytes, permits
 
@@ -66,7 +66,7 @@ def both_ways(frames: Sequence[bytes]) -> list[tuple[int, int, int]]:
 
 
 def permits_of(reading: Reading) -> int:
-    """What a broker takes from a consumer's permits for a message."""
+    """Return the permits that a broker takes from a consumer for a message."""
     assert reading.command is not None
     assert reading.metadata is not None
     claimed: int = max(1, reading.metadata.get("nummessagesinbatch", 1))

@@ -1,4 +1,4 @@
-"""What the gate passes, Pulsar's own decoder reads as the gate does."""
+"""Pulsar's own decoder reads every frame that the gate passes as the gate does."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_mutated_frames_are_read_alike_or_refused(court: Court) -> None:
 
 @pytest.mark.parametrize("case", tuple(attacks.cases()), ids=lambda case: case.name)
 def test_a_known_attack_is_read_alike_or_refused(court: Court, case: Case) -> None:
-    """What was found once is never found again."""
+    """A difference that was found once stays closed."""
     ((_, _, difference),) = court.hear([case])
     assert difference is None, difference
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from deploy.demo.recording import Act, LimitChange, Recording, Sample
+from deploy.demo.recording import Act, DemoRecording, LimitChange, Sample
 
 PERIOD_S = 0.2
 
@@ -65,10 +65,10 @@ def recording(
     *,
     limits: Sequence[LimitChange] | None = None,
     killed_s: float | None = None,
-) -> Recording:
+) -> DemoRecording:
     """A run of brokers with one topic each, sampled a little beyond the last act."""
     until_s = acts[-1].ended_s + 2 * PERIOD_S
-    return Recording(
+    return DemoRecording(
         samples=[s for name, rates in brokers.items() for s in samples(name, rates, until_s)],
         misses=(),
         acts=acts,

@@ -76,7 +76,7 @@ def _until(condition: Callable[[], bool]) -> None:
 
 
 def test_only_the_broker_that_serves_a_topic_is_asked(brokers: dict[str, StubBroker]) -> None:
-    """And its answer is taken for the middle of the request."""
+    """Its answer counts for the middle of the request."""
     before_s = time.monotonic()
     with _sampler(brokers) as sampler:
         _until(lambda: len(sampler.samples) >= 3)

@@ -14,7 +14,7 @@ TOPIC = "persistent://t/n/x"
 
 
 def test_a_steady_counter_is_a_steady_rate_in_every_window() -> None:
-    """Also in windows that begin and end between samples."""
+    """This holds for windows that begin and end between samples."""
     curve = curves(samples("b", [(0, 1_000)], 10))["b"]
     for start_s in (0.0, 0.1, 3.33, 8.95):
         assert curve.rate(start_s) == pytest.approx(1_000, abs=1)
@@ -49,7 +49,7 @@ def test_a_topic_that_moves_counts_for_each_broker_what_it_did_there() -> None:
 
 
 def test_messages_of_before_the_first_sample_are_spread_since_the_broker_did_not_serve_it() -> None:
-    """Not over the whole time since another broker served it."""
+    """They are not spread over the whole time since another broker served it."""
     first = Sample(TOPIC, "b", 7.0, 7.0, 300, 1)
     before = samples("a", [(0, 0)], 5, topic=TOPIC)
     curve = curves([*before, first], [Miss(TOPIC, "b", 6.7)])["b"]
@@ -78,6 +78,6 @@ def test_a_late_sample_is_better_than_none() -> None:
 
 
 def test_a_broker_without_samples_has_no_curve() -> None:
-    """And nothing at all is no traffic."""
+    """Without any broker there is no traffic."""
     assert curves([]) == {}
     assert total({}, 0) == 0

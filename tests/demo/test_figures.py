@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from deploy.demo.figures import evaluate, fair_shares, jain
-from deploy.demo.recording import LimitChange, Recording, Wait
+from deploy.demo.recording import DemoRecording, LimitChange, Wait
 from tests.demo.scenes import PERIOD_S, Rates, act, recording, samples
 
 TWO = {"a": 5_000, "b": 2_500}
@@ -15,7 +15,7 @@ THREE = {"a": 5_000, "b": 2_500, "c": 5_000}
 
 
 def test_shares_are_max_min_and_never_more_than_was_asked_for() -> None:
-    """What the law gives as headroom is nobody's due."""
+    """The law's headroom is due to no broker."""
     assert fair_shares(3_000, THREE) == {"a": 1_000, "b": 1_000, "c": 1_000}
     assert fair_shares(3_000, {"a": 5_000, "b": 400}) == {"a": 2_600, "b": 400}
     assert fair_shares(3_000, {"a": 100, "b": 400, "c": 0}) == {"a": 100, "b": 400}
@@ -91,7 +91,7 @@ def test_the_peak_is_found_wherever_the_window_lies() -> None:
 
 
 def test_a_raised_limit_is_in_force_for_the_part_of_the_window_after_it() -> None:
-    """Whoever doubles at the moment of the change is never above the limit."""
+    """A broker that doubles at the moment of the change is never above the limit."""
     acts = [act(0, 10, {"a": 9_000}), act(10, 20, {"a": 9_000}, event="double", limit=6_000)]
     limits = [LimitChange(0, 3_000), LimitChange(10, 6_000)]
     figures = evaluate(recording({"a": [(0, 3_000), (10, 6_000)]}, acts, limits=limits))
@@ -120,7 +120,7 @@ def _peak_when_obeyed_after(delay_s: float) -> float:
 
 
 def test_the_mean_is_of_the_acts_under_the_first_limit() -> None:
-    """So that mean, limit and error belong together."""
+    """Mean, limit and error belong together."""
     acts = [act(0, 10, {"a": 9_000}), act(10, 20, {"a": 9_000}, event="double", limit=6_000)]
     limits = [LimitChange(0, 3_000), LimitChange(10, 6_000)]
     figures = evaluate(recording({"a": [(0, 3_030), (10, 5_400)]}, acts, limits=limits))
@@ -143,22 +143,22 @@ def test_a_burst_is_no_reclaim() -> None:
 
 
 def test_a_brokers_death_does_not_spoil_the_act_before_it() -> None:
-    """What it admitted after its last sample is not known, so no window reaches beyond that."""
+    """No window reaches beyond its last sample, because its later traffic is unknown."""
     figures = evaluate(_killed([(0, 1_500), (24, 3_000)], last_sample_s=19.8))
     assert figures.acts[0].settle_s == 0
     assert figures.acts[0].min_share == pytest.approx(1, abs=1e-3)
 
 
-def _killed(survivor: list[tuple[float, float]], last_sample_s: float = 20) -> Recording:
+def _killed(survivor: list[tuple[float, float]], last_sample_s: float = 20) -> DemoRecording:
     acts = [act(0, 20, TWO), act(20, 40, {"a": 9_000}, event="kill", known_s=24)]
     lives = samples("a", survivor, 40.4) + samples("b", [(0, 1_500)], last_sample_s)
-    return Recording(lives, (), acts, [LimitChange(0, 3_000)], killed_s=20.0)
+    return DemoRecording(lives, (), acts, [LimitChange(0, 3_000)], killed_s=20.0)
 
 
 def test_what_was_waited_in_the_worst_window_of_an_act_stands_beside_and_changes_no_figure() -> (
     None
 ):
-    """What the machine did is told, never taken off."""
+    """The summary tells the machine's pauses and never subtracts them."""
     acts = [act(0, 10, TWO), act(10, 20, TWO, event="later")]
     run = recording({"a": [(0, 2_000)], "b": [(0, 1_000)]}, acts)
     # Four hundredths alone; then a tenth and, half a second after it, another two.
@@ -173,6 +173,6 @@ def test_what_was_waited_in_the_worst_window_of_an_act_stands_beside_and_changes
 
 
 def test_jain_of_nothing_is_nothing() -> None:
-    """Nobody has anything, which is not fair but starved."""
+    """If no broker has anything, they starve, which is not fair."""
     assert jain([0.0, 0.0]) == 0
     assert jain([1.0, 0.0]) == 0.5

@@ -10,7 +10,7 @@ from typing import Any
 import pulsar
 import pytest
 
-from deploy.demo.load import Tally, offer
+from deploy.demo.load import SendOutcomes, offer
 
 
 class CountingProducer:
@@ -30,7 +30,7 @@ class CountingProducer:
 def _offered(producer: CountingProducer, rate: int, length_s: float) -> tuple[int, float]:
     """Offer for a while; return what was sent and how long it really took."""
     stop = threading.Event()
-    sender = threading.Thread(target=offer, args=(producer, rate, Tally(), stop))
+    sender = threading.Thread(target=offer, args=(producer, rate, SendOutcomes(), stop))
     began_s = time.monotonic()
     sender.start()
     time.sleep(length_s)
@@ -55,7 +55,7 @@ def test_what_a_full_queue_held_back_is_not_made_up_for() -> None:
 
 def test_the_tally_tells_receipts_from_failures_and_begins_anew() -> None:
     """Each line of the load's output covers the time since the line before."""
-    tally = Tally()
+    tally = SendOutcomes()
     for result in (pulsar.Result.Ok, pulsar.Result.Ok, pulsar.Result.Timeout):
         tally(result, SimpleNamespace())
     assert tally.take() == (2, 1)

@@ -40,7 +40,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_second_is_what_the_counters_say(place: Path) -> None:
-    """How much less than was offered is what was held; who is killed has no rows any more."""
+    """The held traffic is the offered less the admitted; a killed broker has no rows any more."""
     rows = sorted(plain.read(place, "admitted"), key=lambda row: (row["broker"], row["second"]))
 
     def told(row: dict[str, Any]) -> tuple[object, ...]:

@@ -12,7 +12,7 @@ from deploy.demo.waiting import wait_until
 
 
 def test_a_program_that_ends_by_itself_is_reported_with_its_last_words(tmp_path: Path) -> None:
-    """Whoever reads the error need not look for the log."""
+    """A reader of the error need not look for the log."""
     programs = Programs(tmp_path)
     programs.start("short", ["sh", "-c", "echo last words"])
     with pytest.raises(DemoError, match="last words"):

@@ -24,7 +24,7 @@ def test_the_demos_targets_are_conditions_of_the_report() -> None:
 
 @pytest.mark.slow
 def test_a_run_that_recorded_nothing_says_so(tmp_path: Path) -> None:
-    """And leaves no report of an earlier run that could be taken for its own."""
+    """It leaves no report of an earlier run that could be taken for its own."""
     recorded, output = tmp_path / "state" / "recorded", tmp_path / "out"
     recorded.mkdir(parents=True)
     stale = output / "report" / "index.html"

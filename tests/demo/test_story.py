@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from deploy.demo.recording import Recording, Sample
+from deploy.demo.recording import DemoRecording, Sample
 from deploy.demo.story import DEMANDS, JOINER, LIMIT, MORTAL, Story
 from deploy.demo.system import RestCall
 
@@ -15,7 +15,7 @@ TOPICS = {broker: f"persistent://t/n/{broker}" for broker in DEMANDS}
 
 
 class ObedientSystem:
-    """A system and the sampler that looks at it: whoever has load is published to."""
+    """A system and its sampler: every broker with load receives publishes."""
 
     samples = ()
     misses = ()
@@ -77,13 +77,13 @@ def system() -> ObedientSystem:
 
 
 @pytest.fixture(scope="module")
-def told(system: ObedientSystem) -> Recording:
+def told(system: ObedientSystem) -> DemoRecording:
     """The story, with acts of a hundredth of a second."""
     return Story(system, TOPICS, system, system.warm_up, act_s=0.01).tell()  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
-def test_every_act_happens_is_known_and_ends_before_the_next(told: Recording) -> None:
+def test_every_act_happens_is_known_and_ends_before_the_next(told: DemoRecording) -> None:
     """In this order."""
     assert [a.event for a in told.acts] == ["start", "join", "double", "halve", "kill", "return"]
     for act in told.acts:
@@ -94,7 +94,7 @@ def test_every_act_happens_is_known_and_ends_before_the_next(told: Recording) ->
 
 @pytest.mark.slow
 def test_the_limit_is_doubled_when_asked_and_halved_when_answered(
-    told: Recording, system: ObedientSystem
+    told: DemoRecording, system: ObedientSystem
 ) -> None:
     """While a request is under way, the higher limit is taken to hold."""
     assert system.limits == [2 * LIMIT, LIMIT]
@@ -106,7 +106,7 @@ def test_the_limit_is_doubled_when_asked_and_halved_when_answered(
 
 
 @pytest.mark.slow
-def test_demands_follow_the_topics(told: Recording) -> None:
+def test_demands_follow_the_topics(told: DemoRecording) -> None:
     """The dead broker's load falls to a survivor, and goes back with its topic."""
     start, join, _, _, kill, back = (dict(act.demands) for act in told.acts)
     assert start == {name: rate for name, rate in DEMANDS.items() if name != JOINER}
@@ -115,8 +115,8 @@ def test_demands_follow_the_topics(told: Recording) -> None:
 
 
 @pytest.mark.slow
-def test_a_death_is_known_when_the_others_know_it(told: Recording) -> None:
-    """Not when it happens."""
+def test_a_death_is_known_when_the_others_know_it(told: DemoRecording) -> None:
+    """The moment of the death itself does not count."""
     kill = told.acts[4]
     assert told.killed_s is not None
     assert kill.happened_s <= told.killed_s <= kill.known_s - 0.02
@@ -124,7 +124,7 @@ def test_a_death_is_known_when_the_others_know_it(told: Recording) -> None:
 
 @pytest.mark.slow
 def test_a_broker_that_returns_is_warm_before_it_has_its_topic(
-    told: Recording, system: ObedientSystem
+    told: DemoRecording, system: ObedientSystem
 ) -> None:
     """Its Java is a new one."""
     assert told.acts[-1].event == "return"

@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 from deploy.demo import result, summary, targets
-from deploy.demo.figures import Figures, evaluate
-from deploy.demo.recording import LimitChange, Recording
+from deploy.demo.figures import DemoFigures, evaluate
+from deploy.demo.recording import DemoRecording, LimitChange
 from tests.demo.scenes import act, recording, samples
 
 
-def _run() -> Recording:
+def _run() -> DemoRecording:
     acts = [
         act(0, 20, {"a": 5_000, "b": 5_000}),
         act(20, 40, {"a": 5_000}, event="kill", known_s=24),
     ]
     lives = samples("a", [(0, 1_500), (24, 3_000)], 40.4) + samples("b", [(0, 1_500)], 20)
-    return Recording(lives, (), acts, [LimitChange(0, 3_000)], killed_s=20.0)
+    return DemoRecording(lives, (), acts, [LimitChange(0, 3_000)], killed_s=20.0)
 
 
 def test_a_run_that_reaches_everything_misses_nothing() -> None:
@@ -57,7 +57,7 @@ def test_a_late_reclaim_is_missed(reclaim_s: float | None) -> None:
 
 
 def test_a_missed_target_is_told_with_what_came_out() -> None:
-    """And with nothing else, if the machine let nobody wait."""
+    """Nothing else is told if the machine did not stand still."""
     figures = evaluate(_run())
     late = replace(figures.acts[1], settle_s=None)
     told = result.missed(replace(figures, acts=(figures.acts[0], late)))
@@ -95,10 +95,10 @@ def test_the_table_shows_how_long_the_machine_let_a_process_wait() -> None:
 
 
 def test_the_summary_has_the_agreed_fields_and_null_for_never(tmp_path: Path) -> None:
-    """And beside it lies the recording that it was computed from."""
+    """The recording that it was computed from lies beside it."""
     rates = {"a": [(0.0, 3_100.0)], "b": [(0.0, 0.0)]}
     run = recording(rates, [act(0, 20, {"a": 5_000, "b": 5_000})])
-    figures: Figures = evaluate(run)
+    figures: DemoFigures = evaluate(run)
     file = summary.write(figures, run, tmp_path / "out", "-peer")
     written = json.loads(file.read_text())
     assert written == {

@@ -11,7 +11,7 @@ from deploy.demo.turns import TurnWitness
 
 pytestmark = pytest.mark.slow
 
-#: Added up in one go by code that hands the interpreter to nobody, as another process takes a processor:
+#: Added up in one go by code that keeps the interpreter to itself, as another process takes a processor:
 #: a tenth of a second and more.
 _NUMBERS = range(10_000_000)
 

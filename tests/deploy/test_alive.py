@@ -1,4 +1,4 @@
-"""What asks an image for its health: content with whoever answers, and with nobody else."""
+"""The image's health check accepts any answer of HTTP from the API, and no other one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 async def lives(port: int) -> bool:
-    """What the script says of the admin API at this port."""
+    """Return the script's verdict on the admin API at this port."""
     process = await asyncio.create_subprocess_exec(
         ALIVE, str(port), stderr=asyncio.subprocess.DEVNULL
     )
@@ -26,7 +26,7 @@ async def lives(port: int) -> bool:
 
 
 async def not_ready(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Say so, to whoever asks in the form of HTTP."""
+    """Answer every request of HTTP that the sidecar is not ready."""
     asked = await reader.readuntil(b"\r\n\r\n")
     assert asked.startswith(b"GET /quota/v1/ready HTTP/1.1\r\nHost: 127.0.0.1:")
     writer.write(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")

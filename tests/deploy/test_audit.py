@@ -32,7 +32,7 @@ def test_no_known_hole_ends_well() -> None:
 
 
 def test_a_known_hole_is_told_with_what_mends_it() -> None:
-    """Whatever else could not be asked about."""
+    """Packages without an answer do not hide it."""
     audit = judge(report(SOUND, SKIPPED, HOLE))
 
     assert audit.exit_code == 1

@@ -42,7 +42,7 @@ def test_the_work_lasts_as_long_as_the_context() -> None:
 
 
 def test_an_error_inside_the_context_ends_the_work_too() -> None:
-    """And is passed on."""
+    """The caller gets the error."""
     pair = Pair()
     with pytest.raises(KeyError), pair:
         raise KeyError
@@ -51,7 +51,7 @@ def test_an_error_inside_the_context_ends_the_work_too() -> None:
 
 
 def test_it_is_alive_only_while_every_thread_is() -> None:
-    """Whoever relies on what all of them see learns that one has ended."""
+    """A user of all threads' data learns that one has ended."""
     pair = Pair()
     with pair:
         pair.let_go.set()

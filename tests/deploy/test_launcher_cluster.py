@@ -63,7 +63,7 @@ def test_no_two_ports_of_a_cluster_are_the_same(tmp_path: Path) -> None:
 
 
 def test_further_listeners_have_ports_of_their_own(tmp_path: Path) -> None:
-    """One for each broker and name, written down for whoever is to listen there."""
+    """Each broker and name has a port, written down for the program that will listen there."""
     laid_out(tmp_path, listeners=("bus-1", "bus-2"))
     brokers = state.read(tmp_path).brokers
     ports = [port for broker in brokers for port in broker.listener_ports.values()]
@@ -79,7 +79,7 @@ def test_more_listeners_than_there_are_ports_are_refused() -> None:
 
 
 def test_a_file_of_another_version_is_refused(tmp_path: Path) -> None:
-    """And so is a damaged one, as a failure and not as a missing cluster."""
+    """A damaged file is refused, too, as a failure and not as a missing cluster."""
     laid_out(tmp_path)
     file = state.file_of(tmp_path)
     file.write_text(json.dumps(json.loads(file.read_text()) | {"schema": 99}))
@@ -101,7 +101,7 @@ def test_a_directory_without_a_cluster_is_wrong_use(
 
 
 def test_an_unknown_name_is_answered_with_the_names_there_are(tmp_path: Path) -> None:
-    """So that a typing error can be corrected."""
+    """A typing error can be corrected."""
     laid_out(tmp_path)
     with pytest.raises(WrongUseError, match="zookeeper, bookie, broker-1, broker-2, broker-3"):
         Cluster(tmp_path).kill("broker-4")

@@ -27,7 +27,7 @@ def test_the_external_listener_is_advertised_as_the_sidecar_and_bound_behind_it(
 
 
 def test_a_further_listener_is_advertised_at_its_own_port_and_bound_nowhere() -> None:
-    """Somebody else listens there, and clients that ask for it are sent to them."""
+    """Another program listens there, and the broker sends clients that ask for it to that port."""
     ports = replace(PORTS, listener_ports={"bus-1": 6, "bus-2": 7})
     settings = parsed(configuration.broker("zk:9", ports, None, {}))
     assert settings["advertisedListeners"].endswith(

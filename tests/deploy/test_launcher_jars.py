@@ -84,7 +84,7 @@ def test_a_compiler_is_fetched_for_machines_that_have_a_runtime_only(
 
 
 def test_a_failing_maven_is_quoted_and_leaves_no_directory(tmp_path: Path, maven: Path) -> None:
-    """What was half fetched is never taken for a class path."""
+    """A half-fetched directory is never a class path."""
     maven.write_text(f"#!{shutil.which('sh')}\necho no route to anywhere; exit 1\n")
     with pytest.raises(LocalClusterError, match="no route to anywhere"):
         jars.server_jars("4.2.4", tmp_path)

@@ -37,7 +37,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def test_a_started_process_lives_until_it_is_stopped(start: Start) -> None:
-    """SIGTERM ends it, and its end is seen although nobody else waits for it."""
+    """SIGTERM ends it, and the launcher sees its end without another waiter."""
     process = start("sleep", "60")
     assert processes.is_alive(process)
     processes.stop_all([process], grace_s=5)
@@ -101,7 +101,7 @@ def test_a_family_is_a_process_and_all_that_it_and_its_children_have_started(sta
 
 
 def test_what_a_stopped_process_leaves_behind_is_ended_with_it(start: Start) -> None:
-    """Also what nobody tells to end, and what stands still."""
+    """Children without a signal of their own end too, and stopped ones."""
     process = start("sh", "-c", "sleep 60 & wait")
     _, child = family_of(process, 2)
     processes.send_signal(child, signal.SIGSTOP)
@@ -125,7 +125,7 @@ def test_what_a_family_shares_is_counted_once(start: Start) -> None:
 def test_who_listens_is_the_child_where_its_parent_holds_the_socket_too(
     start: Start, tmp_path: Path
 ) -> None:
-    """Whoever has been given it serves it; nobody listens at another port."""
+    """A process that inherits the socket serves it; no process listens at another port."""
     code = (
         "import os, socket, time; server = socket.create_server(('127.0.0.1', 0));"
         "print(server.getsockname()[1], flush=True); os.fork(); time.sleep(60)"
@@ -151,7 +151,7 @@ def test_a_limit_lasts_for_a_while(start: Start) -> None:
 
 
 def test_how_a_process_has_ended_is_told(start: Start) -> None:
-    """Its exit code, or the signal that ended it; nothing while it runs, whoever sees its end first."""
+    """The launcher tells the exit code or the signal, and nothing while the process runs."""
     failing, sleeping = start("sh", "-c", "exit 3"), start("sleep", "60")
     assert processes.wait_until_gone(failing, PATIENCE_S)
     assert processes.exit_code(failing) == 3

@@ -139,7 +139,7 @@ def test_root_on_debian_installs_what_is_missing(
 
 
 def test_an_installation_that_fails_is_not_taken_for_success(tmp_path: Path) -> None:
-    """What is missing after apt-get ran is missing."""
+    """A program that is absent after apt-get is missing."""
     environment = machine(tmp_path, "make", "apt-get")
 
     code = requirements.main(["demo"], environment, user_id=0, run=lambda *_, **__: None)

@@ -100,7 +100,7 @@ def test_redirects_without_end_are_an_error(broker: Broker) -> None:
 
 
 def test_an_error_carries_status_and_reason(broker: Broker) -> None:
-    """What the broker says is not lost."""
+    """The error keeps the broker's words."""
     _Admin.answers["GET", "/x"] = (404, '{"reason":"gone"}')
     with pytest.raises(AdminRestError, match="gone") as caught:
         rest.request("GET", f"{broker.web_url}/x")

@@ -1,4 +1,4 @@
-"""What is shipped beside the code fits the code: configurations are accepted, metrics exist."""
+"""The shipped files fit the code: configurations are accepted, metrics exist."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def known_metrics() -> set[str]:
 
 
 async def test_every_alert_is_about_metrics_that_exist() -> None:
-    """An alert on a name that nobody exports never fires."""
+    """An alert on a name without a metric never fires."""
     rules = [
         rule for group in read_yaml("prometheus", "rules.yaml")["groups"] for rule in group["rules"]
     ]
@@ -99,7 +99,7 @@ def test_every_alert_has_a_test() -> None:
 
 
 def test_every_alarm_of_a_sidecar_is_an_alert_of_the_same_name() -> None:
-    """Whoever gets both, by webhook and from Prometheus, can tell that they are one; in as much hurry."""
+    """A reader of webhook and Prometheus sees that both are one; their severities agree."""
     rules = {
         rule.get("alert"): rule
         for group in read_yaml("prometheus", "rules.yaml")["groups"]
@@ -113,7 +113,7 @@ def test_every_alarm_of_a_sidecar_is_an_alert_of_the_same_name() -> None:
 
 
 async def test_every_panel_shows_metrics_that_exist() -> None:
-    """A panel on a name that nobody exports stays empty."""
+    """A panel on a name without a metric stays empty."""
     dashboard = read_dashboard()
     asked = queries(dashboard).values()
 
@@ -194,7 +194,7 @@ def test_compose_and_prometheus_agree_on_the_ports() -> None:
 
 
 def test_the_image_is_made_of_files_that_exist_and_runs_as_nobody() -> None:
-    """What is copied is there and not ignored, and the user is not root."""
+    """Every copied file exists and is not ignored, and the user is not root."""
     dockerfile = (DEPLOY / "docker" / "Dockerfile").read_text(encoding="utf-8")
     let_in = (ROOT / ".dockerignore").read_text(encoding="utf-8")
     for sources in re.findall(r"^COPY (?!--from)(.+) \S+$", dockerfile, re.MULTILINE):
@@ -240,7 +240,7 @@ def test_the_chart_and_the_brokers_values_agree() -> None:
 
 @pytest.mark.parametrize("key", ["SECRETKEY", "broker.token"])
 def test_the_chart_names_files_that_the_brokers_values_mount(key: str) -> None:
-    """A key that the configuration names and nobody mounts ends the sidecar at its start."""
+    """A configured file that is not mounted ends the sidecar at its start."""
     broker = read_yaml("helm", "pulsar-values.yaml")["broker"]
     (sidecar,) = broker["initContainers"]
     (keys,) = (volume for volume in broker["extraVolumes"] if "projected" in volume)

@@ -83,7 +83,7 @@ class Dispatcher:
             self.client.sends_on(peer.flow(self.consumer_id, given))
 
     def _read(self) -> int:
-        """How many entries were read by now; a read that ends is followed by the next one."""
+        """Count the entries read so far; the end of one read starts the next."""
         if self._read_left_ms > 1:
             self._read_left_ms -= 1
             return 0

@@ -14,16 +14,21 @@ from coordinator.core.addresses import AddressMap
 from coordinator.core.model import Attachments, MonitoringClass, Rates
 from coordinator.core.topics import TopicName
 from coordinator.gate.engine.addresses import AddressBook
+from coordinator.gate.engine.counters import GateCounters
 from coordinator.gate.engine.replication import ReplicationPeers
 from coordinator.gate.engine.session import NO_PEERS, NOWHERE_ELSE, Session
-from coordinator.gate.engine.tally import Tally
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.group import Group
 from coordinator.gate.limits.groups import GroupTable
-from coordinator.gate.limits.throttle import HELD_BYTES_MAX, PARTICIPANTS_MAX, Bounds, PublishBuffer
+from coordinator.gate.limits.throttle import (
+    HELD_BYTES_MAX,
+    PARTICIPANTS_MAX,
+    PublishBuffer,
+    ThrottleBounds,
+)
 from coordinator.gate.protocol.commands import ProducerCommand
-from coordinator.gate.protocol.introduction import Client as Address
-from coordinator.gate.protocol.introduction import Introduction
+from coordinator.gate.protocol.connect_policy import Client as Address
+from coordinator.gate.protocol.connect_policy import ConnectPolicy
 from coordinator.gate.protocol.refusals import RefusalReason
 from tests.gate import peer
 from tests.gate.helper import deciding
@@ -59,8 +64,8 @@ class Client:
     def __init__(
         self,
         bench: Bench,
-        bounds: Bounds,
-        introduction: Introduction,
+        bounds: ThrottleBounds,
+        connect_policy: ConnectPolicy,
         replication: ReplicationPeers,
     ) -> None:
         self._bench = bench
@@ -71,11 +76,11 @@ class Client:
         self.session = Session(
             bench.groups,
             bench.queue,
-            bench.tally,
+            bench.counters,
             released=lambda: bench.released.append(self),
             bounds=bounds,
             buffer=bench.buffer,
-            introduction=introduction,
+            connect_policy=connect_policy,
             replication=replication,
             addresses=bench.addresses,
             audit=self,
@@ -114,11 +119,11 @@ class Client:
         return self.client_got()
 
     def broker_got(self) -> list[bytes]:
-        """What the broker received since the last look."""
+        """Return the bytes that the broker received since the last call."""
         return _take(self.session.to_broker)
 
     def client_got(self) -> list[bytes]:
-        """What the client received since the last look."""
+        """Return the bytes that the client received since the last call."""
         return _take(self.session.to_client)
 
 
@@ -130,7 +135,7 @@ class Bench:
         self.story = Story()
         self.groups = GroupTable(self.story, own_topics=OWN_TOPICS)
         self.queue = AdmissionQueue()
-        self.tally = Tally()
+        self.counters = GateCounters()
         self.buffer = PublishBuffer()
         self.addresses = AddressBook(AddressMap())
         self.released: list[Client] = []
@@ -140,15 +145,15 @@ class Bench:
         self,
         held_bytes_max: int = HELD_BYTES_MAX,
         pending_requests_max: int | None = None,
-        introduction: Introduction = NOWHERE_ELSE,
+        connect_policy: ConnectPolicy = NOWHERE_ELSE,
         *,
         replication: ReplicationPeers = NO_PEERS,
         participants_max: int = PARTICIPANTS_MAX,
         connected: bool = True,
     ) -> Client:
         """A new connection, which the broker has accepted unless the test is about that."""
-        bounds = Bounds(held_bytes_max, pending_requests_max, participants_max)
-        client = Client(self, bounds, introduction, replication)
+        bounds = ThrottleBounds(held_bytes_max, pending_requests_max, participants_max)
+        client = Client(self, bounds, connect_policy, replication)
         self.clients.append(client)
         if connected:
             client.sends(peer.connect())
@@ -226,7 +231,7 @@ class Bench:
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Whatever has a socket is tested on both event loops."""
+    """Tests with sockets run on both event loops."""
     return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
 

@@ -1,4 +1,4 @@
-"""Frames that nobody should send, from both sides: ``python -m tests.gate.fuzz --cases N --seed S``.
+"""Send frames that no peer sends, from both sides: ``python -m tests.gate.fuzz --cases N --seed S``.
 
 A case is a handful of well-formed frames, most of them damaged (bytes changed, cut out or put in, sizes
 rewritten), cut into pieces at random and fed to one connection. Whatever comes, a connection either
@@ -22,8 +22,8 @@ from typing import NamedTuple
 from coordinator.core.model import Rates, Traffic
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.throttle import ThrottleReason
+from coordinator.gate.protocol.connect_policy import Client, ConnectPolicy
 from coordinator.gate.protocol.frames import MalformedFrame
-from coordinator.gate.protocol.introduction import Client, Introduction
 from tests.gate import peer
 from tests.gate.conftest import TOPIC, Bench
 from tests.gate.helper import deciding
@@ -83,7 +83,7 @@ def damage(dice: random.Random, frames: bytearray) -> None:
 
 
 def stream_of(dice: random.Random, frames: list[bytes]) -> bytes:
-    """What one side sends in a case."""
+    """Return the bytes that one side sends in a case."""
     stream = bytearray(b"".join(dice.choices(frames, k=dice.randrange(1, 12))))
     for _ in range(dice.choice((0, 0, 1, 1, 2, 5))):
         if stream:
@@ -92,7 +92,7 @@ def stream_of(dice: random.Random, frames: list[bytes]) -> bytes:
 
 
 class Outcome(NamedTuple):
-    """How a case went.
+    """The outcome of a case.
 
     Args:
         end: why the connection was closed, or that it goes on.
@@ -141,10 +141,10 @@ def run_once(dice: random.Random) -> Outcome:
         bench.limit_topic(_NAMED, Rates(publish_messages=10), partitions=2)
     vouches = dice.random() < 0.3
     pending_requests_max = dice.choice((None, 2)) if limited else None
-    introduction = Introduction(vouches=vouches)
+    connect_policy = ConnectPolicy(vouches=vouches)
     is_connected = dice.random() < 0.8
     client = bench.client(
-        HELD_BYTES_MAX, pending_requests_max, introduction, connected=is_connected
+        HELD_BYTES_MAX, pending_requests_max, connect_policy, connected=is_connected
     )
     if is_connected and dice.random() < 0.8:
         client.opens(*OPENED)

@@ -26,7 +26,7 @@ def gate_to(
     connections: ConnectionLimits | None = None,
     patience: Patience = DEFAULT_PATIENCE,
 ) -> Gate:
-    """A gate, not started, to whoever listens on this port; with TLS if it is given the files."""
+    """Return a gate, not started, to the broker on this port; with TLS if it is given the files."""
     return Gate(
         listen_host="127.0.0.1",
         listen_port=0,

@@ -60,7 +60,7 @@ SMALLEST_MESSAGE = 6
 def payload_of(
     content: bytes, messages: int = 1, *, checksum: bool = True, deliver_at_ms: int | None = None
 ) -> bytes:
-    """Metadata and content; the checksum has the right size, its value matters to nobody here."""
+    """Return metadata and content; the checksum has the right size and a meaningless value."""
     fields: list[Field] = [(1, "standalone-0-1"), (2, 17), (3, PUBLISHED_MS)]
     fields.append((4, message((1, "key"), (2, "value"))))
     if messages * SMALLEST_MESSAGE > len(

@@ -1,7 +1,7 @@
 """Sidecars that can be cut off from ZooKeeper and from the bus, each by itself.
 
-Between every sidecar and either of them stand links (deploy.chaos.ways). Their times are as short as
-they can be told apart on a machine that may stand still for three seconds. What they say to each other is
+Links stand between every sidecar and both (deploy.chaos.network_paths). Their times are as short as they
+can be told apart on a machine that may stand still for three seconds. What they say to each other is
 sealed, and what they do is recorded.
 """
 
@@ -10,14 +10,14 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
-from deploy.chaos.links import Condition, Links
-from deploy.chaos.ways import Ways, open_ways
+from deploy.chaos.links import Links, Treatment
+from deploy.chaos.network_paths import NetworkPaths, open_network_paths
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars, configuration, write_configuration
 from deploy.local.state import Broker
 
-STALLED = Condition(stalled_out=True, stalled_back=True)
-SEVERED = Condition(severed=True)
+STALLED = Treatment(stalled_out=True, stalled_back=True)
+SEVERED = Treatment(severed=True)
 
 #: Of the first broker's sidecar, which tests cut off from ZooKeeper: a lease ends a third of it later at
 #: the earliest, and until then the sidecar only holds its limits.
@@ -46,18 +46,18 @@ class CutOff:
         self.key_file.write_text("what only the sidecars know")
         self.sidecars = Sidecars(cluster, directory)
         #: By sidecar.
-        self.ways = open_ways(links, cluster)
+        self.network_paths = open_network_paths(links, cluster)
         self._root = f"/{uuid.uuid4().hex}"
         for broker in cluster.brokers:
-            self._configure(cluster, broker, self.ways[broker.name])
+            self._configure(cluster, broker, self.network_paths[broker.name])
 
     def record_dir(self, name: str) -> Path:
         """Where a broker's sidecar records."""
         return self.directory / "recorded" / name
 
-    def _configure(self, cluster: Cluster, broker: Broker, ways: Ways) -> None:
+    def _configure(self, cluster: Cluster, broker: Broker, network_paths: NetworkPaths) -> None:
         first = broker == cluster.brokers[0]
-        keys = configuration(broker, cluster, self.sidecars.bus_topics) | ways.keys
+        keys = configuration(broker, cluster, self.sidecars.bus_topics) | network_paths.keys
         keys |= {
             "bus_key_files": [str(self.key_file)],
             "zookeeper_root": self._root,

@@ -13,7 +13,7 @@ from coordinator.core.decisions import Decider, Decision
 
 
 def take_everything() -> None:
-    """What the law and the policy decide is explained as ever, and not kept to."""
+    """Take all of the limit; explanations still tell the decision of law and policy."""
     transfer = Decider._transfer
 
     def greedy(decider: Decider, group: Any, dimension: Any, *facts: Any) -> Decision:

@@ -53,7 +53,7 @@ class Native:
         return int(answer.json()["publishRateInMsgs"]) if answer.is_success else 0
 
     def conditions(self) -> dict[str, str]:
-        """What keeps it from being exact: the text of each condition that any sidecar tells."""
+        """Return the text of each condition that a sidecar tells: why its limit is not exact."""
         found: dict[str, str] = {}
         for name in self.brokers:
             answer = self.http.get(f"{self.sidecars.admin_url(name)}/quota/v1/native")
@@ -121,7 +121,7 @@ class Native:
         }
 
     def rates(self, seconds: float) -> dict[str, float]:
-        """What each takes per second, over so long."""
+        """Return the messages per second of each broker, over this time."""
         before, began_s = self.counts(), time.monotonic()
         time.sleep(seconds)
         after, elapsed_s = self.counts(), time.monotonic() - began_s
@@ -130,7 +130,7 @@ class Native:
     def comes_to(
         self, wanted: Mapping[str, float], within: float, timeout_s: float = 120.0
     ) -> None:
-        """Wait until brokers take so much; a machine that is busy may need a few looks."""
+        """Wait until the brokers pass these rates; a busy machine may need a few samples."""
         deadline = time.monotonic() + timeout_s
         while True:
             found = self.rates(10.0)

@@ -104,7 +104,7 @@ def remote_ports() -> set[int]:
 
 
 def refused(world: World, name: str) -> float:
-    """How many addresses a gate has kept from clients."""
+    """Return the number of addresses that a gate has kept from clients."""
     metrics = world.http.get(f"{world.sidecars.admin_url(name)}/metrics").text.splitlines()
     return sum(float(line.split()[-1]) for line in metrics if line.startswith(REFUSED))
 

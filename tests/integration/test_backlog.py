@@ -48,14 +48,14 @@ class Bench:
         return topic.replace("://", "/")
 
     def ours(self, topic: str) -> dict[str, Any]:
-        """What the owner's sidecar says of a topic."""
+        """Return the answer of the owner's sidecar about a topic."""
         owner = self.topics.owner(topic)
         url = f"{self.sidecars.admin_url(owner.name)}/quota/v1/{self.path(topic)}/backlog"
         answer = self.http.get(url)
         return dict(answer.json()) if answer.status_code == 200 else {}
 
     def brokers(self, topic: str, kind: str = "stats") -> dict[str, Any]:
-        """What the broker itself says."""
+        """Return the broker's own answer."""
         url = self.cluster.brokers[0].web_url
         answer = self.http.get(f"{url}/admin/v2/{self.path(topic)}/{kind}")
         answer.raise_for_status()
@@ -236,7 +236,7 @@ LABELS = {
 def test_the_four_metrics_have_the_labels_that_the_broker_gives_them(
     bench: Bench, connect: Connect
 ) -> None:
-    """So a dashboard that was made for a broker that has them works with any."""
+    """A dashboard that was made for a broker with these metrics works with any."""
     topic, owner = bench.topic("metric")
     connect(bench.sidecars.service_url).subscribe(topic, "a")
 
@@ -265,7 +265,7 @@ def labels_of(text: str, name: str) -> set[str]:
 
 
 def test_a_seek_back_and_an_empty_backlog_are_seen(bench: Bench, connect: Connect) -> None:
-    """To the first message: its age; everything acknowledged: -1 and nobody."""
+    """After a seek the age is the first message's; with all acknowledged it is -1 and names none."""
     topic, _ = bench.topic("seek")
     consumer = connect(bench.sidecars.service_url).subscribe(topic, "a")
     published_s = publish(connect(bench.sidecars.service_url), topic, 3)
@@ -284,7 +284,7 @@ def test_a_seek_back_and_an_empty_backlog_are_seen(bench: Bench, connect: Connec
 
 
 def test_every_partition_has_an_age_at_its_owners_sidecar(bench: Bench, connect: Connect) -> None:
-    """And the parent answers through any of them."""
+    """Any sidecar answers for the parent topic."""
     name = f"parts-{time.monotonic_ns()}"
     url = bench.cluster.brokers[0].web_url
     path = f"persistent/{NAMESPACE}/{name}"
@@ -363,7 +363,7 @@ def test_connected_producers_are_held_and_released(bench: Bench, connect: Connec
 def test_connected_producers_are_refused_with_the_right_error(
     bench: Bench, connect: Connect
 ) -> None:
-    """What a client knows of Pulsar for it."""
+    """A client gets Pulsar's own error."""
     topic, _ = bench.topic("refuse")
     client = connect(bench.sidecars.service_url)
     client.subscribe(topic, "a")
@@ -391,7 +391,7 @@ def test_a_size_is_evicted_to_nine_tenths_within_seconds(bench: Bench, connect: 
 
 
 def test_an_age_is_evicted_within_seconds(bench: Bench, connect: Connect) -> None:
-    """What is older than nine tenths of the quota; a broker itself would refuse so few so early."""
+    """Messages older than nine tenths of the quota go; a broker itself evicts so few only later."""
     bench.set_quota("message_age", "consumer_backlog_eviction", 10)
     topic, owner = bench.topic("expire")
     client = connect(bench.sidecars.service_url)
@@ -407,7 +407,7 @@ def test_an_age_is_evicted_within_seconds(bench: Bench, connect: Connect) -> Non
 
 
 def test_a_dry_run_evicts_nothing(bench: Bench, connect: Connect) -> None:
-    """And says what it would have."""
+    """It says what it would have evicted."""
     bench.set_quota("destination_storage", "consumer_backlog_eviction", 20_600, DRY)
     topic, _ = bench.topic("dry", DRY)
     client = connect(bench.sidecars.service_url)
@@ -418,7 +418,7 @@ def test_a_dry_run_evicts_nothing(bench: Bench, connect: Connect) -> None:
 
 
 def deeds(bench: Bench, topic: str) -> list[str]:
-    """What was done to a topic, in order."""
+    """Return the actions on a topic, in order."""
     owner = bench.topics.owner(topic)
     url = f"{bench.sidecars.admin_url(owner.name)}/quota/v1/backlog/actions"
     rows = reversed(bench.http.get(url).json())

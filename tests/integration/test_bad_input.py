@@ -1,4 +1,4 @@
-"""What strangers send disturbs nobody: counted, named, logged once."""
+"""A stranger's messages disturb no sidecar: they are counted, named, and logged once."""
 
 from __future__ import annotations
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from deploy.chaos.checker.verdict import Verdict, judge
-from deploy.chaos.run import Run
+from deploy.chaos.checker.verdict import RunVerdict, judge
+from deploy.chaos.run import ChaosRun
 from deploy.chaos.schedule import of_names
-from deploy.chaos.stage import Stage
+from deploy.chaos.testbed import Testbed
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import PROGRAM
 
@@ -32,11 +32,11 @@ def play(
     program: Sequence[str] = PROGRAM,
     *,
     path: str = "gate",
-) -> Verdict:
+) -> RunVerdict:
     """Run these mishaps and judge what was seen; what happens is printed for a failure."""
     planned = of_names(SEED, mishaps, [broker.name for broker in cluster.brokers])
-    with Stage(cluster, directory, policy, SEED, program, path=path) as stage:
-        return judge(Run(stage, print).play(planned, time.monotonic() + LONGEST_S))
+    with Testbed(cluster, directory, policy, SEED, program, path=path) as testbed:
+        return judge(ChaosRun(testbed, print).play(planned, time.monotonic() + LONGEST_S))
 
 
 def test_nothing_is_lost_exceeded_or_left_dead_after_a_handful_of_mishaps(
@@ -50,7 +50,7 @@ def test_nothing_is_lost_exceeded_or_left_dead_after_a_handful_of_mishaps(
 
 
 def test_planted_faults_are_found(bare: Cluster, tmp_path: Path) -> None:
-    """A SEND that each gate drops, and limits that nobody granted: the checker can fail."""
+    """The checker finds a SEND that each gate drops, and limits that no broker granted."""
     program = (str(Path(__file__).with_name("planted_faults.py")),)
     verdict = play(bare, tmp_path, "strict", (), program)
 
@@ -62,7 +62,7 @@ def test_planted_faults_are_found(bare: Cluster, tmp_path: Path) -> None:
 def test_brokers_own_limiters_keep_the_limit_through_a_handful_of_mishaps(
     bare: Cluster, tmp_path: Path
 ) -> None:
-    """A sidecar that is killed, one that ZooKeeper refuses and one that the bus refuses stop nobody."""
+    """Sidecars that are killed, or refused by ZooKeeper or the bus, stop no client."""
     verdict = play(bare, tmp_path, "balanced", NATIVE_MISHAPS, path="native")
 
     assert verdict.findings == (), verdict

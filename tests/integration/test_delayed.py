@@ -46,7 +46,7 @@ def counting(
 
 
 def counted(world: World, broker: str, topic: str) -> dict[str, Any]:
-    """What the owner's gate says of a topic."""
+    """Return the answer of the owner's gate about a topic."""
     found = world.get("/quota/v1/gate/delayed", at=broker)["topics"]
     return next((dict(each) for each in found if each["topic"] == topic), {})
 
@@ -92,7 +92,7 @@ def test_delayed_messages_pass_at_their_own_rate_and_others_do_not_wait_for_them
 
 
 def test_what_has_no_effect_at_the_broker_is_warned_of(counting: World, connect: Connect) -> None:
-    """A Shared subscription waits, an Exclusive one does not, and nobody waits for what is due."""
+    """A Shared subscription waits, an Exclusive one does not, and due messages come at once."""
     world = counting
     broker, topic = list(world.topic_of.items())[1]
     world.put(f"/admin/v2/resourcegroups/{GROUP}", {"publishRateInMsgs": 10 * RATE}, at="broker-1")

@@ -85,7 +85,7 @@ def drinkers(
 
 
 def per_half_second(arrivals: list[tuple[float, int]], since: float) -> list[int]:
-    """How many messages came in each half of four seconds."""
+    """Return the messages in each half second of four seconds."""
     return [sum(n <= 2 * (at - since) < n + 1 for at, _ in arrivals) for n in range(8)]
 
 
@@ -118,7 +118,7 @@ def test_a_dispatch_limit_holds_and_loses_nothing(
             return sorted(item for drinker in consumers for item in drinker.arrivals)
 
         eventually(
-            lambda: limit_of(world) > 0.98 * LIMIT, "the whole limit, as nobody else consumes"
+            lambda: limit_of(world) > 0.98 * LIMIT, "the whole limit, as no other client consumes"
         )
         since = time.monotonic()
         eventually(lambda: time.monotonic() > since + 4, "four seconds")
@@ -139,7 +139,7 @@ def test_a_dispatch_limit_holds_and_loses_nothing(
 
 
 def assert_split(kind: pulsar.ConsumerType, taken: list[list[int]]) -> None:
-    """What each consumer took, in its order, is what the kind of subscription promises."""
+    """Each consumer takes what the kind of subscription promises."""
     match kind:
         case pulsar.ConsumerType.Shared:
             assert min(map(len, taken)) > 0.5 * BACKLOG / len(taken)

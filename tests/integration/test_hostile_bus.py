@@ -1,6 +1,6 @@
-"""Who may publish on the bus and is no sidecar changes nothing, with a stock client and the defaults.
+"""A client that may publish on the bus and is no sidecar changes nothing, by default.
 
-Nobody has configured a key here. What a sidecar does that lies with a key of its own is shown by a member
+No key is configured here. What a sidecar does that lies with a key of its own is shown by a member
 that the test registers in ZooKeeper itself.
 """
 
@@ -95,7 +95,7 @@ def rogue(world: World, connect: Connect) -> Iterator[Rogue]:
 
 
 def hostile_producer(world: World, connect: Connect) -> pulsar.Producer:
-    """What whoever may publish on the bus topic has."""
+    """Return a producer that any client with access to the bus topic can make."""
     client = connect(world.cluster.brokers[0].service_url)
     return client.create_producer(world.sidecars.bus_topics[0], batching_enabled=False)
 
@@ -106,7 +106,7 @@ def usage_of(group: str, version: int, usage: Usage) -> GroupUsage:
 
 
 def ages(world: World, name: str) -> dict[str, int]:
-    """How old the last report of each other member is, in milliseconds."""
+    """Return the age of each other member's last report, in milliseconds."""
     found = world.get("/quota/v1/health", at=name)["members"]
     return {each["broker"]: each["reportAgeMillis"] for each in found if each["broker"] != name}
 
@@ -150,7 +150,7 @@ def test_forged_farewells_of_everybody_raise_no_limit(world: World, connect: Con
 
 
 def test_a_report_of_nobody_is_dropped(world: World, connect: Connect) -> None:
-    """Of a broker that ZooKeeper does not know, and of a plain broker of Pulsar's."""
+    """Its sender is unknown to ZooKeeper, or a plain broker of Pulsar's."""
     producer = hostile_producer(world, connect)
     before = {name: dropped_at(world, name) for name in BROKERS}
     stranger = UsageReport("stranger", 1, 1, SECOND_NS, (), complete=True, learning=True)
@@ -181,9 +181,9 @@ def test_a_definition_that_never_comes_ends_no_task_and_is_named(
 
 
 def test_numbers_that_cannot_be_cost_no_other_report(world: World, rogue: Rogue) -> None:
-    """2^62 messages in a nanosecond, again and again: the others are heard, and come to their parts.
+    """A member repeats 2^62 messages in a nanosecond: the others still reach their parts.
 
-    It answers nobody, which delays their first raise by ``hold_seconds`` and no more.
+    It answers no report, which delays their first raise by ``hold_seconds`` and no more.
     """
     world.limit(publishRateInMsgs=LIMIT)
     version = world.get(f"/quota/v1/groups/{world.group}")["configurationVersion"]

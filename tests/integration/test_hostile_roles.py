@@ -107,7 +107,7 @@ def attach(cluster: Cluster) -> None:
 
 
 def shown(cluster: Cluster, at: str) -> list[str]:
-    """What a sidecar says is attached to each of `OWNERS`."""
+    """Return the group that a sidecar shows for each of `OWNERS`."""
     root = Caller(cluster, "admin")
     return [root.asks("GET", owner, at=at)[1] for owner in OWNERS]
 
@@ -134,7 +134,7 @@ def test_a_limit_that_a_super_user_set_on_a_topic_stands(guarded: Cluster) -> No
 
 
 def test_no_spelling_of_a_path_reaches_another_tenant(guarded: Cluster) -> None:
-    """Neither through the sidecar's own routes nor through what it relays to its broker."""
+    """The sidecar's own routes refuse it, and the relay to its broker."""
     alice = Caller(guarded, "alice")
     for path in spellings(OWN, OTHER):
         for method, target in requests_of(path):

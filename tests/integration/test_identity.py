@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from coordinator.adapters.pulsar.bus import PulsarBus
-from coordinator.app import parts
+from coordinator.app import factories
 from coordinator.gate.server.proxy import Gate
 from coordinator.gate.server.tls import TlsFiles
 from coordinator.gate.server.upstream import UpstreamTls
@@ -131,7 +131,7 @@ async def test_a_client_may_do_what_the_role_of_its_certificate_may(
 async def test_nobody_borrows_the_gates_role(
     broker: tuple[Cluster, int], certificates: dict[str, TlsFiles]
 ) -> None:
-    """Without a certificate, or in somebody else's name, the answer is an error."""
+    """Without a certificate, or in another client's name, the answer is an error."""
     claims = peer.command(2, (1, "test"), (4, 19), (5, "tls"), (7, "alice"))
     bob = trusting(certificates["gate"].certificate, certificates["bob"])
     async with gate_before(certificates, broker[1]) as gate:
@@ -149,7 +149,7 @@ def bus_of(cluster: Cluster, token_file: str) -> PulsarBus:
         bus_topics=("non-persistent://t/bus/usage",),
         bus_token_file=token_file,
     )
-    return parts.bus(config)
+    return factories.bus(config)
 
 
 async def test_a_sidecars_role_needs_its_bus_topics_and_nothing_else(

@@ -31,7 +31,7 @@ _CONSUMED = re.compile(r"--- (\d+) records received")
 
 
 def run(cluster: Cluster, url: str, tool: str, *arguments: str) -> str:
-    """Run a tool to its end, where its files harm nobody; return what it said."""
+    """Run a tool to its end in a directory of its own; return its output."""
     command = cluster.tool_command(tool, arguments, broker_url=url)
     done = subprocess.run(
         command,
@@ -59,7 +59,7 @@ def run(cluster: Cluster, url: str, tool: str, *arguments: str) -> str:
 def test_pulsar_perf_sends_and_receives(
     world: World, limit: int, count: int, options: tuple[str, ...]
 ) -> None:
-    """At the rate that is allowed, and every message is there to be received; chunks count each."""
+    """It sends at the allowed rate and receives every message; each chunk counts."""
     world.limit(publishRateInMsgs=limit)
     topic, url = world.topic_of["broker-2"], world.sidecars.service_url
     produce = ("produce", "-r", "2000", "-m", str(count), *options, topic)
@@ -119,7 +119,7 @@ def set_up_coordinators(cluster: Cluster) -> None:
 
 
 def test_transactions_consume_and_publish_as_one(transactions: Cluster) -> None:
-    """What they consumed and produced is there once they are committed, each message once."""
+    """After the commit each consumed and produced message counts once."""
     broker = transactions.brokers[0]
     url = f"pulsar://127.0.0.1:{broker.gate_port}"
     source, target = (f"persistent://{TENANT}/limited/{name}" for name in ("source", "target"))

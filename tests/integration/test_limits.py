@@ -56,7 +56,7 @@ def test_a_limit_in_bytes_is_held(world: World) -> None:
 
 
 def bytes_per_second(world: World, topic: str) -> float:
-    """What the topic's broker takes in, over five seconds."""
+    """Return the bytes per second that the topic's broker takes in, over five seconds."""
     before, started = world.topics.counters(topic).bytes_in, time.monotonic()
     time.sleep(5)
     return (world.topics.counters(topic).bytes_in - before) / (time.monotonic() - started)

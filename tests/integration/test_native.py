@@ -20,7 +20,7 @@ def native(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Native]:
 
 
 def test_the_limit_holds_and_is_shared(native: Native) -> None:
-    """By brokers that know nothing of us; a joiner gets its share, a leaver's goes to the others."""
+    """The brokers know nothing of us; a joiner gets its share, a leaver's goes to the others."""
     with native.load({"broker-1": 5_000, "broker-2": 5_000}):
         native.comes_to({"broker-1": 1_500, "broker-2": 1_500}, within=0.05)
         with native.load({"broker-3": 5_000}):
@@ -41,7 +41,7 @@ def test_without_writers_the_sum_stays(native: Native) -> None:
 
 
 def test_what_others_change_is_set_again(native: Native) -> None:
-    """And told by the sidecar that sets it again, whichever of them is first to see it twice."""
+    """The sidecar that sees the change twice first sets it again, and tells it."""
     url = f"{native.cluster.web_url()}/admin/v2/resourcegroups/native"
     assert native.http.put(url, json={"publishRateInMsgs": 77_777}).is_success
     wait_until(lambda: "edited" in native.conditions(), "no sidecar tells of the edit")
@@ -49,7 +49,7 @@ def test_what_others_change_is_set_again(native: Native) -> None:
 
 
 def test_a_stranger_on_the_topic_is_named_and_written_over(native: Native) -> None:
-    """Whoever writes in a broker's name ten times a second changes no broker's part by much."""
+    """A stranger that writes in a broker's name ten times a second changes each part by little."""
     with native.load(dict.fromkeys(native.by_broker, 5_000)):
         native.comes_to(dict.fromkeys(native.by_broker, 1_000.0), within=0.05)
         with native.stranger_in_the_name_of("broker-1", messages=1):
@@ -61,7 +61,7 @@ def test_a_stranger_on_the_topic_is_named_and_written_over(native: Native) -> No
 
 
 def test_a_broker_that_is_not_there_is_named(native: Native) -> None:
-    """What is reported in its name the others do not get; once nobody reports, it is set to nothing."""
+    """A report in its name costs the others its share; without more reports its entry is cleared."""
     with native.load(dict.fromkeys(native.by_broker, 5_000)):
         with native.stranger_in_the_name_of("pulsar://nowhere:6650", messages=1_000):
             wait_until(lambda: "unsteered" in native.conditions(), "no sidecar names the broker")

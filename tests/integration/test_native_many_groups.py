@@ -1,4 +1,4 @@
-"""Two hundred groups at once under native enforcement: each has its own limit."""
+"""Many groups at once under native enforcement: each has its own limit."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tests.integration.native_world import Native, opened, wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
 
-GROUPS = int(os.environ.get("GROUPS_AT_ONCE", "200"))
-"""How many; an environment variable of this name asks for others."""
+GROUPS = int(os.environ.get("GROUPS_AT_ONCE", "20"))
+"""How many; two hundred take ten minutes, so they are asked for by this environment variable."""
 
 _LIMITS = (20, 30, 40)
 _OFFERED = 60
-_WINDOW_S = 30.0
+_WINDOW_S = 15.0
 _OVER = 1.05
 #: Brokers without a client keep 1/s each, and Pulsar cuts a quota off to a whole number before the bucket
 #: at each interval doubles it.
 _KEPT = 5
 
 
-def test_each_of_two_hundred_groups_is_held_to_its_own_limit(tmp_path: Path) -> None:
+def test_each_of_many_groups_is_held_to_its_own_limit(tmp_path: Path) -> None:
     """Each has a namespace of its own and more than its limit to publish, all at the same time."""
     with opened(tmp_path) as native:
         limits = {f"many-{n:03}": _LIMITS[n % len(_LIMITS)] for n in range(GROUPS)}

@@ -1,4 +1,4 @@
-"""What is wrong in the set-up of native enforcement is a condition, and a line of the doctor."""
+"""A fault in the set-up of native enforcement is a condition, and a line of the doctor."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def told(native: Native, code: str) -> str:
 
 
 def doctor(native: Native) -> str:
-    """What the doctor says, on one line."""
+    """Return the doctor's output, on one line."""
     command = [sys.executable, *PROGRAM, "--json", "--api", native.sidecars.admin_url("broker-1")]
     done = subprocess.run([*command, "doctor"], capture_output=True, text=True, check=False)
     return done.stdout.replace("\\", "")

@@ -43,7 +43,7 @@ Connect = Callable[[str], pulsar.Client]
 
 
 def by_second(times: Sequence[float], since: float) -> list[int]:
-    """How many there are in each second."""
+    """Return the number of moments in each second."""
     seconds = [int(at - since) for at in times]
     return [seconds.count(second) for second in range(max(seconds) + 1)]
 
@@ -81,7 +81,7 @@ def test_five_producers_keep_to_500_messages_per_second(world: World, connect: C
 
     assert len(done) == 3000
     assert (3000 - 500) / (max(done) - started) <= 1.4 * 500
-    # Counted from the start: whoever stands still for a moment has two seconds' messages in one.
+    # Counted from the start: a client that stands still has two seconds' messages in one.
     assert all(n <= 100 + 500 * 1.05 * (at - started) for n, at in enumerate(sorted(done)))
     assert least_per_second(done) >= 500 * 0.7
 
@@ -116,7 +116,7 @@ async def test_a_burst_of_3000_frames_is_spread_out(world: World) -> None:
     writer.close()
 
     assert by_second(times, started)[0] <= 500 * 1.15
-    # Counted from the start: whoever reads late reads what came in the meantime at once.
+    # Counted from the start: a late reader reads the waiting messages at once.
     assert all(n <= 100 + 500 * 1.05 * (at - started) for n, at in enumerate(times))
     assert least_per_second(times) >= 500 * 0.7
 

@@ -21,7 +21,7 @@ def admin(world: World, sidecar: str, *arguments: str) -> subprocess.CompletedPr
 
 
 def test_groups_are_created_read_updated_and_deleted(world: World) -> None:
-    """Every command at another sidecar: what one is told, all know."""
+    """Every command goes to another sidecar: all know what one is told."""
     group = world.group
     created = admin(world, "broker-1", "resourcegroups", "create", group, "-mp", "900")
     assert created.returncode == 0, created.stderr
@@ -60,7 +60,7 @@ def test_namespaces_are_attached_and_detached(world: World) -> None:
 
 
 def test_a_sidecars_address_serves_as_web_service_url(world: World) -> None:
-    """What is not ours is the broker's answer: topics, also those of other brokers, and namespaces."""
+    """The broker answers all other paths: topics, also those of other brokers, and namespaces."""
     for name, owned in world.topic_of.items():
         created = admin(world, "broker-1", "topics", "create", f"{owned}-made")
         assert created.returncode == 0, created.stderr

@@ -30,7 +30,7 @@ def use_a_group_of_pulsars_own(world: World) -> str:
 
 
 def test_a_real_brokers_report_is_understood(world: World, connect: Connect) -> None:
-    """What a broker publishes is parsed, means what was sent, and encodes to the same bytes again."""
+    """A broker's report is parsed, means what was sent, and encodes to the same bytes again."""
     group = use_a_group_of_pulsars_own(world)
     client = connect(world.cluster.brokers[0].service_url)
     reader = client.create_reader(TOPIC, pulsar.MessageId.latest)

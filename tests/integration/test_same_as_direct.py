@@ -1,4 +1,4 @@
-"""Whatever a real client does, the gate changes nothing: each message arrives once, unchanged, in order.
+"""The gate changes nothing for a real client: each message arrives once, unchanged, in order.
 
 Every feature of the client is used through gates that hold messages and withhold permits all the time,
 with contents and sizes from a seed that a failure prints; what comes out is compared with what went in.
@@ -64,7 +64,7 @@ WAYS = {
 
 
 def contents(way: Way, dice: random.Random) -> list[bytes]:
-    """What is sent: a number, and anything."""
+    """Return the contents of messages: a number and random bytes."""
     return [
         f"{number}:".encode() + dice.randbytes(dice.randrange(way.size_max))
         for number in range(way.count)
@@ -113,7 +113,7 @@ def limit(world: World) -> None:
 
 @pytest.mark.parametrize("name", WAYS)
 def test_what_is_sent_arrives(world: World, connect: Connect, name: str) -> None:
-    """Once, unchanged, and in order (in the order of its key, where keys are what orders)."""
+    """Each message arrives once, unchanged, and in order (in the order of its key, where keys order)."""
     seed = random.randrange(2**32)
     way = WAYS[name]
     limit(world)

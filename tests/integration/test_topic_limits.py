@@ -24,7 +24,7 @@ def limit_topic(world: World, topic: str, rate: int) -> None:
 
 
 def in_force(world: World, topic: str, at: str) -> dict[str, int]:
-    """How a gate enforces a topic's limit: of the whole, and the number of partitions."""
+    """Return a gate's limit of a topic: that of the whole, and the number of partitions."""
     for found in world.get("/quota/v1/gate/limits", at=at)["topics"]:
         if found["topic"] == topic:
             return {"rate": found["publishRateInMsgs"], "partitions": found["partitions"]}

@@ -1,4 +1,4 @@
-"""What docs/failure-modes.md promises of lost dependencies, dead peers, full disks and liars.
+"""Lost dependencies, dead peers, full disks and liars do what docs/failure-modes.md promises.
 
 All of it on sidecars that a test can cut off (cut_off.py), under load that wants more than the limit.
 """
@@ -59,7 +59,7 @@ AN_EQUAL_PART = range(95, EQUAL_PART + 1)
 """Local limits, less what those hold in reserve who take no part."""
 
 PLAYED = 20
-"""How often each report is played that nobody may believe; one may be late by itself."""
+"""Repetitions of each false report; a single one may only be late."""
 
 BROKERS = ("broker-1", "broker-2", "broker-3")
 Connect = Callable[[str], pulsar.Client]
@@ -109,7 +109,9 @@ def limited(world: World, **settings: str) -> World:
 @contextmanager
 def silent_bus(world: World, cut_off: CutOff) -> Iterator[None]:
     """No sidecar hears another, and all of them have noticed."""
-    links = [link for ways in cut_off.ways.values() for link in ways.to_bus]
+    links = [
+        link for network_paths in cut_off.network_paths.values() for link in network_paths.to_bus
+    ]
     cut_off.links.become(STALLED, *links)
     try:
         eventually(
@@ -173,7 +175,7 @@ def test_a_silent_bus_holds_the_limits_then_lowers_and_then_raises_them_to_equal
 def test_a_pause_costs_a_producer_nothing_while_the_bus_is_silent(
     worlds: MakeWorld, cut_off: CutOff
 ) -> None:
-    """What it gave up could not be had again before the bus is back."""
+    """A broker could not get its share back before the bus is back."""
     world = limited(worlds())
     # The first wants a little less than it may have, so that nothing of it waits anywhere.
     with world.load({"broker-1": EQUAL_PART, "broker-2": MUCH}) as producers:
@@ -207,7 +209,7 @@ def test_without_zookeeper_limits_are_held_and_then_follow_each_groups_partition
             loads.enter_context(world.load({"broker-1": MUCH}))
         for world in policies.values():
             wait_for_limit(world, "broker-1", MOST)
-        links = cut_off.ways["broker-1"].to_zookeeper
+        links = cut_off.network_paths["broker-1"].to_zookeeper
         cut_off.links.become(SEVERED, *links)
         try:
             eventually(lambda: "ZOOKEEPER_SUSPENDED" in troubles(hold, "broker-1"), "it is told")
@@ -367,7 +369,7 @@ def test_forged_and_old_reports_are_dropped_counted_and_named(
 
 
 def next_report_of(reader: pulsar.Reader, name: str) -> bytes:
-    """What a sidecar says next on the bus."""
+    """Return the next report of a sidecar on the bus."""
     while True:
         payload = bytes(reader.read_next(timeout_millis=30_000).data())
         if pb.ResourceUsageInfo.FromString(payload).broker == name:

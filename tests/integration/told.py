@@ -1,4 +1,4 @@
-"""What a sidecar tells whoever asks it: limits, health, readiness, metrics, alarms, events."""
+"""The answers of a sidecar: limits, health, readiness, metrics, alarms, events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def troubles(world: World, name: str) -> list[str]:
 
 
 def refusal(world: World, name: str) -> str:
-    """Why a sidecar is not ready, as whoever probes it is told; empty when it is."""
+    """Return why a sidecar is not ready, as a probe sees it; empty when it is."""
     answer = world.http.get(f"{world.sidecars.admin_url(name)}/quota/v1/ready")
     assert answer.status_code in (200, 503)
     return "" if answer.status_code == 200 else str(answer.json()["reason"])
@@ -70,7 +70,7 @@ def wait_for_dropped(world: World, name: str, reason: str, count: int) -> None:
 
 
 def dropped_at(world: World, name: str) -> dict[str, int]:
-    """How many reports a sidecar has not believed, by the reason."""
+    """Return the number of reports that a sidecar dropped, by reason."""
     found: dict[str, int] = world.get("/quota/v1/health", at=name)["reportsDropped"]
     return found
 

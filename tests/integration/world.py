@@ -1,4 +1,4 @@
-"""What the tests against the real cluster do again and again."""
+"""Helpers of the tests against the real cluster."""
 
 from __future__ import annotations
 
@@ -121,15 +121,15 @@ class World:
 
     @contextmanager
     def held_to(self, limit: int, names: Collection[str]) -> Iterator[None]:
-        """See that these brokers together never take in more than a limit meanwhile.
+        """Check that these brokers together never take in more than a limit meanwhile.
 
-        In every run of seconds, by their own counters: at most what the limit allows, and so much more
+        In every run of seconds, by their own counters: at most what the limit allows, and as much more
         as passes in 0.65 s, which are a bucket's burst (0.05 s), what is counted late (0.1 s), and a
         broker that stood still for half a second.
         """
         with _Counting(self._counters) as counting:
             yield
-            assert counting.alive, "nobody counts any more"
+            assert counting.alive, "the counters have stopped"
         seen = counting.seen
         assert len(seen) > 1, "nothing was seen"
         for before, after in combinations(seen, 2):
@@ -164,7 +164,7 @@ def make_world(cluster: Cluster, sidecars: Sidecars, http: httpx.Client, namespa
 
 @dataclass(frozen=True)
 class _Counted:
-    """What a broker's counter said, and between which moments, in seconds of the monotonic clock."""
+    """A broker's counter, and the moments around its reading, in seconds of the monotonic clock."""
 
     messages: int
     asked_s: float
@@ -198,7 +198,7 @@ def eventually(condition: Callable[[], bool], what: str, timeout_s: float = 60.0
 
 
 def least_per_second(times: Sequence[float]) -> float:
-    """What at least half of the seconds from the first of these moments to the last have of them.
+    """Return the rate that at least half of the seconds between these moments reach.
 
     A second in which the machine stands still has none, and no limit saves that up; the mean has it.
     """

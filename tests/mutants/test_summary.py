@@ -76,7 +76,7 @@ def test_a_mutant_of_a_package_is_in_its_init() -> None:
 
 
 def test_a_seed_draws_the_same_mutants_again() -> None:
-    """Whatever order they come in; of few, all are drawn."""
+    """Their order does not matter; of few, all are drawn."""
     names = [f"m{number}" for number in range(100)]
 
     assert drawn(names, 10, seed=1) == drawn(reversed(names), 10, seed=1)

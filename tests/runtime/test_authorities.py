@@ -1,4 +1,4 @@
-"""Whom requests over https trust where nothing is configured: whom the machine does."""
+"""Without a configured authority, requests over https trust those of the machine."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from coordinator.adapters.broker.backlog import HttpBacklogSource
 from coordinator.adapters.broker.relay import HttpBrokerRelay
 from coordinator.adapters.webhook import WebhookReceiver
 from coordinator.backlog.rules.model import BacklogQuota
-from coordinator.gate.server.tls import Certificate, TlsFiles
-from coordinator.insight.model.alarms import AlarmKind, Sighting
+from coordinator.gate.server.tls import ServerCertificate, TlsFiles
+from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
 from coordinator.ports import Notice, RelayedRequest
 from coordinator.runtime import client_tls
 from coordinator.runtime.client_tls import machine_trust
@@ -29,7 +29,7 @@ ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}"
 
 @asynccontextmanager
 async def answering(files: TlsFiles) -> AsyncIterator[str]:
-    """What answers every request with an empty object; its URL."""
+    """Answer every request with an empty object; yield the URL."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -40,7 +40,7 @@ async def answering(files: TlsFiles) -> AsyncIterator[str]:
         writer.close()
         await writer.wait_closed()
 
-    context = Certificate(files).context
+    context = ServerCertificate(files).context
     server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
     async with server:
         yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -69,12 +69,14 @@ async def by_relay(url: str) -> None:
 async def by_webhook(url: str) -> None:
     """An alarm."""
     async with WebhookReceiver(url, cluster="test") as receiver:
-        await receiver.tell([Notice(Sighting(AlarmKind.PEER_LOST, "b9", "b9 is gone"), began_ms=1)])
+        await receiver.tell(
+            [Notice(AlarmCondition(AlarmKind.PEER_LOST, "b9", "b9 is gone"), began_ms=1)]
+        )
 
 
 @pytest.fixture(autouse=True)
 def read_anew() -> Iterator[None]:
-    """What the machine trusts is another thing in each test."""
+    """Read the machine's authorities again in each test."""
     client_tls._machine_trust.cache_clear()
     yield
     client_tls._machine_trust.cache_clear()

@@ -26,7 +26,7 @@ def set_back() -> Iterator[None]:
 def test_a_logger_follows_the_level_at_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Also one that was made, and has logged, before."""
+    """A logger that has logged before does so, too."""
     log = structlog.get_logger("before")
     level = configure_logs("info")
     log.debug("not told")

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from coordinator.ports import GateGone
 from coordinator.runtime import supervision
-from coordinator.runtime.supervision import Supervisor, TaskFailures
+from coordinator.runtime.supervision import TaskFailures, TaskSupervisor
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_task_that_fails_is_run_again_counted_and_logged_once_for_each_kind() -> None:
     """Until it returns by itself."""
-    supervisor = Supervisor()
+    supervisor = TaskSupervisor()
     errors = [ValueError("one"), ValueError("two"), KeyError("three")]
 
     async def work() -> None:
@@ -40,7 +40,7 @@ async def test_a_task_that_fails_is_run_again_counted_and_logged_once_for_each_k
 async def test_while_it_waits_to_be_run_again_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the reason."""
     monkeypatch.setattr(supervision, "_FIRST_PAUSE_S", 1_000.0)
-    supervisor = Supervisor()
+    supervisor = TaskSupervisor()
 
     async def work() -> None:
         raise ValueError("why")
@@ -60,7 +60,7 @@ async def test_without_its_gate_the_sidecar_ends() -> None:
     async def work() -> None:
         raise GateGone("it is gone")
 
-    supervisor = Supervisor()
+    supervisor = TaskSupervisor()
     with pytest.raises(GateGone):
         await supervisor.keep("mirror", work)
     with pytest.raises(GateGone), supervisor.guard("mirror"):
@@ -70,7 +70,7 @@ async def test_without_its_gate_the_sidecar_ends() -> None:
 
 def test_a_listener_that_fails_costs_no_other_listener() -> None:
     """Each is called once."""
-    supervisor, heard = Supervisor(), list[int]()
+    supervisor, heard = TaskSupervisor(), list[int]()
 
     def failing(_: int) -> None:
         raise OverflowError("too large")

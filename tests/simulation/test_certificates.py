@@ -40,7 +40,7 @@ def test_certificates_are_read_all_the_time_and_mostly_exact(policy: str) -> Non
 def test_no_chaos_breaks_a_certificate(seed: int, policy: str) -> None:
     """Losses, delays, splits, cuts, pauses, restarts and other limits; balanced in test_chaos.
 
-    And nobody was taken for a liar.
+    No broker is taken for a liar.
     """
     stage = chaos(seed, policy)
     stage.world.run()
@@ -50,7 +50,7 @@ def test_no_chaos_breaks_a_certificate(seed: int, policy: str) -> None:
 
 
 def test_a_raise_that_waits_for_no_answer_breaks_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then somebody holds more than the others know of."""
+    """One broker then holds more than the others know of."""
     monkeypatch.setattr(Raises, "known_to", lambda *_: 10**12)
 
     with pytest.raises(PromiseBroken, match=r"seed 0, .* certified to be at most"):
@@ -58,7 +58,7 @@ def test_a_raise_that_waits_for_no_answer_breaks_one(monkeypatch: pytest.MonkeyP
 
 
 def test_who_does_not_count_ceilings_breaks_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was announced may be in force before it is told to be."""
+    """An announced limit may be in force before the gate is told."""
     monkeypatch.setattr(Usage, "ceiling_of", lambda *_: None)
 
     with pytest.raises(PromiseBroken, match="certified to be at most"):
@@ -76,7 +76,7 @@ def lowered_while_one_pauses() -> Stage:
 
 
 def deaf_for_long() -> Stage:
-    """A small broker hears nobody for more than twice ``hold``, while the others hear it."""
+    """A small broker hears no other for more than twice ``hold``, while the others hear it."""
     stage = Stage(Parameters(brokers=3), seconds=95)
     small, *others = stage.names
     stage.start([10, stage.limit, stage.limit])
@@ -86,7 +86,7 @@ def deaf_for_long() -> Stage:
 
 
 def unheard_for_long() -> Stage:
-    """There is room for a broker that nobody hears: after ``hold`` it waits for no answer."""
+    """There is room for a broker that no other hears: after ``hold`` it waits for no answer."""
     stage = Stage(Parameters(brokers=2), seconds=65)
     quiet, other = stage.names
     stage.start([10, stage.limit])

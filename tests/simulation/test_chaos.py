@@ -117,7 +117,7 @@ def chaos(seed: int, policy: str = "balanced") -> Stage:
 def test_after_chaos_all_is_well_again(seed: int) -> None:
     """No core raises, no promise breaks, and within 30 rounds all are active with a fair share.
 
-    And nobody was taken for a liar.
+    No broker is taken for a liar.
     """
     stage = chaos(seed)
 

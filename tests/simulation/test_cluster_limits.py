@@ -1,4 +1,4 @@
-"""What a managed Pulsar says of its cluster limit's peaks (its question 2), as tests.
+"""The documented peaks of a managed Pulsar's cluster limit (its question 2), as tests.
 
 "The throttling threshold of each node is the remaining threshold of the current cluster": five brokers
 use 150 each of 1,000, so each may pass 150 + 1000 - 750 = 400, and all together 2,000. And "the current
@@ -45,7 +45,7 @@ def test_the_law_of_the_service_gives_each_of_five_brokers_400() -> None:
 
 
 def test_situation_1_under_the_law_of_the_service_the_local_limits_add_up_to_2000() -> None:
-    """And what passes exceeds the limit when all brokers use theirs at once."""
+    """The traffic exceeds the limit when all brokers use theirs at once."""
     figures, sum_of_limits = surge("tdmq", "eager")
     assert sum_of_limits == 2 * LIMIT
     assert figures.peak_overshoot > 0.05

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from coordinator.simulation import metrics
-from coordinator.simulation.metrics import Series
+from coordinator.simulation.metrics import GroupSeries
 
 
-def series(limit: int, admitted: dict[str, list[int]], wanted: dict[str, list[int]]) -> Series:
+def series(limit: int, admitted: dict[str, list[int]], wanted: dict[str, list[int]]) -> GroupSeries:
     """A group with the same limit all the time."""
     length = len(next(iter(wanted.values())))
-    return Series([limit] * length, admitted, wanted)
+    return GroupSeries([limit] * length, admitted, wanted)
 
 
 def test_fair_shares_fill_the_small_ones_first() -> None:
-    """Who wants less than the level gets it all, the others are cut at one level, the idle get 0."""
+    """A demand below the level is met, the others are cut at one level, the idle get 0."""
     wanted = {"a": 10, "b": 500, "c": 500, "d": 0}
 
     shares = metrics.fair_shares(100, wanted, dict.fromkeys(wanted, 1))
@@ -32,7 +32,7 @@ def test_fair_shares_go_by_weight() -> None:
 
 
 def test_fair_shares_are_never_more_than_what_is_wanted() -> None:
-    """What is left over is nobody's share."""
+    """A surplus belongs to no broker."""
     assert metrics.fair_shares(100, {"a": 10, "b": 20}, {"a": 1, "b": 1}) == {"a": 10, "b": 20}
 
 
@@ -47,7 +47,7 @@ def test_peak_overshoot_is_not_negative() -> None:
 
 
 def test_peak_overshoot_counts_from_where_it_is_told() -> None:
-    """What was before the beginning is in no window."""
+    """Seconds before the beginning are in no window."""
     assert metrics.peak_overshoot([50, 5, 5, 5], [5.0] * 4, window=2, begin=1) == 0.0
 
 

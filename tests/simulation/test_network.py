@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from coordinator.simulation.network import Conditions, Network
+from coordinator.simulation.network import Network, NetworkConditions
 
 SECOND_NS = 1_000_000_000
 
 
 def network(**conditions: float) -> Network:
     """A network with a fixed seed; times are whole numbers."""
-    chosen = Conditions()
+    chosen = NetworkConditions()
     for name, value in conditions.items():
         setattr(chosen, name, value)
     return Network(random.Random(7), chosen)
@@ -35,7 +35,7 @@ def test_everything_arrives_once_and_in_order() -> None:
 @pytest.mark.parametrize("burst", [1, 5])
 @pytest.mark.parametrize("loss", [0.01, 0.1, 0.3])
 def test_the_share_of_losses_is_as_told(loss: float, burst: int) -> None:
-    """Whatever the length of the runs: within a fifth of the share, over 40,000 reports."""
+    """For runs of any length the share is within a fifth, over 40,000 reports."""
     lossy = network(loss=loss, burst=burst)
     lost = sum(not lossy.arrivals("a", "b", at_ns) for at_ns in range(40_000))
 
@@ -68,7 +68,7 @@ def test_all_or_nothing() -> None:
 
 
 def test_a_cut_has_a_direction() -> None:
-    """What a sends to b is lost, what b sends to a arrives; healing restores both."""
+    """Reports from a to b are lost, reports from b to a arrive; healing restores both."""
     asymmetric = network()
     asymmetric.cut("a", "b")
 

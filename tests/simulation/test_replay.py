@@ -9,7 +9,7 @@ from coordinator.simulation.replay import (
     UNBOUNDED,
     BrokerStory,
     Change,
-    Story,
+    ReplayInput,
     recorded,
     replay,
 )
@@ -17,9 +17,9 @@ from coordinator.simulation.replay import (
 MESSAGES, BYTES = Dimension.PUBLISH_MESSAGES, Dimension.PUBLISH_BYTES
 
 
-def story(limits: Rates, **brokers: BrokerStory) -> Story:
+def story(limits: Rates, **brokers: BrokerStory) -> ReplayInput:
     """A story with one definition."""
-    return Story(MonitoringClass.PUBLISH, [(0, ResourceGroup("orders", limits))], brokers)
+    return ReplayInput(MonitoringClass.PUBLISH, [(0, ResourceGroup("orders", limits))], brokers)
 
 
 def steady(wanted: int, admitted: int, seconds: int = 20, message_bytes: int = 100) -> BrokerStory:
@@ -47,7 +47,7 @@ def test_the_same_settings_give_what_was_recorded() -> None:
 
 
 def test_a_higher_limit_goes_to_those_who_waited() -> None:
-    """Whoever had what it wanted gets no more."""
+    """A broker whose demand was met gets no more."""
     changed = Change(limits={MESSAGES: 2_000}).to(HALF_IDLE)
 
     figures = replay(changed)[MESSAGES]
@@ -77,7 +77,9 @@ def test_seconds_without_clients_and_changes_of_the_limit_are_played_as_they_wer
     early = BrokerStory([UNBOUNDED] * 30, [1_000] * 10 + [500] * 20, [0] * 30)
     group = ResourceGroup("orders", Rates(publish_messages=1_000))
     lower = ResourceGroup("orders", Rates(publish_messages=500))
-    told = Story(MonitoringClass.PUBLISH, [(0, group), (20, lower)], {"early": early, "late": late})
+    told = ReplayInput(
+        MonitoringClass.PUBLISH, [(0, group), (20, lower)], {"early": early, "late": late}
+    )
 
     figures = replay(told)[MESSAGES]
 
@@ -86,13 +88,13 @@ def test_seconds_without_clients_and_changes_of_the_limit_are_played_as_they_wer
 
 
 def test_what_passed_before_a_limit_was_lowered_exceeds_nothing() -> None:
-    """In the second of the change nobody can tell on which side of it a message passed."""
+    """In the second of the change a message may have passed on either side of it."""
     higher = ResourceGroup("orders", Rates(publish_messages=1_000))
     lower = ResourceGroup("orders", Rates(publish_messages=500))
     only = BrokerStory([UNBOUNDED] * 20, [1_000] * 10 + [800] + [500] * 9, [0] * 20)
     definitions = [(0, higher), (10, lower)]
-    told = Story(MonitoringClass.PUBLISH, definitions, {"a": only})
-    exceeded = Story(MonitoringClass.PUBLISH, [(0, higher), (9, lower)], {"a": only})
+    told = ReplayInput(MonitoringClass.PUBLISH, definitions, {"a": only})
+    exceeded = ReplayInput(MonitoringClass.PUBLISH, [(0, higher), (9, lower)], {"a": only})
 
     assert recorded(told)[MESSAGES].peak_overshoot == 0
     assert recorded(exceeded)[MESSAGES].peak_overshoot == pytest.approx(0.6)

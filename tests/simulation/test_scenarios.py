@@ -64,7 +64,7 @@ def test_every_law_can_be_told(scenario: str, policy: str, monkeypatch: pytest.M
 @pytest.mark.parametrize("brokers", [2, 3, 8])
 @pytest.mark.parametrize("scenario", ["S1", "S4", "S8", "S17", "S19"])
 def test_scenarios_fit_other_numbers_of_brokers(scenario: str, brokers: int) -> None:
-    """From two brokers up; there is a measured share for somebody."""
+    """Every scenario runs with two brokers or more, and measures a share."""
     stage, recording = perform(scenario, Parameters(brokers=brokers))
 
     assert len(stage.names) == brokers

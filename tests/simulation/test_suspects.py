@@ -1,4 +1,4 @@
-"""A liar is named by everybody, takes nothing from anybody, and nobody else is ever named."""
+"""Every sidecar names a liar and no other broker, and the liar takes nothing from them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from coordinator.core.model import GroupUsage, Suspicion, UsageReport
 from coordinator.core.reports.suspects import NAMED_AT
 from coordinator.insight.model import explain
 from coordinator.simulation.experiment import perform
-from coordinator.simulation.recording import Recording
+from coordinator.simulation.recording import RunRecording
 from coordinator.simulation.stage import GROUP, WARM_UP_S, Parameters, Stage
 
 
 def names(stage: Stage) -> dict[str, set[tuple[str, Suspicion]]]:
-    """Whom every sidecar has named for what."""
+    """Return the suspects that each sidecar names, with their suspicions."""
     return {
         name: {
             (each.broker, each.reason) for each in explain.health(host.state, host.now_ns).suspects
@@ -25,8 +25,8 @@ def names(stage: Stage) -> dict[str, set[tuple[str, Suspicion]]]:
     }
 
 
-def least(recording: Recording, brokers: list[str], seconds: range) -> int:
-    """What any one of these brokers admitted in any of these seconds, at least."""
+def least(recording: RunRecording, brokers: list[str], seconds: range) -> int:
+    """Return the least that one of these brokers admitted in one of these seconds."""
     tracks = recording.group(GROUP).tracks
     return min(tracks[name].admitted[second] for name in brokers for second in seconds)
 

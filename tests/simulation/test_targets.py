@@ -1,4 +1,4 @@
-"""What the default policy is held to in the simulator (targets.md), with the seeds that show it."""
+"""The default policy meets its targets (targets.md) in the simulator, with the seeds that show it."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def test_with_every_third_report_lost_changes_settle_within_seven_rounds(scenari
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", ["S1", "S3", "S4", "S10", "S11", "S12", "S13"])
 def test_the_worst_second_is_at_most_five_percent_over(scenario: str) -> None:
-    """Whatever demand, membership or the limit do while reports arrive."""
+    """Demand, membership and the limit may change while reports arrive."""
     assert max(run.peak_overshoot for run in runs(scenario)) <= 0.05
 
 
 @pytest.mark.slow
 def test_a_cold_start_of_all_never_passes_more_than_the_limit() -> None:
-    """Neither the traffic nor, at any instant, the limits in force."""
+    """The traffic stays below it, and so do the limits in force at any instant."""
     cold = runs("S11", seeds=20)
 
     assert max(run.peak_overshoot for run in cold) <= 0.0
@@ -88,7 +88,7 @@ def test_a_dead_brokers_part_is_back_after_the_session_and_one_round() -> None:
 
 @pytest.mark.slow
 def test_an_hour_of_mishaps_leaves_the_limit_in_use() -> None:
-    """A mishap a minute: at least 97 % of what could pass does, and nobody starves for long."""
+    """With a mishap a minute 97 % of the possible traffic passes, and no broker starves for long."""
     (soak,) = runs("S21", seeds=1)
 
     assert soak.utilisation >= 0.97

@@ -1,4 +1,4 @@
-"""What clients send, and what a limiter lets pass of it."""
+"""Clients send, and a limiter lets a part of it pass."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import pytest
 
 from coordinator.core.model import Unit
 from coordinator.simulation.traffic import Constant, Load, OnOff, poisson, zipf
-from coordinator.simulation.valve import BURST_NS, STEP_NS, Limiter
+from coordinator.simulation.valve import BURST_NS, STEP_NS, SimulatedLimiter
 
 SECOND_NS = 1_000_000_000
 STEPS = SECOND_NS // STEP_NS
 
 
-def limited_to(messages: int | None = None, bytes_: int | None = None) -> Limiter:
+def limited_to(messages: int | None = None, bytes_: int | None = None) -> SimulatedLimiter:
     """A new limiter, at the beginning of time."""
-    limiter = Limiter()
+    limiter = SimulatedLimiter()
     limiter.set_rate(Unit.MESSAGES, messages, 0)
     limiter.set_rate(Unit.BYTES, bytes_, 0)
     return limiter
 
 
-def admitted_in_a_second(limiter: Limiter, load: Load, begin_ns: int = 0) -> int:
+def admitted_in_a_second(limiter: SimulatedLimiter, load: Load, begin_ns: int = 0) -> int:
     """Run a second in steps."""
     total = 0
     for step in range(1, STEPS + 1):
@@ -48,7 +48,7 @@ def test_a_load_sends_exactly_its_rate(rate: int) -> None:
 
 
 def test_held_clients_stop_sending() -> None:
-    """What waits is bounded by the window and one step, however long the limit holds it."""
+    """The window and one step bound the waiting messages, however long the limit holds them."""
     load = Load(Constant(1_000))
     for step in range(100):
         load.arrive(step * STEP_NS, STEP_NS)
@@ -57,7 +57,7 @@ def test_held_clients_stop_sending() -> None:
 
 
 def test_disconnected_clients_take_what_waits_with_them() -> None:
-    """None is that nobody is connected."""
+    """None means that no client is connected."""
     load = Load(Constant(1_000))
     load.arrive(STEP_NS, STEP_NS)
     load.replace(Constant(None))
@@ -90,7 +90,7 @@ def test_poisson_numbers(mean: float) -> None:
 
 @pytest.mark.parametrize("rate", [1, 3, 19, 21, 333, 12_345])
 def test_a_saturated_limiter_passes_exactly_its_rate(rate: int) -> None:
-    """Also where the rate is no whole number of tokens per step."""
+    """The rate need not be a whole number of tokens per step."""
     limiter, load = limited_to(rate), Load(Constant(10 * rate + 100))
 
     total = sum(admitted_in_a_second(limiter, load, second * SECOND_NS) for second in range(3))
@@ -111,7 +111,7 @@ def test_an_idle_limiter_saves_its_burst_and_no_more() -> None:
 
 
 def test_a_limiter_of_zero_lets_nothing_pass() -> None:
-    """Not even what had been saved."""
+    """Saved tokens do not pass either."""
     limiter, load = limited_to(1_000), Load(Constant(0))
     admitted_in_a_second(limiter, load)
     limiter.set_rate(Unit.MESSAGES, 0, SECOND_NS)
@@ -131,7 +131,7 @@ def test_a_new_rate_holds_at_once() -> None:
 
 @pytest.mark.parametrize("size", [100, 999, 30_000])
 def test_a_byte_limit_passes_its_bytes_whatever_the_messages_size(size: int) -> None:
-    """Also messages larger than all that can be saved up: each leaves a debt that is paid first."""
+    """A message larger than the bucket leaves a debt that is paid first."""
     limiter = limited_to(bytes_=100_000)
     load = Load(Constant(10_000_000, message_bytes=size), unit=Unit.BYTES)
 

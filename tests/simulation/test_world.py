@@ -12,14 +12,14 @@ from coordinator.core.instructions import Instruction, SetLocalLimits
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import MonitoringClass, Rates
 from coordinator.core.state import CoordinatorState
+from coordinator.simulation.certificate_watch import CertificateWatch
 from coordinator.simulation.experiment import perform, series_of
 from coordinator.simulation.fleet_scenarios import multiplied
 from coordinator.simulation.invariants import PromiseBroken
-from coordinator.simulation.network import Conditions
+from coordinator.simulation.network import NetworkConditions
 from coordinator.simulation.recording import GroupRecord, Passed
 from coordinator.simulation.stage import GROUP, Parameters
 from coordinator.simulation.traffic import Constant
-from coordinator.simulation.watch import Watch
 from coordinator.simulation.world import World
 from coordinator.wire import reports
 
@@ -31,7 +31,7 @@ def saturated(
     seed: int = 1, *, seconds: int = 10, policy: str = "balanced", loss: float = 0.0
 ) -> World:
     """Three saturated brokers that share 900 per second."""
-    world = World(seed, seconds, Conditions(loss=loss))
+    world = World(seed, seconds, NetworkConditions(loss=loss))
     world.define(GROUP, Rates(publish_messages=900), law="max-min", policy=policy)
     for name in NAMES:
         world.start(name, {GROUP: Constant(900)}, poisson=True)
@@ -151,7 +151,7 @@ class _Careless(CoordinatorState):
 def test_a_broken_promise_of_balanced_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """It names the seed, the moment, the group and the figures."""
     monkeypatch.setattr("coordinator.simulation.host.CoordinatorState", _Careless)
-    monkeypatch.setattr(Watch, "look", lambda *_: None)
+    monkeypatch.setattr(CertificateWatch, "look", lambda *_: None)
 
     with pytest.raises(PromiseBroken, match=r"seed 5, .* s, .*orders: .* 2,700 of 900"):
         saturated(5).run()

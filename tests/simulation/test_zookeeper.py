@@ -17,7 +17,7 @@ from coordinator.core.events import (
 )
 from coordinator.core.model import LedgerRecord, Rates, ResourceGroup
 from coordinator.simulation.schedule import Schedule
-from coordinator.simulation.zookeeper import Session, ZooKeeper
+from coordinator.simulation.zookeeper import SimulatedSession, ZooKeeper
 
 SECOND_NS = 1_000_000_000
 TIMEOUT_NS = 4 * SECOND_NS
@@ -31,7 +31,7 @@ class Ensemble:
         self.zookeeper = ZooKeeper(self.schedule, random.Random(1), TIMEOUT_NS)
         self.told: dict[str, list[Event]] = {}
 
-    def open(self, broker: str) -> Session:
+    def open(self, broker: str) -> SimulatedSession:
         """A registered client."""
         told = self.told.setdefault(broker, [])
         session = self.zookeeper.open(broker, told.append, lambda: self.schedule.now_ns)
@@ -44,7 +44,7 @@ class Ensemble:
         self.schedule.run_until(self.schedule.now_ns + round(seconds * SECOND_NS))
 
     def members(self) -> list[str]:
-        """Who is registered."""
+        """Return the registered members."""
         return [member.broker for member in self.zookeeper.members]
 
     def states(self, broker: str) -> list[str]:

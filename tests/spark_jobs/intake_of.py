@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from coordinator.adapters.recorder.tables import SCHEMAS, Table
+from coordinator.adapters.recorder.tables import SCHEMAS, RecordedTable
 from tests.adapters.recorder.world import files_at
 
 
 def required(place: Path) -> None:
     """A row of each table without which nothing is read."""
     files = files_at(place, "run-0", "broker-0")
-    for table in (Table.ADMITTED, Table.CONFIGURATION):
+    for table in (RecordedTable.ADMITTED, RecordedTable.CONFIGURATION):
         files.write(table, "2027-01-15", pa.Table.from_pylist([{"run": "run-0"}], SCHEMAS[table]))

@@ -19,7 +19,7 @@ def read(place: Path, table: str) -> list[dict[str, Any]]:
 
 
 def max_min(limit: Fraction, demands: Mapping[str, Fraction]) -> dict[str, Fraction]:
-    """Give the same to everybody until somebody has enough, then go on with the others."""
+    """Give the same to every broker until one has enough, then go on with the others."""
     shares = dict.fromkeys(demands, Fraction(0))
     hungry = {broker for broker, demand in demands.items() if demand > 0}
     left = limit

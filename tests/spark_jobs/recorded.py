@@ -7,13 +7,13 @@ from pathlib import Path
 
 from coordinator.adapters.recorder.files import RecordedFiles
 from coordinator.adapters.recorder.recorder import ParquetRecorder
-from coordinator.adapters.recorder.rows import Enforcement
+from coordinator.adapters.recorder.rows import EnforcedBy
 from coordinator.adapters.recorder.writer import RecorderBounds
 from coordinator.core.events import Event, UsageReportReceived
 from coordinator.core.instructions import PublishUsageReport, SetLocalLimits
 from coordinator.core.model import Dimension, ResourceGroup
 from coordinator.core.state import CoordinatorState
-from coordinator.insight.model.operations import Operation, Stage
+from coordinator.insight.model.operations import Operation, OperationStage
 from coordinator.wire import reports
 from tests.core.cluster import Cluster
 
@@ -32,7 +32,7 @@ class RecordedCluster(Cluster):
     skew_ns: dict[str, int] = field(default_factory=dict)
     recorders: dict[str, ParquetRecorder] = field(default_factory=dict)
     #: Who holds traffic back at a broker; one that is not among them does not say.
-    enforced: dict[str, Enforcement] = field(default_factory=dict)
+    enforced: dict[str, EnforcedBy] = field(default_factory=dict)
     configuration_version: int = 1
     _runs: int = 0
     _delayed: int = 0
@@ -95,13 +95,13 @@ class RecordedCluster(Cluster):
         self.kill(broker)
 
 
-def record_operation(cluster: RecordedCluster, stage: Stage) -> None:
+def record_operation(cluster: RecordedCluster, stage: OperationStage) -> None:
     """The change of the limit, as the sidecar that took it follows it."""
     operation = Operation(
         1, "orders", 2, "groups/orders", "twice <as much>", "admin", "broker-2",
         stage=stage,
-        settle_ns=800_000_000 if stage is Stage.SETTLED else None,
-        moved={Dimension.PUBLISH_MESSAGES: {"broker-1": 1000}} if stage is Stage.SETTLED else {},
+        settle_ns=800_000_000 if stage is OperationStage.SETTLED else None,
+        moved={Dimension.PUBLISH_MESSAGES: {"broker-1": 1000}} if stage is OperationStage.SETTLED else {},
     )  # fmt: skip
     at_ms = (START_NS + 40_000_000_000) // 1_000_000
     cluster.recorders["broker-2"].operation_changed(operation, at_ms, cluster.now_ns)
@@ -118,9 +118,9 @@ def record_a_story(place: Path) -> None:
     cluster.run(20)
     cluster.configuration_version += 1
     cluster.set_limit(6000)
-    record_operation(cluster, Stage.ACCEPTED)
+    record_operation(cluster, OperationStage.ACCEPTED)
     cluster.run(20)
-    record_operation(cluster, Stage.SETTLED)
+    record_operation(cluster, OperationStage.SETTLED)
     cluster.crash("broker-1")
     cluster.run(4)
     cluster.end_session("broker-1")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from spark_jobs.charts import Line, Mark, area_chart, line_chart
+from spark_jobs.charts import ChartLine, ChartMark, area_chart, line_chart
 
-LIMIT = Line("limit", "limit", [(0, 100.0), (2, 100.0)])
+LIMIT = ChartLine("limit", "limit", [(0, 100.0), (2, 100.0)])
 
 
 def shapes(chart: str, shape: str) -> list[list[tuple[float, float]]]:
@@ -20,7 +20,9 @@ def shapes(chart: str, shape: str) -> list[list[tuple[float, float]]]:
 def test_areas_stand_on_one_another() -> None:
     """The second begins where the first ends, so equal shares are equally high and both are seen."""
     points = [(0, 50.0), (1, 50.0), (2, 50.0)]
-    chart = area_chart("shares", [Line("a", "c0", points), Line("b", "c1", points)], LIMIT, [])
+    chart = area_chart(
+        "shares", [ChartLine("a", "c0", points), ChartLine("b", "c1", points)], LIMIT, []
+    )
     lower, upper = shapes(chart, "polygon")
     (limit,) = shapes(chart, "polyline")
 
@@ -31,8 +33,8 @@ def test_areas_stand_on_one_another() -> None:
 
 def test_unknown_seconds_are_blank() -> None:
     """An area ends before them and begins again after them, on what is known of the others."""
-    holes = Line("a", "c0", [(0, 50.0), (1, 50.0), (2, None), (3, 50.0), (4, 50.0)])
-    whole = Line("b", "c1", [(at, 20.0) for at in range(5)])
+    holes = ChartLine("a", "c0", [(0, 50.0), (1, 50.0), (2, None), (3, 50.0), (4, 50.0)])
+    whole = ChartLine("b", "c1", [(at, 20.0) for at in range(5)])
 
     assert len(shapes(area_chart("shares", [holes], LIMIT, []), "polygon")) == 2
     assert len(shapes(line_chart("sum", [holes, whole], []), "polyline")) == 3
@@ -40,7 +42,7 @@ def test_unknown_seconds_are_blank() -> None:
 
 def test_nothing_known_is_said() -> None:
     """Instead of an empty picture; a name is text, whatever is in it."""
-    unknown = Line("a", "c0", [(0, None)])
+    unknown = ChartLine("a", "c0", [(0, None)])
 
     assert line_chart("<sum>", [unknown], []) == "<p>&lt;sum&gt;: nothing was recorded.</p>"
     assert area_chart("shares", [], LIMIT, []) == "<p>shares: nothing was recorded.</p>"
@@ -48,6 +50,6 @@ def test_nothing_known_is_said() -> None:
 
 def test_marks_are_named() -> None:
     """Where something happened."""
-    chart = line_chart("sum", [LIMIT], [Mark(1, "join <b>")])
+    chart = line_chart("sum", [LIMIT], [ChartMark(1, "join <b>")])
 
     assert "join &lt;b&gt;</text>" in chart

@@ -15,10 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from coordinator.adapters.recorder.rows import Enforcement
-from spark_jobs.collected import Collected
+from coordinator.adapters.recorder.rows import EnforcedBy
 from spark_jobs.convergence_report import (
-    Outcome,
+    ReportOutcome,
     broken_certificates,
     main,
     make,
@@ -26,8 +25,9 @@ from spark_jobs.convergence_report import (
 )
 from spark_jobs.enforcement import sentences
 from spark_jobs.figures import DEFINITIONS
-from spark_jobs.intake import Intake, Skipped, examine, read
+from spark_jobs.intake import FileIntake, Skipped, examine, read
 from spark_jobs.quality import clock_skew
+from spark_jobs.report_data import ReportData
 from spark_jobs.tables import SCHEMAS
 from spark_jobs.targets import parse
 from tests.spark_jobs import plain
@@ -50,7 +50,7 @@ UNKNOWN = [START + 60, START + 80]
 @pytest.fixture(scope="module")
 def report(
     spark: SparkSession, story: Path, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Outcome, Path]:
+) -> tuple[ReportOutcome, Path]:
     """The report of the story, with the project's own targets as conditions."""
     out = tmp_path_factory.mktemp("report")
     conditions = parse("settle_s<=3,jain>=0.999,peak_1s<=0.05,reclaim_s<=5")
@@ -58,8 +58,8 @@ def report(
 
 
 @pytest.fixture(scope="module")
-def figures(report: tuple[Outcome, Path]) -> dict[str, Any]:
-    """What figures.json says."""
+def figures(report: tuple[ReportOutcome, Path]) -> dict[str, Any]:
+    """Return the contents of figures.json."""
     loaded: dict[str, Any] = json.loads((report[1] / "figures.json").read_text())
     return loaded
 
@@ -147,7 +147,7 @@ def test_a_report_grows_old_until_the_next_one_of_the_same_life(
 
 
 def test_changes_that_people_made_are_listed(
-    report: tuple[Outcome, Path], figures: dict[str, Any]
+    report: tuple[ReportOutcome, Path], figures: dict[str, Any]
 ) -> None:
     """As they ended, with who gained."""
     (operation,) = figures["operations"]
@@ -166,7 +166,7 @@ def test_certificates_are_held_against_what_was_in_force(figures: dict[str, Any]
 
 
 def test_a_good_run_ends_with_0_and_meets_its_conditions(
-    report: tuple[Outcome, Path], figures: dict[str, Any]
+    report: tuple[ReportOutcome, Path], figures: dict[str, Any]
 ) -> None:
     """Nothing is skipped, dropped or missing."""
     outcome, _ = report
@@ -179,7 +179,7 @@ def test_a_good_run_ends_with_0_and_meets_its_conditions(
     assert max(map(len, outcome.text.splitlines()[1:])) < 120
 
 
-def test_the_page_stands_alone(report: tuple[Outcome, Path], figures: dict[str, Any]) -> None:
+def test_the_page_stands_alone(report: tuple[ReportOutcome, Path], figures: dict[str, Any]) -> None:
     """Headline, every chart and every definition; no address, script or style of others."""
     html = (report[1] / "index.html").read_text()
 
@@ -190,7 +190,9 @@ def test_the_page_stands_alone(report: tuple[Outcome, Path], figures: dict[str, 
     assert not re.search(r"https?://|<script|<link|@import|src=", html)
 
 
-def test_all_figures_are_parquet_too(report: tuple[Outcome, Path], figures: dict[str, Any]) -> None:
+def test_all_figures_are_parquet_too(
+    report: tuple[ReportOutcome, Path], figures: dict[str, Any]
+) -> None:
     """The events as in figures.json, and every second of the group."""
     events = pq.read_table(report[1] / "parquet/events").to_pylist()
     seconds = pq.read_table(report[1] / "parquet/group_seconds").num_rows
@@ -218,7 +220,7 @@ def test_clock_skew_is_bounded_by_reports_in_both_directions(
 
 def test_what_may_mislead_is_warned_of() -> None:
     """Every reason for which a report that was made still ends with 1."""
-    intake = Intake(
+    intake = FileIntake(
         directory=Path("recorded"),
         cluster="test",
         paths={"admitted": ("a",), "configuration": ("c",), "lifecycle": ("l",), "limits": ("m",)},
@@ -227,7 +229,7 @@ def test_what_may_mislead_is_warned_of() -> None:
         duplicates=3,
         unfinished=1,
     )
-    collected = Collected(
+    collected = ReportData(
         events=[{"seconds_known": 90, "seconds_unknown": 10}],
         recorded=[{"rows_dropped": 5}, {"rows_dropped": 2}],
         skew=[{"skew_s": -0.3}],
@@ -241,9 +243,9 @@ def test_what_may_mislead_is_warned_of() -> None:
         "the clocks of two brokers are 0.30 s apart; seconds do not line up",
         "10 of 100 seconds were not wholly recorded",
     ]
-    whole = Collected(events=[{"seconds_known": 99, "seconds_unknown": 1}])
+    whole = ReportData(events=[{"seconds_known": 99, "seconds_unknown": 1}])
     assert warnings_of(good, whole) == []
-    assert warnings_of(good, Collected()) == [
+    assert warnings_of(good, ReportData()) == [
         "no event: no limited group had a participant while something was recorded"
     ]
 
@@ -270,11 +272,11 @@ def test_another_limiter_is_shown_beside(spark: SparkSession, story: Path, tmp_p
 def test_the_report_says_that_brokers_own_limiters_held_the_limit(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """And not a gate: on the page, in the text and in figures.json; beside it a broker that has one."""
+    """Page, text and figures.json say that no gate did; beside it stands a broker that has one."""
     cluster = RecordedCluster(
         limit=1000,
         place=tmp_path / "recorded",
-        enforced={"broker-1": Enforcement("native", 1), "broker-2": Enforcement("gate")},
+        enforced={"broker-1": EnforcedBy("native", 1), "broker-2": EnforcedBy("gate")},
     )
     for broker in ("broker-1", "broker-2"):
         cluster.start(broker, demand=2000)
@@ -295,12 +297,12 @@ def test_the_report_says_that_brokers_own_limiters_held_the_limit(
 
 def test_a_broken_certificate_is_missed_unasked() -> None:
     """It is a promise, no statistic."""
-    collected = Collected(events=[{"certificates_broken": n} for n in (None, 0, 2, 1)])
+    collected = ReportData(events=[{"certificates_broken": n} for n in (None, 0, 2, 1)])
 
     assert broken_certificates(collected) == [
         "3 seconds in which more was in force than a sidecar certified"
     ]
-    assert broken_certificates(Collected(events=[{"certificates_broken": 0}])) == []
+    assert broken_certificates(ReportData(events=[{"certificates_broken": 0}])) == []
 
 
 def test_what_cannot_be_reported_on_ends_with_2(
@@ -341,6 +343,6 @@ def test_a_damaged_file_is_refused(
 
 
 def _length_after_dictionary(column: Any) -> int:
-    """How many bytes of a column's chunk are data pages: its last byte is a value's, not a header's."""
+    """Return the bytes of data pages in a column's chunk: its last byte is a value's, not a header's."""
     start = column.dictionary_page_offset or column.data_page_offset
     return int(column.total_compressed_size - (column.data_page_offset - start))

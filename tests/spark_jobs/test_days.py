@@ -1,4 +1,4 @@
-"""What jobs that write days have in common: here how a forecast is shown."""
+"""Jobs that write days share code; here, how a forecast is shown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 
 from spark_jobs import backlog_trends, usage_rollup
-from spark_jobs.days import Job, Outcome
+from spark_jobs.days import DaysOutcome, Job
 
 FORETOLD = {"used": 0.7512, "per_day": 0.0123, "reached": datetime(2026, 12, 1, 9, 30)}  # noqa: DTZ001 - as Spark gives it
 NOTHING = dict.fromkeys(FORETOLD)
@@ -49,5 +49,5 @@ warning: late""",
 def test_a_forecast_is_shown_in_columns(
     job: Job, rows: list[dict[str, object]], shown: str
 ) -> None:
-    """Titles stand above what they name; what nobody knows is a dash; warnings come last."""
-    assert job.text(Outcome(tuple(rows), 1, ("late",))) == shown
+    """Titles stand above their columns; an unknown value is a dash; warnings come last."""
+    assert job.text(DaysOutcome(tuple(rows), 1, ("late",))) == shown

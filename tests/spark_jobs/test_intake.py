@@ -1,4 +1,4 @@
-"""What may be read is read; everything else is named, skipped or refused, and never half believed."""
+"""The intake reads good files and names, skips or refuses the others; it believes none by half."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_file_in_another_tables_directory_is_skipped_by_name(tmp_path: Path) -
 
 
 def test_a_copy_of_a_file_is_counted_once(tmp_path: Path) -> None:
-    """Whatever it is called, and wherever it lies in its table."""
+    """This holds for any name and any place in its table."""
     record(tmp_path)
     before = examine(tmp_path)
     path = file_of(tmp_path, "admitted")
@@ -116,7 +116,7 @@ def test_without_a_required_table_there_is_no_report(tmp_path: Path, table: str)
 
 
 def test_an_empty_directory_is_refused(tmp_path: Path) -> None:
-    """And says what it may have been confused with."""
+    """The message says what it may have been confused with."""
     with pytest.raises(RefusedInput, match="is it what record_dir names"):
         examine(tmp_path)
 

@@ -61,7 +61,7 @@ def test_a_new_file_of_another_version_is_refused_by_name(
 
 
 def test_rows_that_somebody_else_wrote_are_refused(landing: Landing, tmp_path: Path) -> None:
-    """Were they in the stream, nobody would know what version they are of."""
+    """The version of such rows in the stream would be unknown."""
     path = file_of(tmp_path, "admitted")
     rows = pq.ParquetFile(path).read().replace_schema_metadata()
     pq.write_table(rows, path.with_name("again.parquet"))
@@ -71,7 +71,7 @@ def test_rows_that_somebody_else_wrote_are_refused(landing: Landing, tmp_path: P
 
 
 def test_all_bad_files_are_counted(landing: Landing, tmp_path: Path) -> None:
-    """The first is named: whoever mends them one by one wants to know how many there are."""
+    """The message names the first and says how many there are to mend."""
     day = file_of(tmp_path, "admitted").parent
     for name in ("x", "y", "z"):
         pq.write_table(pa.table({"x": [1]}), day / f"{name}.parquet")

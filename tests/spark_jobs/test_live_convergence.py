@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
 from coordinator.adapters.recorder.files import RecordedFiles
-from coordinator.adapters.recorder.tables import Table
+from coordinator.adapters.recorder.tables import RecordedTable
 from spark_jobs.intake import RefusedInput, examine, read
 from spark_jobs.live_convergence import Live
 from spark_jobs.session import computing
@@ -79,21 +79,21 @@ def eventually(condition: Any, seconds: float) -> None:
 
 @pytest.fixture
 def killed(landing: Path, chunks: list[pa.Table], tmp_path: Path) -> Path:
-    """What a stream has written when it is killed in the middle, files landing on."""
+    """Return the output of a stream that is killed in the middle, while files land."""
     files, out = files_at(landing, "run-1", "any"), tmp_path / "out"
     for chunk in chunks[:3]:
-        files.write(Table.ADMITTED, "2027-01-15", chunk)
+        files.write(RecordedTable.ADMITTED, "2027-01-15", chunk)
     process = start(landing, out, "--every", "1")
     try:
         eventually(lambda: written(out) or process.poll() is not None, 300)
         for chunk in chunks[3:6]:
-            files.write(Table.ADMITTED, "2027-01-15", chunk)
+            files.write(RecordedTable.ADMITTED, "2027-01-15", chunk)
         eventually(lambda: len(list(out.glob("checkpoint/offsets/*"))) > 2, 300)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
     for chunk in chunks[6:]:
-        files.write(Table.ADMITTED, "2027-01-15", chunk)
+        files.write(RecordedTable.ADMITTED, "2027-01-15", chunk)
     return out
 
 
@@ -115,7 +115,7 @@ def test_a_killed_stream_goes_on_and_writes_every_second_once(
 
 
 def report_of(spark: SparkSession, landing: Path) -> list[tuple[Any, ...]]:
-    """What the report says of the seconds that are final."""
+    """Return the report's figures of the seconds that are final."""
     intake = examine(landing)
     limits = limits_over_time(read(spark, intake, "configuration"))
     no_gaps = spark.createDataFrame([], "resource_group string, second bigint")
@@ -127,7 +127,7 @@ def report_of(spark: SparkSession, landing: Path) -> list[tuple[Any, ...]]:
 
 
 def told(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """What a stream says of them."""
+    """Return the stream's figures of them."""
     return sorted(tuple(row[name] for name in COMPARED) for row in found)
 
 
@@ -144,7 +144,7 @@ def test_what_is_not_to_be_read_changes_nothing(
     """Unfinished files, copies, and files of another cluster."""
     files, out = files_at(landing, "run-1", "any"), tmp_path / "out"
     for chunk in chunks[:2]:
-        files.write(Table.ADMITTED, "2027-01-15", chunk)
+        files.write(RecordedTable.ADMITTED, "2027-01-15", chunk)
     (day,) = landing.glob("table=admitted/date=*")
     whole = sorted(day.glob("any.*.parquet"))
     shutil.copy(whole[0], day / "again.parquet")
@@ -153,7 +153,7 @@ def test_what_is_not_to_be_read_changes_nothing(
     west = chunks[0].set_column(0, "cluster", pa.array(["west"] * len(chunks[0])))
     RecordedFiles(
         str(landing), cluster="west", broker="any", run="w", retention_s=1e9, bytes_max=2**40
-    ).write(Table.ADMITTED, "2027-01-15", west)
+    ).write(RecordedTable.ADMITTED, "2027-01-15", west)
     stream(spark, landing, out)
     for path in (*day.glob("*foreign*"), *day.glob("any.w.*")):
         path.unlink()
@@ -167,7 +167,7 @@ def test_a_truncated_file_ends_the_stream_by_name_until_it_is_whole(
     """A copy that was cut off; once it was made again, the stream goes on and nothing is missing."""
     files, out = files_at(landing, "run-1", "any"), tmp_path / "out"
     for chunk in chunks[:2]:
-        files.write(Table.ADMITTED, "2027-01-15", chunk)
+        files.write(RecordedTable.ADMITTED, "2027-01-15", chunk)
     cut = sorted(landing.glob("table=admitted/*/any.*.parquet"))[1]
     content = cut.read_bytes()
     cut.write_bytes(content[:-100])
@@ -183,13 +183,13 @@ def test_a_truncated_file_ends_the_stream_by_name_until_it_is_whole(
 def test_a_file_of_another_version_ends_the_stream_until_it_is_taken_away(
     landing: Path, chunks: list[pa.Table], spark: SparkSession, tmp_path: Path
 ) -> None:
-    """What was written before it landed stays as it is; nothing of its batch is written with it."""
+    """Earlier batches stay as they are; none of its own batch is written."""
     files, out = files_at(landing, "run-1", "any"), tmp_path / "out"
-    files.write(Table.ADMITTED, "2027-01-15", chunks[0])
+    files.write(RecordedTable.ADMITTED, "2027-01-15", chunks[0])
     stream(spark, landing, out)
     before = told(written(out))
     for chunk in chunks[1:3]:
-        files.write(Table.ADMITTED, "2027-01-15", chunk)
+        files.write(RecordedTable.ADMITTED, "2027-01-15", chunk)
     newer = sorted(landing.glob("table=admitted/*/any.*.parquet"))[2]
     rewrite(newer, {VERSION_KEY: b"2"})
     with pytest.raises(RefusedInput, match=f"{newer.name}: schema version 2; this release reads 1"):
@@ -206,7 +206,7 @@ def test_limits_of_another_version_end_the_stream(
     landing: Path, chunks: list[pa.Table], spark: SparkSession, tmp_path: Path
 ) -> None:
     """A share of a limit that means something else would be final, too."""
-    files_at(landing, "run-1", "any").write(Table.ADMITTED, "2027-01-15", chunks[0])
+    files_at(landing, "run-1", "any").write(RecordedTable.ADMITTED, "2027-01-15", chunks[0])
     limits = min(landing.glob("table=configuration/*/*.parquet"))
     rewrite(limits, {VERSION_KEY: b"2"})
 

@@ -1,4 +1,4 @@
-"""What the jobs ask of Spark: how often rows move between executors, and no Python on their way."""
+"""The jobs' plans bound how often rows move between executors, and run no Python on rows."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_what_brokers_show_takes_one_shuffle_of_their_seconds(spark: SparkSessio
 
 @pytest.fixture(scope="module")
 def figures_plan(spark: SparkSession) -> str:
-    """How every figure of every event is made of seconds."""
+    """Return the plan that makes the figures of every event from seconds."""
     groups = frame(spark, GROUP_SECONDS)
     made = event_figures(
         groups, frame(spark, BROKER_SECONDS), unknown_seconds(groups), frame(spark, EVENTS)

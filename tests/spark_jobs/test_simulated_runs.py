@@ -19,12 +19,12 @@ from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call i
 from coordinator.cli.simulated_recording import STARTED_NS, cluster_of, record
 from coordinator.simulation import metrics
 from coordinator.simulation.experiment import allowed_per_step, central_per_second, series_of
-from coordinator.simulation.recording import GroupRecord, Recording
+from coordinator.simulation.recording import GroupRecord, RunRecording
 from coordinator.simulation.stage import Parameters, Stage
 from coordinator.simulation.trials import Trial
-from spark_jobs.collected import Value
 from spark_jobs.convergence_report import frames
 from spark_jobs.intake import examine, read
+from spark_jobs.report_data import Value
 from spark_jobs.tables import SCHEMAS
 from tests.spark_jobs import plain
 
@@ -35,7 +35,7 @@ SCENARIOS = ("S1", "S4", "S6", "S13", "S22")
 BROKERS = ("broker", "sender", "member")
 """Columns that name one."""
 
-Run = tuple[Stage, Recording]
+Run = tuple[Stage, RunRecording]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def events(
     spark: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Mapping[str, list[Value]]:
-    """What the report finds, by scenario; of all in one go, as groups of one cluster."""
+    """Return the report's events by scenario, made in one go as groups of one cluster."""
     tables = {
         table: reduce(DataFrame.unionByName, [_renamed(spark, place, name, table) for name in runs])
         for table in SCHEMAS

@@ -72,7 +72,7 @@ _FOREIGN = ("PYTHONPATH", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Return a port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -19,8 +19,8 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("table", writer.Table)
-def test_the_reader_expects_what_the_writer_writes(table: writer.Table) -> None:
+@pytest.mark.parametrize("table", writer.RecordedTable)
+def test_the_reader_expects_what_the_writer_writes(table: writer.RecordedTable) -> None:
     """The same columns of the same types in the same order."""
     written = [f"{field.name} {NAMES[field.type]}" for field in writer.SCHEMAS[table]]
 
@@ -28,8 +28,8 @@ def test_the_reader_expects_what_the_writer_writes(table: writer.Table) -> None:
 
 
 def test_both_mean_the_same_version_and_metadata() -> None:
-    """And there is no table that only one of them knows."""
+    """No table is known to only one of them."""
     assert reader.SCHEMA_VERSION == writer.SCHEMA_VERSION
-    assert [*reader.SCHEMAS] == [table.value for table in writer.Table]
+    assert [*reader.SCHEMAS] == [table.value for table in writer.RecordedTable]
     for key in ("VERSION_KEY", "TABLE_KEY", "CLUSTER_KEY", "FILE_KEY", "REPLACES_KEY"):
         assert getattr(reader, key) == getattr(writer, key)

@@ -128,7 +128,7 @@ def test_nobody_is_off_in_a_second_in_which_nobody_takes_part(spark: SparkSessio
 
 
 def held(*seconds: tuple[int | None, ...]) -> list[tuple[Any, ...]]:
-    """What brokers held in each second, as rows of broker seconds; None: not recorded."""
+    """Return the local limits of brokers in each second, as rows; None: not recorded."""
     return [
         ("g", MESSAGES, START + second, f"b{broker}", limit)
         for second, limits in enumerate(seconds)
@@ -183,7 +183,7 @@ def test_a_certificate_is_broken_by_three_seconds_of_more(spark: SparkSession) -
 
 
 def test_no_certificate_is_broken_while_limits_move(spark: SparkSession) -> None:
-    """Who gives has lowered, who gets has not raised: less is certified than is held before and after."""
+    """A giver has lowered, a taker has not raised: the certificate is below both sums."""
     rows = held((1500, 1500, 0), (1500, 1500, 0), (1000, 1000, 1000), (1000, 1000, 1000))
 
     found = judged(spark, rows, [(2000, 0, 3)])

@@ -46,7 +46,7 @@ def test_an_hour_adds_up_what_all_brokers_admitted(
 
 
 def test_running_it_again_changes_nothing(spark: SparkSession, story: Path, tmp_path: Path) -> None:
-    """What is billed must not depend on how often a job ran."""
+    """A bill must not depend on the number of runs."""
     roll_up(spark, examine(story), tmp_path)
     once = written(spark, tmp_path)
     roll_up(spark, examine(story), tmp_path)
@@ -97,7 +97,7 @@ def namespaces(spark: SparkSession) -> Callable[..., list[dict[str, object]]]:
 def test_an_hour_of_a_namespace_adds_up_brokers_and_minutes(
     namespaces: Callable[..., list[dict[str, object]]],
 ) -> None:
-    """But a second in which clients waited at two brokers is one second in which they waited."""
+    """A second in which clients waited at two brokers counts as one second of waiting."""
     before, after = namespaces(
         ("b1", 0, "orders", ["g"], 100, 0),
         ("b1", 1, "orders", ["g"], 10, 0b0111),
@@ -113,7 +113,7 @@ def test_an_hour_of_a_namespace_adds_up_brokers_and_minutes(
 def test_a_namespace_counts_for_each_of_its_groups(
     namespaces: Callable[..., list[dict[str, object]]],
 ) -> None:
-    """Also for none, and for the former and the present one in the hour of a move."""
+    """It may have none, and the former and the present one in the hour of a move."""
     found = namespaces(
         ("b1", 1, "free", [], 5, 0),
         ("b1", 1, "orders", ["g"], 10, 0),
@@ -142,7 +142,7 @@ def record_namespaces(place: Path, broker: str, run: str, messages: int) -> None
 def test_late_minutes_of_a_namespace_are_in_the_next_run(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """What was there before is counted once."""
+    """Earlier minutes count once."""
     place, out = tmp_path / "recorded", tmp_path / "out"
     required(place)
 

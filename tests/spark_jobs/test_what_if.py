@@ -1,4 +1,4 @@
-"""What if: the recording played again gives itself, and with a change what that would have given."""
+"""A replay without a change gives the recording, and with a change its effect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from coordinator.core.model import Dimension
 from coordinator.simulation.replay import Change
 from spark_jobs.changes import BadChange, parse
 from spark_jobs.intake import RefusedInput, examine
-from spark_jobs.what_if import Outcome, ask, main, text
+from spark_jobs.what_if import WhatIfOutcome, ask, main, text
 from tests.spark_jobs.recorded import RecordedCluster
 
 MESSAGES = Dimension.PUBLISH_MESSAGES.value
@@ -30,13 +30,13 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def doubled(spark: SparkSession, calm: Path) -> Outcome:
+def doubled(spark: SparkSession, calm: Path) -> WhatIfOutcome:
     """The answer to: what if the limit were twice as high?"""
     return ask(spark, examine(calm), parse(["orders.publishRateInMsgs=6000"]), seconds=20)
 
 
-def admitted(outcome: Outcome, variant: str, broker: str | None = None) -> float:
-    """What an answer says that passed per second."""
+def admitted(outcome: WhatIfOutcome, variant: str, broker: str | None = None) -> float:
+    """Return the rate per second that an answer gives."""
     (row,) = [
         row
         for row in outcome.rows
@@ -45,7 +45,7 @@ def admitted(outcome: Outcome, variant: str, broker: str | None = None) -> float
     return float(row["admitted"])
 
 
-def test_played_again_as_it_was_it_gives_what_was_recorded(doubled: Outcome) -> None:
+def test_played_again_as_it_was_it_gives_what_was_recorded(doubled: WhatIfOutcome) -> None:
     """That is what lets one trust the rest of the answer."""
     assert admitted(doubled, "recorded") == pytest.approx(3_000, rel=0.02)
     assert admitted(doubled, "replayed") == pytest.approx(3_000, rel=0.02)
@@ -53,13 +53,13 @@ def test_played_again_as_it_was_it_gives_what_was_recorded(doubled: Outcome) -> 
     assert doubled.exit_code == 0
 
 
-def test_a_higher_limit_goes_to_those_who_waited(doubled: Outcome) -> None:
+def test_a_higher_limit_goes_to_those_who_waited(doubled: WhatIfOutcome) -> None:
     """The broker that had what it wanted gets no more; the others share the rest."""
     assert admitted(doubled, "changed", "broker-3") == pytest.approx(300, rel=0.05)
     assert admitted(doubled, "changed") == pytest.approx(6_000, rel=0.03)
 
 
-def test_the_answer_fits_a_screen(doubled: Outcome) -> None:
+def test_the_answer_fits_a_screen(doubled: WhatIfOutcome) -> None:
     """Three lines a dimension, and who gains."""
     shown = text(doubled)
 
@@ -99,6 +99,6 @@ def test_a_wrong_setting_is_refused_with_what_to_write(setting: str, said: str) 
 
 
 def test_wrong_use_ends_with_2(calm: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Also where spark-submit calls it."""
+    """This holds where spark-submit calls it, too."""
     assert main([str(calm)]) == 2
     assert "nothing is to be changed" in capsys.readouterr().err

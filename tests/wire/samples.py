@@ -23,7 +23,7 @@ from coordinator.core.model import (
     ViewDigest,
 )
 from coordinator.core.topics import TopicName
-from coordinator.insight.model.operations import Operation, Stage
+from coordinator.insight.model.operations import Operation, OperationStage
 from coordinator.ports import AuditEntry, Origin, RecordedOperation
 
 PUBLISHED = Usage(
@@ -113,7 +113,7 @@ OPERATION = RecordedOperation(
         text="publishRateInMsgs 1000 -> 3000",
         actor="alice",
         taker="broker-1",
-        stage=Stage.SETTLED,
+        stage=OperationStage.SETTLED,
         settle_ns=512_000_000,
         residual_permille=3,
     ),

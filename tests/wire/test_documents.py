@@ -94,7 +94,7 @@ def test_an_attachment_is_a_super_users_unless_it_says_otherwise() -> None:
 
 
 def test_a_topics_limit_is_a_super_users_unless_it_says_otherwise() -> None:
-    """What is no list, or names no limit of it, says nothing."""
+    """A value that is no list, or names no limit of the topic, counts for nothing."""
     topic = TopicName("persistent", "shop", "eu", "orders")
     limits = Rates(publish_messages=7, dispatch_bytes=8)
     assert tenants_own_in(encode_topic_limit(topic, limits)) == frozenset()
@@ -151,7 +151,7 @@ def test_names_that_can_be_names(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a" * 256, "a/b", "a,b", "a b", "a\n", "ä", "\0"])
 def test_names_that_cannot_be_names(name: str) -> None:
-    """Neither in a path of ZooKeeper nor in one of the admin REST."""
+    """They fit neither a path of ZooKeeper nor one of the admin REST."""
     with pytest.raises(ValueError, match="is not a name"):
         validate_name(name)
 
@@ -172,7 +172,7 @@ def test_names_that_cannot_be_names(name: str) -> None:
     ],
 )
 def test_a_ledger_that_cannot_be_is_refused(document: bytes, reason: str) -> None:
-    """Nobody follows a record that somebody has spoilt."""
+    """No sidecar follows a spoilt record."""
     with pytest.raises(DocumentError, match=reason):
         decode_ledger("orders", document, 1, 0)
 

@@ -1,4 +1,4 @@
-"""What may be read as it arrives, and what has to wait for a definition."""
+"""The intake reads a report at once, or keeps it until its definition arrives."""
 
 import pytest
 
@@ -32,13 +32,13 @@ def payload(sequence: int, version: int | None, broker: str = "b1") -> Opened:
     return Opened(broker, report, len(report))
 
 
-def told(found: list[intake.Received]) -> list[tuple[str, int, list[str]]]:
+def told(found: list[intake.ReceivedReport]) -> list[tuple[str, int, list[str]]]:
     """Sender, sequence and groups of reports."""
     return [(of.broker, of.sequence, [entry.group for entry in of.groups]) for of, _ in found]
 
 
 def test_a_report_waits_for_its_definition_and_later_ones_of_its_sender_behind_it() -> None:
-    """Nothing is lost or overtakes, and nobody else waits."""
+    """No report is lost or overtakes, and other senders do not wait."""
     room = Intake()
     assert room.set_groups([definition("orders", 7)]) == []
 
@@ -118,7 +118,7 @@ def test_garbage_does_not_wait() -> None:
 
 
 def test_nothing_waits_for_ever() -> None:
-    """What has waited in vain is dropped and named; what can be read behind it is read then."""
+    """A report that waits in vain is dropped and named; readable ones behind it are read then."""
     room = Intake()
     room.set_groups([definition("orders", 7)])
     assert room.read(payload(1, 8), NOW) is None

@@ -61,7 +61,7 @@ def test_a_broker_may_advertise_no_listener(listeners: object) -> None:
     ],
 )
 def test_bytes_that_are_no_registration_are_refused(data: bytes, reason: str) -> None:
-    """Whoever wrote them: the node's name does not make them one."""
+    """The node's name makes no registration of them."""
     with pytest.raises(DocumentError, match=reason):
         decode_registration("a:8080", data)
 

@@ -1,8 +1,8 @@
-"""Sidecars of different releases work together: on the bus, and through what is left in the store.
+"""Sidecars of different releases work together, on the bus and through the store.
 
 ``saved/RELEASE.json`` has the bytes that a release writes for the values of `samples`. Every saved
 release must be read by this code for ever, and what this code writes is what is saved for its own
-release, so that nobody changes the wire without noticing. When it is changed on purpose, and that is
+release, so that no change of the wire goes unnoticed. When it is changed on purpose, and that is
 told in a new release, its bytes are saved beside the old ones::
 
     python -m tests.wire.test_releases RELEASE
@@ -167,7 +167,7 @@ def test_a_document_of_a_newer_release_is_read_without_what_is_new(release: str,
     assert FORMS[name].read(json.dumps(newer).encode()) == FORMS[name].value
 
 
-#: What came after the first reports that were ever sent; whoever does not know it leaves it out.
+#: What came after the first reports that were ever sent; an older release leaves it out.
 OPTIONAL = (
     *("complete", "learning", "leaving", "asks", "ledgers", "waiting", "troubled", "seal"),
     *("answeredIncarnations", "answeredSequences"),

@@ -98,7 +98,7 @@ def test_what_is_encoded_is_decoded(head: UsageReport, entries: tuple[GroupUsage
 def test_what_is_told_by_version_is_decoded(
     head: UsageReport, told: dict[int, tuple[str, dict[MonitoringClass, Usage]]]
 ) -> None:
-    """Every report that tells groups by version is the same to whoever has the definitions."""
+    """A report that tells groups by version is the same to a receiver with the definitions."""
     entries = {
         name: GroupUsage(name, version, by_class) for version, (name, by_class) in told.items()
     }
@@ -159,7 +159,7 @@ def test_a_report_in_disorder_is_bad_also_while_a_definition_is_not_known() -> N
 
 
 def test_groups_told_in_both_ways_are_refused() -> None:
-    """Nobody could say which of two entries of a group counts."""
+    """Either of two entries of a group could count."""
     info = pb.ResourceUsageInfo.FromString(columns())
     info.usageMap.add(owner="orders")
 
@@ -207,7 +207,7 @@ def test_a_field_out_of_bounds_is_named() -> None:
 
 
 def test_a_statement_with_too_few_numbers_is_named() -> None:
-    """Amounts have one number for every dimension, or nobody knows which."""
+    """Amounts need one number for every dimension."""
     info = message()
     info.ledgers.add(group="orders", generation=1, version=0, holding=[1, 2, 3])
     with pytest.raises(BadReport, match=r"ledgers.holding has 3 numbers, one per dimension is 4"):
@@ -256,7 +256,7 @@ def test_a_group_costs_few_bytes() -> None:
 
 
 def test_answers_without_their_incarnations_are_named() -> None:
-    """A sequence says nothing when nobody knows whose it is."""
+    """A sequence means nothing without its incarnation."""
     info = message()
     info.answeredSequences.extend([7, 8])
     info.answeredIncarnations.append(3)

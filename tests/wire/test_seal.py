@@ -16,7 +16,7 @@ PAYLOAD = reports.encode(UsageReport("b1", 3, 7, 1_000_000_000, (), complete=Tru
 
 
 def test_who_shares_the_key_is_believed() -> None:
-    """And the report inside is what it was."""
+    """The report inside is unchanged."""
     sealed = Seal([OLD]).close(PAYLOAD)
 
     Seal([OLD]).check(sealed)

@@ -1,4 +1,4 @@
-"""Who has really sent a report: what ZooKeeper says, and nothing that the report says of itself."""
+"""ZooKeeper alone says which member sent a report, not the report itself."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def refused(senders: Senders, payload: bytes) -> str:
 
 
 def named(senders: Senders) -> list[tuple[str, str, int]]:
-    """Who is spoken for, how that was seen, and how often."""
+    """Return the impersonated brokers, how each was noticed, and how often."""
     found = senders.accusations()
     assert all(accusation.suspicion is Suspicion.IMPERSONATED for accusation, _ in found)
     return [(broker, detail, times) for (broker, _, detail), times in found]
 
 
 def test_a_member_is_believed_with_its_own_key(senders: Senders) -> None:
-    """What comes out is what it signed."""
+    """The reader gets the bytes that the member signed."""
     opened = senders.open(PEER.sign(report()), 0)
 
     assert opened == ("b1", report(), len(PEER.sign(report())))
@@ -55,7 +55,7 @@ def test_a_member_is_believed_with_its_own_key(senders: Senders) -> None:
 
 @pytest.mark.parametrize("signer", [STRANGER, ME, None])
 def test_nobody_speaks_for_another_member(senders: Senders, signer: Signer | None) -> None:
-    """Neither a stranger, nor another sidecar with its own key, nor who signs nothing."""
+    """A stranger cannot, nor a sidecar with its own key, nor a sender without a signature."""
     forged = report(sequence=8) if signer is None else signer.sign(report(sequence=8))
 
     assert refused(senders, forged).startswith("foreign: in the name of b1, ")
@@ -80,7 +80,7 @@ def test_a_number_that_no_registration_has_does_nothing(senders: Senders) -> Non
 
 
 def test_who_is_no_member_is_not_listened_to(senders: Senders) -> None:
-    """Nor worth a name."""
+    """Its name is not kept either."""
     assert refused(senders, STRANGER.sign(report("b9", 1))) == "no member: not registered"
     assert refused(senders, PEER.sign(report(incarnation=2))) == "old incarnation"
     assert named(senders) == []
@@ -101,7 +101,7 @@ def test_a_report_that_is_ahead_of_zookeeper_counts_once_its_key_is_known(
 
 
 def test_copies_are_neither_news_nor_dropped_and_replays_are(senders: Senders) -> None:
-    """Each topic brings a report once; whatever comes more often was sent by somebody else."""
+    """Each topic brings a report once; further copies come from a stranger."""
     payload = PEER.sign(report())
     assert senders.open(payload, 0) is not None
     assert senders.open(PEER.sign(report(sequence=8)), 0) is not None
@@ -120,7 +120,7 @@ def test_a_copy_is_not_checked_again(senders: Senders, monkeypatch: pytest.Monke
 
 
 def test_two_reports_under_one_number_are_foreign(senders: Senders) -> None:
-    """Whoever signed the second one: a stolen key is noticed."""
+    """The second one reveals a stolen key."""
     assert senders.open(PEER.sign(report()), 0) is not None
 
     assert "two reports under one number" in refused(senders, PEER.sign(report(elapsed=1)))
@@ -128,7 +128,7 @@ def test_two_reports_under_one_number_are_foreign(senders: Senders) -> None:
 
 
 def test_the_own_name_from_elsewhere_is_foreign(senders: Senders) -> None:
-    """What this sidecar has not sent, under its own registration or one that is ahead."""
+    """Such a report was not sent here, whether its registration is this one or a later one."""
     for number, forged in enumerate((report("me", 2, 2), report("me", 2, 1, elapsed=1))):
         assert refused(senders, ME.sign(forged)).startswith("foreign: in the name of me")
         assert len(named(senders)) == 1, number
@@ -168,7 +168,7 @@ def test_a_namesake_is_named(senders: Senders) -> None:
 
 
 def test_a_release_without_signatures_is_believed_only_while_that_is_asked_for() -> None:
-    """And a member that shows a key is never taken for one of those."""
+    """A member that shows a key never counts as one of those."""
     senders = Senders("me", accept_unsigned=True)
     senders.set_members((Member("old", 1), *MEMBERS))
     assert senders.open(report("old", 1, 1), 0) is not None
@@ -179,7 +179,7 @@ def test_a_release_without_signatures_is_believed_only_while_that_is_asked_for()
 
 
 def test_two_streams_under_one_unsigned_registration_are_named() -> None:
-    """Who runs far ahead of the real one is believed, and the real one's reports tell of it."""
+    """The one far ahead is believed, and the real reports reveal it."""
     senders = Senders("me", accept_unsigned=True)
     senders.set_members((Member("old", 1), *MEMBERS))
     assert senders.open(report("old", 1, 2**40), 0) is not None
@@ -190,7 +190,7 @@ def test_two_streams_under_one_unsigned_registration_are_named() -> None:
 
 
 def test_an_unsealed_report_names_who_is_spoken_for(senders: Senders) -> None:
-    """But not who has signed it and was not given the shared key."""
+    """A member that signs without the shared key is not accused."""
     senders.unsealed(PEER.sign(report()), "not sealed")
     senders.unsealed(b"garbage", "not sealed")
     senders.unsealed(report("b9", 1), "not sealed")

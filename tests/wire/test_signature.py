@@ -23,7 +23,7 @@ def is_right(payload: bytes, key: bytes = OWNER.public_key) -> bool:
 
 
 def test_what_its_owner_signed_is_believed_and_nobody_elses() -> None:
-    """And what was signed is what is read."""
+    """The reader gets the signed bytes."""
     payload = OWNER.sign(REPORT)
 
     assert split_signature(payload).report == REPORT
@@ -43,7 +43,7 @@ def test_every_changed_bit_is_noticed() -> None:
 
 @pytest.mark.parametrize("rest", [b"\x00", b"\xa2\x06\x00", b"x" * 43, REPORT])
 def test_no_byte_that_is_read_is_unsigned(rest: bytes) -> None:
-    """What was added behind the report is no report; neither is one that was cut."""
+    """Bytes behind a report make it unreadable, and so does a cut."""
     payload = OWNER.sign(REPORT)
     for changed in (payload + rest, payload[:-1]):
         with pytest.raises(BadReport, match=r"^signature tells another length"):
@@ -66,7 +66,7 @@ def test_older_releases_and_pulsar_read_what_is_signed() -> None:
 
 
 def test_what_is_not_signed_is_nobodys() -> None:
-    """Whatever key there is; a key that is none signs nothing either."""
+    """No key verifies it; an invalid key signs nothing either."""
     assert split_signature(REPORT) == Signed(REPORT, None)
     assert not is_right(REPORT)
     for key in (b"", b"short", bytes(32), b"\xff" * 32):
@@ -81,7 +81,7 @@ def test_a_signature_of_anything_else_is_none_of_a_report() -> None:
 
 
 def test_a_head_says_whose_report_it_is() -> None:
-    """And no more is read of it."""
+    """The head alone is read for that."""
     assert reports.head_of(REPORT) == ("b1", 3, 7)
     for payload in (b"", b"garbage", b"\x0a\x02b1"):
         with pytest.raises(BadReport):

@@ -101,12 +101,12 @@ class HttpBacklogSource:
         await self.aclose()
 
     async def cluster(self) -> str:
-        """Return the broker's cluster; raise as the port says."""
+        """See `BacklogSource`."""
         answer = await self._ask("GET", "/brokers/configuration/runtime")
         return str(_parsed(answer, lambda body: body["clusterName"]))
 
     async def summaries(self) -> tuple[TopicSummary, ...]:
-        """Return all persistent topics of the broker; raise as the port says."""
+        """See `BacklogSource`."""
         answer = await self._ask("GET", "/broker-stats/topics")
         found: list[TopicSummary] = []
         try:
@@ -119,16 +119,16 @@ class HttpBacklogSource:
         return tuple(found)
 
     async def glance(self, topic: str) -> Glance:
-        """Return a topic's whole backlog; raise as the port says."""
+        """See `BacklogSource`."""
         return _parsed(await self._ask("GET", f"{_path(topic)}/stats?{_GLANCE}"), glance_in)
 
     async def storage(self, topic: str) -> TopicStorage:
-        """Return a topic's ledgers and cursors; raise as the port says."""
+        """See `BacklogSource`."""
         answer = await self._ask("GET", f"{_path(topic)}/internalStats")
         return _parsed(answer, storage_in)
 
     async def published_ms(self, topic: str, position: Position) -> int:
-        """Return the publish time of an entry; raise as the port says."""
+        """See `BacklogSource`."""
         path = f"{_path(topic)}/ledger/{position.ledger}/entry/{position.entry}"
         answer = await self._ask("GET", path, body_max=_BODY_MAX)
         stamp = answer.headers.get(_BROKER_TIME) or answer.headers.get(_PUBLISH_TIME)
@@ -140,7 +140,7 @@ class HttpBacklogSource:
             raise BrokerUnreachable(f"GET {path}: publish time {stamp:.60}") from error
 
     async def closed_ms(self, topic: str) -> Mapping[int, int]:
-        """Return the time at which each closed ledger was closed; raise as the port says."""
+        """See `BacklogSource`."""
         answer = await self._ask("GET", f"{_path(topic)}/internal-info")
         return _parsed(answer, closings_in)
 
@@ -167,7 +167,7 @@ class HttpBacklogSource:
         return _parsed(_checked(answer), quota_in)
 
     async def expire_to(self, topic: str, subscription: str, position: Position) -> None:
-        """Acknowledge everything up to a position; raises as the port says."""
+        """See `BacklogSource`."""
         body = {"ledgerId": position.ledger, "entryId": position.entry, "partitionIndex": -1}
         await self._ask("POST", f"{_subscription(topic, subscription)}/expireMessages", body=body)
 

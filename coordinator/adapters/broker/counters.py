@@ -79,7 +79,7 @@ class MetricsCounters:
         await self._client.aclose()
 
     async def read(self) -> Sequence[TopicCount]:
-        """Return the present counters. Raises BrokerUnreachable, Refused."""
+        """See `BrokerCounters`."""
         sums: _Sums = {}
         tail = b""
         try:

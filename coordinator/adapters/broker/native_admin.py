@@ -51,7 +51,7 @@ class HttpNativeAdmin:
         await self._client.aclose()
 
     async def facts(self) -> BrokerFacts:
-        """Return the broker's facts about its own configuration."""
+        """See `NativeAdmin`."""
         answer = _ok(await self._request("GET", "/brokers/configuration/runtime"))
         try:
             return facts_in(answer.json())
@@ -59,7 +59,7 @@ class HttpNativeAdmin:
             raise BrokerUnreachable(f"{_said(answer)}: {error!r}") from error
 
     async def record(self, group: str) -> Record | None:
-        """Return a resource group's publish limits in Pulsar; None if there is no such group."""
+        """See `NativeAdmin`."""
         answer = await self._request("GET", f"/resourcegroups/{validate_name(group)}")
         if answer.status_code == httpx.codes.NOT_FOUND:
             return None
@@ -72,23 +72,23 @@ class HttpNativeAdmin:
             raise BrokerUnreachable(f"{_said(answer)}: {error!r}") from error
 
     async def set_record(self, group: str, record: Record) -> None:
-        """Write a resource group's publish limits, or create it."""
+        """See `NativeAdmin`."""
         body = {"publishRateInMsgs": record.messages, "publishRateInBytes": record.bytes}
         _ok(await self._request("PUT", f"/resourcegroups/{validate_name(group)}", body))
 
     async def remove_record(self, group: str) -> None:
-        """Remove a resource group that has no attachments."""
+        """See `NativeAdmin`."""
         _ok(await self._request("DELETE", f"/resourcegroups/{validate_name(group)}"))
 
     async def group_of(self, namespace: str) -> str | None:
-        """Return a namespace's resource group in Pulsar, empty is none; None: no such namespace."""
+        """See `NativeAdmin`."""
         answer = await self._request("GET", _namespace_path(namespace))
         if answer.status_code == httpx.codes.NOT_FOUND:
             return None
         return _ok(answer).text.strip().strip('"')
 
     async def attach(self, namespace: str, group: str) -> None:
-        """Attach a namespace to a resource group in Pulsar; an empty one detaches it."""
+        """See `NativeAdmin`."""
         path = _namespace_path(namespace)
         if group:
             _ok(await self._request("POST", f"{path}/{validate_name(group)}"))
@@ -96,14 +96,14 @@ class HttpNativeAdmin:
             _ok(await self._request("DELETE", path))
 
     async def namespaces(self, tenant: str) -> Sequence[str]:
-        """Return a tenant's namespaces, as ``tenant/namespace``; of an unknown tenant, none."""
+        """See `NativeAdmin`."""
         answer = await self._request("GET", f"/namespaces/{validate_name(tenant)}")
         if answer.status_code == httpx.codes.NOT_FOUND:
             return ()
         return _names(_ok(answer))
 
     async def tenants(self) -> Sequence[str]:
-        """Return all tenants."""
+        """See `NativeAdmin`."""
         return _names(_ok(await self._request("GET", "/tenants")))
 
     async def _request(

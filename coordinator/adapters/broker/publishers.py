@@ -13,7 +13,7 @@ import httpx
 from coordinator.adapters.broker.web_service import client_of
 from coordinator.core.topics import DOMAINS, TopicName
 from coordinator.ports import BrokerUnreachable, NotFound, Refused
-from coordinator.reconciliation.engine.ways import Publisher
+from coordinator.reconciliation.engine.ways import ListedPublisher
 
 PUBLISHERS_MAX: Final = 1_000
 """The most publishers of a topic that are looked at."""
@@ -52,7 +52,7 @@ class HttpPublisherLists:
     async def __aexit__(self, *_: object) -> None:
         await self._client.aclose()
 
-    async def publishers(self, topic: str) -> Sequence[Publisher]:
+    async def publishers(self, topic: str) -> Sequence[ListedPublisher]:
         """Return the publishers of a topic; raise as the port says."""
         name = TopicName.parse(topic)
         if name is None:
@@ -94,10 +94,10 @@ class HttpPublisherLists:
             raise BrokerUnreachable(f"GET {path}: {type(error).__name__} {error}") from error
 
 
-def publisher_in(topic: str, item: Any) -> Publisher:
+def publisher_in(topic: str, item: Any) -> ListedPublisher:
     """Read one publisher of a topic's statistics; raise ValueError and the like for another form."""
     host, port = address_in(item.get("address") or "")
-    return Publisher(
+    return ListedPublisher(
         topic,
         name=str(item.get("producerName") or ""),
         host=host,

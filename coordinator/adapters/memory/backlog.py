@@ -113,22 +113,22 @@ class MemoryBacklogSource:
         return "memory"
 
     async def summaries(self) -> tuple[TopicSummary, ...]:
-        """Return every topic."""
+        """See `BacklogSource`."""
         self._called("summaries", "")
         return tuple(topic.summary(name) for name, topic in self.topics.items())
 
     async def glance(self, topic: str) -> Glance:
-        """Return a topic's whole backlog."""
+        """See `BacklogSource`."""
         self._called("glance", topic)
         return self._topic(topic).glance()
 
     async def storage(self, topic: str) -> TopicStorage:
-        """Return a topic's ledgers and cursors."""
+        """See `BacklogSource`."""
         self._called("storage", topic)
         return self._topic(topic).storage()
 
     async def published_ms(self, topic: str, position: Position) -> int:
-        """Return the publish time of an entry."""
+        """See `BacklogSource`."""
         self._called("published_ms", topic)
         found = self._topic(topic)
         return found.entries[found.index_of(position)][1]
@@ -152,7 +152,7 @@ class MemoryBacklogSource:
         return self._topic(next(parts, topic)).quota
 
     async def expire_to(self, topic: str, subscription: str, position: Position) -> None:
-        """Acknowledge everything up to a position."""
+        """See `BacklogSource`."""
         self._called("expire_to", topic)
         found = self._topic(topic)
         done = max(found.acknowledged[subscription], found.index_of(position) + 1)

@@ -24,12 +24,12 @@ class MemoryLedgers:
         self._generation = 0
 
     def watch(self, listener: Callable[[tuple[LedgerRecord, ...]], None]) -> None:
-        """Call the listener with all records, sorted by group, now and after every change."""
+        """See `LedgerStore`."""
         self._listeners.append(listener)
         listener(self._snapshot())
 
     async def write(self, record: LedgerRecord) -> LedgerRecord:
-        """Create or replace a record; raises as the port says."""
+        """See `LedgerStore`."""
         encode_ledger(record)
         await self._groups.read_group(record.group)
         if record.version >= 0:
@@ -45,7 +45,7 @@ class MemoryLedgers:
         return written
 
     async def remove(self, record: LedgerRecord) -> None:
-        """Remove the record of a group that is gone; raises as the port says."""
+        """See `LedgerStore`."""
         self._find(record)
         try:
             await self._groups.read_group(record.group)

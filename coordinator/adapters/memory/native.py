@@ -45,13 +45,13 @@ class MemoryEntryTopic:
         self._written = 0
 
     def watch(self, listener: Callable[[Statement], None]) -> None:
-        """Call the listener with every message, the own ones included."""
+        """See `EntryTopic`."""
         self._topics.watch(listener)
 
     def write(
         self, broker: str, amounts: Mapping[str, Amounts], done: Callable[[bool], None]
     ) -> None:
-        """Write in a broker's name."""
+        """See `EntryTopic`."""
         self._written += 1
         self._topics.say(Statement(broker, dict(amounts), self._sidecar, f"of-{self._sidecar}"))
         done(True)
@@ -76,37 +76,37 @@ class MemoryNativeAdmin:
         self.groups: dict[str, str] = {}
 
     async def facts(self) -> BrokerFacts:
-        """Return the broker's facts about its own configuration."""
+        """See `NativeAdmin`."""
         return self._facts
 
     async def record(self, group: str) -> Record | None:
-        """Return a resource group's publish limits; None if there is no such group."""
+        """See `NativeAdmin`."""
         return self.records.get(group)
 
     async def set_record(self, group: str, record: Record) -> None:
-        """Write a resource group's publish limits, or create it."""
+        """See `NativeAdmin`."""
         self.records[group] = record
 
     async def remove_record(self, group: str) -> None:
-        """Remove a resource group that has no attachments."""
+        """See `NativeAdmin`."""
         if group not in self.records or group in self.groups.values():
             raise Refused(f"{group} does not exist, or is in use")
         del self.records[group]
 
     async def group_of(self, namespace: str) -> str | None:
-        """Return the resource group of a namespace, empty is none; None: no such namespace."""
+        """See `NativeAdmin`."""
         return self.groups.get(namespace)
 
     async def attach(self, namespace: str, group: str) -> None:
-        """Attach a namespace to a resource group; an empty one detaches it."""
+        """See `NativeAdmin`."""
         if namespace not in self.groups or (group and group not in self.records):
             raise Refused(f"{namespace} or {group} does not exist")
         self.groups[namespace] = group
 
     async def namespaces(self, tenant: str) -> Sequence[str]:
-        """Return the namespaces of a tenant."""
+        """See `NativeAdmin`."""
         return sorted(name for name in self.groups if name.startswith(f"{tenant}/"))
 
     async def tenants(self) -> Sequence[str]:
-        """Return all tenants."""
+        """See `NativeAdmin`."""
         return sorted({name.partition("/")[0] for name in self.groups})

@@ -20,7 +20,7 @@ class MemoryOperations:
         self._next = 0
 
     async def open(self, operation: Operation) -> RecordedOperation:
-        """Record a change that was accepted."""
+        """See `OperationStore`."""
         at_ms = time.time_ns() // 1_000_000
         recorded = RecordedOperation(replace(operation, id=self._next), at_ms)
         # Through the codec, as in ZooKeeper: a document that cannot be read back must not be written.
@@ -30,7 +30,7 @@ class MemoryOperations:
         return recorded
 
     async def end(self, recorded: RecordedOperation) -> None:
-        """Record how an open operation ended; raises NotFound."""
+        """See `OperationStore`."""
         found = self._open.pop(recorded.operation.id, None)
         if found is None:
             raise NotFound(f"operation {recorded.operation.id} is not open")
@@ -38,10 +38,10 @@ class MemoryOperations:
         self._ended.append(decode_operation(recorded.operation.id, None, document))
 
     async def opened(self) -> tuple[RecordedOperation, ...]:
-        """Return all open operations, oldest first."""
+        """See `OperationStore`."""
         return tuple(recorded for _, recorded in sorted(self._open.items()))
 
     async def ended(self, limit: int) -> tuple[RecordedOperation, ...]:
-        """Return the newest ended operations, newest first."""
+        """See `OperationStore`."""
         newest = sorted(self._ended, key=lambda recorded: -recorded.operation.id)
         return tuple(newest[:limit])

@@ -53,17 +53,17 @@ class MemoryStore:
         self._trail: deque[AuditEntry] = deque(maxlen=AUDIT_LENGTH)
 
     def watch(self, listener: Callable[[Catalogue], None]) -> None:
-        """Call the listener with the whole catalogue now and after every change."""
+        """See `GroupStore`."""
         self._listeners.append(listener)
         listener(self._snapshot())
 
     async def read_group(self, name: str) -> Versioned:
-        """Read one group; raises NotFound, StoreUnreachable."""
+        """See `GroupStore`."""
         self.check_reachable()
         return self._find(name)
 
     async def create_group(self, group: ResourceGroup, *, by: Origin = NOBODY) -> Versioned:
-        """Create a group; raises AlreadyExists, StoreUnreachable, ValueError."""
+        """See `GroupStore`."""
         self.check_reachable()
         encode_group(group)
         if group.name in self._groups:
@@ -73,7 +73,7 @@ class MemoryStore:
     async def update_group(
         self, group: ResourceGroup, version: int, *, by: Origin = NOBODY
     ) -> Versioned:
-        """Replace a definition; raises NotFound, VersionConflict, StoreUnreachable, ValueError."""
+        """See `GroupStore`."""
         self.check_reachable()
         encode_group(group)
         current = self._find(group.name)
@@ -84,7 +84,7 @@ class MemoryStore:
     async def delete_group(
         self, name: str, *, version: int | None = None, by: Origin = NOBODY
     ) -> None:
-        """Delete a group; raises NotFound, InUse, VersionConflict, StoreUnreachable."""
+        """See `GroupStore`."""
         self.check_reachable()
         current = self._find(name)
         if version is not None and current.version != version:
@@ -103,7 +103,7 @@ class MemoryStore:
         expected: str | Anything | None = ANYTHING,
         by: Origin = NOBODY,
     ) -> None:
-        """Attach a tenant; raises NotFound, VersionConflict, StoreUnreachable, ValueError."""
+        """See `GroupStore`."""
         self.check_reachable()
         self._find(group)
         self._attach("tenants", self._tenants, validate_name(tenant), group, expected, by)
@@ -117,7 +117,7 @@ class MemoryStore:
         expected: str | Anything | None = ANYTHING,
         by: Origin = NOBODY,
     ) -> None:
-        """Attach a namespace; raises NotFound, VersionConflict, StoreUnreachable, ValueError."""
+        """See `GroupStore`."""
         owner = f"{validate_name(tenant)}/{validate_name(namespace)}"
         self.check_reachable()
         self._find(group)
@@ -126,7 +126,7 @@ class MemoryStore:
     async def detach_tenant(
         self, tenant: str, *, expected: str | Anything | None = ANYTHING, by: Origin = NOBODY
     ) -> None:
-        """Detach a tenant; raises VersionConflict, StoreUnreachable, ValueError."""
+        """See `GroupStore`."""
         self._attach("tenants", self._tenants, validate_name(tenant), None, expected, by)
 
     async def detach_namespace(
@@ -137,18 +137,18 @@ class MemoryStore:
         expected: str | Anything | None = ANYTHING,
         by: Origin = NOBODY,
     ) -> None:
-        """Detach a namespace; raises VersionConflict, StoreUnreachable, ValueError."""
+        """See `GroupStore`."""
         owner = f"{validate_name(tenant)}/{validate_name(namespace)}"
         self._attach("namespaces", self._namespaces, owner, None, expected, by)
 
     async def audit_entries(self, limit: int, before: int | None = None) -> tuple[AuditEntry, ...]:
-        """Return the newest entries, newest first; raises StoreUnreachable."""
+        """See `GroupStore`."""
         self.check_reachable()
         wanted = [entry for entry in self._trail if before is None or entry.id < before]
         return tuple(reversed(wanted[-limit:]))
 
     async def audit_entry(self, entry_id: int) -> AuditEntry:
-        """Return one entry; raises NotFound, StoreUnreachable."""
+        """See `GroupStore`."""
         self.check_reachable()
         for entry in self._trail:
             if entry.id == entry_id:

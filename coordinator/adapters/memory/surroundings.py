@@ -130,21 +130,21 @@ class MemoryMembership:
         self._report(ConnectionState.LOST)
 
     def watch_connection(self, listener: Callable[[ConnectionState], None]) -> None:
-        """Call the listener with every change of the connection's state."""
+        """See `Membership`."""
         self._listeners.append(listener)
 
     def watch_members(self, listener: Callable[[tuple[Member, ...]], None]) -> None:
-        """Call the listener with all members, sorted by broker, now and after every change."""
+        """See `Membership`."""
         self._ensemble.watch(listener)
 
     async def join(self, broker: str, api_address: str, report_key: bytes = b"") -> int:
-        """Register a broker; raises StoreUnreachable, ValueError."""
+        """See `Membership`."""
         self._check_connected()
         self._registration = self._ensemble.register(validate_name(broker), api_address, report_key)
         return self._registration.incarnation
 
     async def leave(self) -> None:
-        """Deregister at once; not registered is fine. Raises StoreUnreachable."""
+        """See `Membership`."""
         if self._registration is None:
             return
         self._check_connected()
@@ -152,7 +152,7 @@ class MemoryMembership:
         self._registration = None
 
     async def confirm(self) -> Confirmation:
-        """Return the facts of the session; raises StoreUnreachable."""
+        """See `Membership`."""
         self._check_connected()
         return Confirmation(self._connected_ns, self._timeout_ns)
 
@@ -207,11 +207,11 @@ class MemoryBus:
         self._connected = False
 
     def watch(self, listener: Callable[[bytes], None]) -> None:
-        """Call the listener with every payload that arrives, the own ones included."""
+        """See `ReportBus`."""
         self._listeners.append(listener)
 
     def publish(self, payload: bytes) -> None:
-        """Send to all subscribers; dropped and counted when not connected."""
+        """See `ReportBus`."""
         if not self._connected:
             self._dropped += 1
             return
@@ -219,7 +219,7 @@ class MemoryBus:
         self._topic.send(payload)
 
     def health(self) -> BusHealth:
-        """Return the state of the bus."""
+        """See `ReportBus`."""
         return BusHealth({self._name: self._connected}, self._sent, self._received, self._dropped)
 
     def _receive(self, payload: bytes) -> None:

@@ -33,16 +33,16 @@ class MemoryTopicLimits:
         self._limits: dict[str, TopicLimit] = {}
 
     def watch(self, listener: Callable[[TopicLimits], None]) -> None:
-        """Call the listener with all limits now and after every change."""
+        """See `TopicLimitStore`."""
         self._listeners.append(listener)
         listener(self.known())
 
     def known(self) -> TopicLimits:
-        """Return all limits."""
+        """See `TopicLimitStore`."""
         return dict(self._limits)
 
     async def read(self, topic: TopicName) -> TopicLimit:
-        """Read one topic's limits; raises as the port says."""
+        """See `TopicLimitStore`."""
         self._store.check_reachable()
         try:
             return self._limits[str(validate_limited_topic(topic))]
@@ -50,7 +50,7 @@ class MemoryTopicLimits:
             raise NotFound(f"there are no limits of {topic}") from None
 
     async def write(self, limit: TopicLimit, *, by: Origin = NOBODY) -> TopicLimit:
-        """Create or replace a topic's limits; raises as the port says."""
+        """See `TopicLimitStore`."""
         self._store.check_reachable()
         encode_topic_limit(limit.topic, limit.limits, limit.tenants_own)
         known = self._limits.get(str(limit.topic))
@@ -66,7 +66,7 @@ class MemoryTopicLimits:
         return written
 
     async def remove(self, limit: TopicLimit, *, by: Origin = NOBODY) -> None:
-        """Remove a topic's limits; raises as the port says."""
+        """See `TopicLimitStore`."""
         self._store.check_reachable()
         known = self._find(limit)
         del self._limits[str(limit.topic)]

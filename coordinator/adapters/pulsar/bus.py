@@ -24,7 +24,7 @@ from pulsar.exceptions import PulsarException
 
 from coordinator.adapters.pulsar.channel import BusChannel, Counters, Inbox
 from coordinator.ports import BusHealth
-from coordinator.runtime.supervision import Supervisor
+from coordinator.runtime.supervision import TaskSupervisor
 
 DEFAULT_TOPIC = "non-persistent://pulsar/system/quota-usage"
 
@@ -65,7 +65,7 @@ class PulsarBus:
         tls_trust_certs_file: str | None = None,
         compress: bool = False,
         max_pending: int = 1000,
-        supervisor: Supervisor | None = None,
+        supervisor: TaskSupervisor | None = None,
     ) -> None:
         if not topics:
             raise ValueError("a report bus needs at least one topic")
@@ -77,7 +77,7 @@ class PulsarBus:
         self._compression = pulsar.CompressionType.LZ4 if compress else pulsar.CompressionType.NONE
         self._max_pending = max_pending
         self._counters = Counters()
-        self._supervisor = supervisor or Supervisor()
+        self._supervisor = supervisor or TaskSupervisor()
         self._inbox = Inbox(self._counters, self._supervisor)
         # One thread per topic, and one to close the client while they are still busy.
         self._executor = ThreadPoolExecutor(len(self._topics) + 1, "pulsar-bus")
@@ -121,7 +121,7 @@ class PulsarBus:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def watch(self, listener: Callable[[bytes], None]) -> None:
-        """Call the listener with every payload that arrives, the own ones included."""
+        """See `ReportBus`."""
         self._inbox.watch(listener)
 
     def publish(self, payload: bytes) -> None:
@@ -133,7 +133,7 @@ class PulsarBus:
                 self._counters.dropped += len(self._topics)
 
     def health(self) -> BusHealth:
-        """Return the state of the bus topics."""
+        """See `ReportBus`."""
         connected = dict.fromkeys(self._topics, False)
         for topic, channel in self._channels.items():
             connected[topic] = channel.is_connected()

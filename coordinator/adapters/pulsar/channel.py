@@ -25,7 +25,7 @@ import pulsar
 import structlog
 from pulsar.exceptions import PulsarException
 
-from coordinator.runtime.supervision import Supervisor
+from coordinator.runtime.supervision import TaskSupervisor
 
 _SEND_TIMEOUT_MS = 2000
 _RECEIVER_QUEUE = 1000
@@ -66,7 +66,7 @@ class Inbox:
     then the oldest is dropped, because the newest report of a broker replaces its earlier ones.
     """
 
-    def __init__(self, counters: Counters, supervisor: Supervisor) -> None:
+    def __init__(self, counters: Counters, supervisor: TaskSupervisor) -> None:
         self._counters = counters
         self._supervisor = supervisor
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -23,7 +23,7 @@ from coordinator.adapters.pulsar.native_messages import SIDECAR, decode, encode
 from coordinator.native.engine.entries import Amounts
 from coordinator.native.engine.outside import TopicHealth
 from coordinator.native.engine.table import Statement
-from coordinator.runtime.supervision import Supervisor
+from coordinator.runtime.supervision import TaskSupervisor
 from coordinator.wire.fields import BadReport
 
 TOPIC: Final = "non-persistent://pulsar/system/resource-usage"
@@ -72,7 +72,7 @@ class NativeTopic:
         self._bad = 0
 
     def watch(self, listener: Callable[[Statement], None]) -> None:
-        """Call the listener with every message, the own ones included."""
+        """See `EntryTopic`."""
         self._listeners.append(listener)
 
     async def start(self) -> None:
@@ -108,14 +108,14 @@ class NativeTopic:
     def write(
         self, broker: str, amounts: Mapping[str, Amounts], done: Callable[[bool], None]
     ) -> None:
-        """Write in a broker's name; call back on the loop whether a broker took it."""
+        """See `EntryTopic`."""
         if self._channel is None:
             done(False)
             return
         self._channel.send(encode(broker, amounts), done)
 
     def health(self) -> TopicHealth:
-        """Return the state of the topic."""
+        """See `EntryTopic`."""
         channel = self._channel
         connected = channel is not None and channel.is_connected()
         with self._counters.lock:
@@ -155,7 +155,7 @@ class _Channel(BusChannel):
         super().__init__(
             client,
             TOPIC,
-            inbox=Inbox(counters, Supervisor()),
+            inbox=Inbox(counters, TaskSupervisor()),
             counters=counters,
             executor=executor,
             compression=pulsar.CompressionType.NONE,

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from coordinator.adapters.recorder.tables import Table, file_schema
+from coordinator.adapters.recorder.tables import RecordedTable, file_schema
 
 SUFFIX = ".parquet"
 UNFINISHED = "."
@@ -70,7 +70,7 @@ class RecordedFiles:
         #: What this broker's files take; known from the first tidying on.
         self._total = 0
 
-    def write(self, table: Table, date: str, content: pa.Table) -> int:
+    def write(self, table: RecordedTable, date: str, content: pa.Table) -> int:
         """Write one file and return its size in bytes.
 
         Raises:

@@ -20,7 +20,7 @@ _THROTTLED: Final = 10
 
 
 @dataclass(slots=True)
-class NamespaceCount:
+class NamespaceMinute:
     """The counts of one namespace in one minute; bit n of ``throttled`` is its second n."""
 
     messages: int = 0
@@ -35,7 +35,7 @@ class Minute:
 
     start_ns: int
     observed_ns: int = 0
-    counts: dict[NamespaceKey, NamespaceCount] = field(default_factory=dict)
+    counts: dict[NamespaceKey, NamespaceMinute] = field(default_factory=dict)
 
 
 class Minutes:
@@ -60,7 +60,7 @@ class Minutes:
             self._observed_ns += part.length_ns
             self._minute.observed_ns += part.length_ns
             for traffic in counted:
-                count = self._minute.counts.setdefault(traffic.key, NamespaceCount())
+                count = self._minute.counts.setdefault(traffic.key, NamespaceMinute())
                 count.messages += part.of(traffic.messages)
                 count.bytes += part.of(traffic.bytes)
                 if traffic.held_ns:

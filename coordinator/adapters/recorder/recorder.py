@@ -13,7 +13,7 @@ from coordinator.adapters.recorder.certificates import Certificates
 from coordinator.adapters.recorder.files import RecordedFiles
 from coordinator.adapters.recorder.minutes import Minutes
 from coordinator.adapters.recorder.rows import (
-    Enforcement,
+    EnforcedBy,
     Row,
     backlog_row,
     certificate_row,
@@ -26,7 +26,7 @@ from coordinator.adapters.recorder.rows import (
     second_rows,
 )
 from coordinator.adapters.recorder.seconds import Second, Seconds
-from coordinator.adapters.recorder.tables import Table
+from coordinator.adapters.recorder.tables import RecordedTable
 from coordinator.adapters.recorder.writer import RecorderBounds, RowWriter
 from coordinator.backlog.rules.views import BacklogView
 from coordinator.core.decisions import Decision
@@ -87,9 +87,9 @@ class ParquetRecorder:
         self._members: dict[str, Member] = {}
         self._groups: dict[str, ResourceGroup] = {}
         #: Asked once a second for the holder of the limits; None while it is unknown.
-        self.enforced_by: Callable[[], Enforcement | None] = lambda: None
+        self.enforced_by: Callable[[], EnforcedBy | None] = lambda: None
         #: As it was last recorded, and in which minute.
-        self._enforced: tuple[Enforcement, int] | None = None
+        self._enforced: tuple[EnforcedBy, int] | None = None
 
     def start(self) -> None:
         """Start writing."""
@@ -97,12 +97,12 @@ class ParquetRecorder:
 
     def report_sent(self, report: UsageReport, size_bytes: int, now_ns: int) -> None:
         """Record a report that this sidecar published."""
-        self._add(Table.REPORTS, report_rows(report, "sent", size_bytes), now_ns)
+        self._add(RecordedTable.REPORTS, report_rows(report, "sent", size_bytes), now_ns)
 
     def report_received(self, report: UsageReport, size_bytes: int, now_ns: int) -> None:
         """Record a report that arrived, unless it is an own one, recorded when it was sent."""
         if report.broker != self._broker:
-            self._add(Table.REPORTS, report_rows(report, "received", size_bytes), now_ns)
+            self._add(RecordedTable.REPORTS, report_rows(report, "received", size_bytes), now_ns)
 
     def limits_set(self, group: str, decisions: Mapping[Dimension, Decision], now_ns: int) -> None:
         """Record the local limits of a group that came into force."""
@@ -111,17 +111,17 @@ class ParquetRecorder:
             for dimension, decision in decisions.items()
             if decision.local_limit is not None
         ]
-        self._add(Table.LIMITS, rows, now_ns)
+        self._add(RecordedTable.LIMITS, rows, now_ns)
 
     def operation_changed(self, operation: Operation, at_ms: int, now_ns: int) -> None:
         """Record a new stage of an operation."""
-        self._add(Table.OPERATIONS, [operation_row(operation, at_ms)], now_ns)
+        self._add(RecordedTable.OPERATIONS, [operation_row(operation, at_ms)], now_ns)
 
     def backlogs_checked(self, views: Sequence[BacklogView], at_ms: int, now_ns: int) -> None:
         """Record a check of backlogs: those of the largest `TOPICS_MAX` topics."""
         behind = [view for view in views if view.subscription is not None]
         largest = sorted(behind, key=lambda view: -view.size_bytes)[:TOPICS_MAX]
-        self._add(Table.BACKLOGS, [backlog_row(view, at_ms) for view in largest], now_ns)
+        self._add(RecordedTable.BACKLOGS, [backlog_row(view, at_ms) for view in largest], now_ns)
 
     def namespaces_counted(self, counted: Sequence[NamespaceTraffic], now_ns: int) -> None:
         """Record the minutes that are over, from the namespaces' counts since the last call."""
@@ -132,19 +132,19 @@ class ParquetRecorder:
         if self._lifecycle is Lifecycle.STOPPED:
             over += self._minutes.rest()
         for minute in over:
-            self._add(Table.NAMESPACES, namespace_rows(minute), now_ns)
+            self._add(RecordedTable.NAMESPACES, namespace_rows(minute), now_ns)
 
     def handled(self, event: Event, state: CoordinatorState, now_ns: int) -> None:
         """Record the changes of an event that the core handled, and the seconds that are over."""
         self._incarnation = state.incarnation
         if state.lifecycle is not self._lifecycle:
             self._lifecycle = state.lifecycle
-            self._add(Table.LIFECYCLE, [self._lifecycle_row(state, "state", None)], now_ns)
+            self._add(RecordedTable.LIFECYCLE, [self._lifecycle_row(state, "state", None)], now_ns)
         if state.members != self._members:
-            self._add(Table.MEMBERSHIP, member_rows(self._members, state.members), now_ns)
+            self._add(RecordedTable.MEMBERSHIP, member_rows(self._members, state.members), now_ns)
             self._members = dict(state.members)
         if state.groups is not None and state.groups != self._groups:
-            self._add(Table.CONFIGURATION, group_rows(self._groups, state.groups), now_ns)
+            self._add(RecordedTable.CONFIGURATION, group_rows(self._groups, state.groups), now_ns)
             self._groups = dict(state.groups)
         if isinstance(event, TrafficCounted):
             self._traffic_counted(event, state, now_ns)
@@ -153,7 +153,7 @@ class ParquetRecorder:
                 self._record_second(second, state, now_ns)
 
     def health(self) -> RecorderHealth:
-        """Return the state of recording."""
+        """See `Recorder`."""
         return self._writer.health()
 
     def close(self) -> None:
@@ -170,11 +170,11 @@ class ParquetRecorder:
         for second in over[-1:]:  # a certificate of now does not hold for earlier seconds
             made = self._certificates.made_at(second, state, now_ns)
             rows = [certificate_row(second, certificate) for certificate in made]
-            self._add(Table.CERTIFICATES, rows, now_ns)
+            self._add(RecordedTable.CERTIFICATES, rows, now_ns)
 
     def _record_second(self, second: Second, state: CoordinatorState, now_ns: int) -> None:
-        self._add(Table.ADMITTED, second_rows(second, state.limits()), now_ns)
-        self._add(Table.LIFECYCLE, [self._lifecycle_row(state, "alive", second)], now_ns)
+        self._add(RecordedTable.ADMITTED, second_rows(second, state.limits()), now_ns)
+        self._add(RecordedTable.LIFECYCLE, [self._lifecycle_row(state, "alive", second)], now_ns)
         self._record_enforcement(second, now_ns)
 
     def _record_enforcement(self, second: Second, now_ns: int) -> None:
@@ -184,7 +184,7 @@ class ParquetRecorder:
         now = enforcement, second.start_ns // _MINUTE_NS
         if now != self._enforced:
             self._enforced = now
-            self._add(Table.ENFORCEMENT, [enforcement], now_ns)
+            self._add(RecordedTable.ENFORCEMENT, [enforcement], now_ns)
 
     def _lifecycle_row(self, state: CoordinatorState, cause: str, second: Second | None) -> Row:
         return (
@@ -196,7 +196,7 @@ class ParquetRecorder:
             self.health().rows_dropped,
         )
 
-    def _add(self, table: Table, rows: Iterable[Row], now_ns: int) -> None:
+    def _add(self, table: RecordedTable, rows: Iterable[Row], now_ns: int) -> None:
         ts_us = self._wall_ns() // _MICRO_NS
         common = (self._cluster, self._broker, self._incarnation, self._run, ts_us, now_ns)
         self._writer.add(table, [(*common, *row) for row in rows])

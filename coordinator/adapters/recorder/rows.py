@@ -30,7 +30,7 @@ from coordinator.insight.model.operations import Operation
 Row = tuple[object, ...]
 
 
-class Enforcement(NamedTuple):
+class EnforcedBy(NamedTuple):
     """The holder of the limits at a broker.
 
     Args:

@@ -20,7 +20,7 @@ SPREAD_MAX_NS = 10 * NANOS_PER_SECOND
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SecondPart:
     """One second's part of the time that a count covers.
 
     Args:
@@ -46,7 +46,7 @@ class Part:
         return value * self.to_ns // self.whole_ns - value * self.from_ns // self.whole_ns
 
 
-def parts(end_ns: int, elapsed_ns: int) -> Iterator[Part]:
+def parts(end_ns: int, elapsed_ns: int) -> Iterator[SecondPart]:
     """Yield the seconds that a count of ``elapsed_ns`` before ``end_ns`` touches; none for no time."""
     whole_ns = min(elapsed_ns, SPREAD_MAX_NS)
     start_ns = end_ns - whole_ns
@@ -55,12 +55,12 @@ def parts(end_ns: int, elapsed_ns: int) -> Iterator[Part]:
         moment_ns = start_ns + done_ns
         second_ns = moment_ns - moment_ns % NANOS_PER_SECOND
         until_ns = min(end_ns, second_ns + NANOS_PER_SECOND) - start_ns
-        yield Part(second_ns, done_ns, until_ns, whole_ns)
+        yield SecondPart(second_ns, done_ns, until_ns, whole_ns)
         done_ns = until_ns
 
 
 @dataclass(slots=True)
-class Count:
+class SecondCount:
     """The counts of one group and class in one second."""
 
     messages: int = 0
@@ -77,7 +77,7 @@ class Second:
 
     start_ns: int
     observed_ns: int = 0
-    counts: dict[Key, Count] = field(default_factory=dict)
+    counts: dict[Key, SecondCount] = field(default_factory=dict)
 
 
 class Seconds:
@@ -115,7 +115,7 @@ class Seconds:
 
     def _list_participants(self, second: Second) -> None:
         for key, (participants, topics) in self._taking_part.items():
-            count = second.counts.setdefault(key, Count())
+            count = second.counts.setdefault(key, SecondCount())
             count.participants, count.topics = participants, topics
 
     def _over(self, before_ns: int | None) -> Iterator[Second]:
@@ -128,7 +128,7 @@ class Seconds:
                     del self._taking_part[key]
 
 
-def _add(second: Second, traffic: Traffic, part: Part) -> None:
+def _add(second: Second, traffic: Traffic, part: SecondPart) -> None:
     count = second.counts[traffic.group, traffic.monitoring_class]
     count.messages += part.of(traffic.messages)
     count.bytes += part.of(traffic.bytes)

@@ -29,7 +29,7 @@ recorder wrote, so that a copy under another name is recognised; a merged file l
 separated by spaces, and they are not to be read beside it (compaction.py)."""
 
 
-class Table(Enum):
+class RecordedTable(Enum):
     """The tables by the name of their directory."""
 
     REPORTS = "reports"
@@ -60,10 +60,10 @@ def _schema(**columns: pa.DataType) -> pa.Schema:
     return pa.schema([pa.field(name, kind) for name, kind in (common | columns).items()])
 
 
-SCHEMAS: Mapping[Table, pa.Schema] = {
+SCHEMAS: Mapping[RecordedTable, pa.Schema] = {
     # One row per report, group and class, sent and received; a report without groups has one row in
     # which the group is null. Demand null is unbounded, limit null is unlimited.
-    Table.REPORTS: _schema(
+    RecordedTable.REPORTS: _schema(
         direction=pa.string(),
         sender=pa.string(),
         sender_incarnation=pa.int64(),
@@ -89,7 +89,7 @@ SCHEMAS: Mapping[Table, pa.Schema] = {
         topics=pa.int64(),
     ),
     # One row per decision that came into force, with what it was made from.
-    Table.LIMITS: _schema(
+    RecordedTable.LIMITS: _schema(
         resource_group=pa.string(),
         dimension=pa.string(),
         local_limit=pa.int64(),
@@ -105,7 +105,7 @@ SCHEMAS: Mapping[Table, pa.Schema] = {
     ),
     # One row per second, group, class and dimension; `second` is its start by the wall clock and
     # `observed_us` how much of it this sidecar saw.
-    Table.ADMITTED: _schema(
+    RecordedTable.ADMITTED: _schema(
         second=_TIMESTAMP,
         observed_us=pa.int64(),
         resource_group=pa.string(),
@@ -118,13 +118,13 @@ SCHEMAS: Mapping[Table, pa.Schema] = {
         topics=pa.int64(),
     ),
     # One row per change: a member appeared or is gone, as this sidecar saw it.
-    Table.MEMBERSHIP: _schema(
+    RecordedTable.MEMBERSHIP: _schema(
         member=pa.string(),
         member_incarnation=pa.int64(),
         change=pa.string(),
     ),
     # One row per group and change of its definition; everything null is a group that is gone.
-    Table.CONFIGURATION: _schema(
+    RecordedTable.CONFIGURATION: _schema(
         resource_group=pa.string(),
         configuration_version=pa.int64(),
         publish_messages=pa.int64(),
@@ -138,7 +138,7 @@ SCHEMAS: Mapping[Table, pa.Schema] = {
     ),
     # One row per change of state (`cause` "state") and one per second ("alive", with the second and how
     # much of it was observed): a second without such a row was not recorded.
-    Table.LIFECYCLE: _schema(
+    RecordedTable.LIFECYCLE: _schema(
         cause=pa.string(),
         second=_TIMESTAMP,
         observed_us=pa.int64(),
@@ -148,7 +148,7 @@ SCHEMAS: Mapping[Table, pa.Schema] = {
     ),
     # One row per stage that a change of a group came to, by the sidecar that follows it; `moved` says who
     # gained or lost, by dimension and broker.
-    Table.OPERATIONS: _schema(
+    RecordedTable.OPERATIONS: _schema(
         operation=pa.int64(),
         resource_group=pa.string(),
         configuration_version=pa.int64(),
@@ -164,7 +164,7 @@ SCHEMAS: Mapping[Table, pa.Schema] = {
     # One row per group, dimension and second, by one sidecar in turn, at the end of the second: what all
     # local limits add up to at most. `most` null is that nothing can be said; each broker that is not
     # among the `holders` may have `newcomer` on top.
-    Table.CERTIFICATES: _schema(
+    RecordedTable.CERTIFICATES: _schema(
         second=_TIMESTAMP,
         resource_group=pa.string(),
         dimension=pa.string(),
@@ -175,7 +175,7 @@ SCHEMAS: Mapping[Table, pa.Schema] = {
     ),
     # One row per check of backlogs and topic that has one. Limits null are none, an age null is not
     # known; `entries` are those of the subscription that is furthest behind.
-    Table.BACKLOGS: _schema(
+    RecordedTable.BACKLOGS: _schema(
         checked=_TIMESTAMP,
         namespace=pa.string(),
         topic=pa.string(),
@@ -192,7 +192,7 @@ SCHEMAS: Mapping[Table, pa.Schema] = {
     # namespace was attached to other groups meanwhile. `minute` is its start by the wall clock and
     # `observed_us` how much of it this sidecar saw. Clients waited, for whatever limit, for `held_us`,
     # and for more than a tenth of each second n whose bit n is set in `throttled_seconds`.
-    Table.NAMESPACES: _schema(
+    RecordedTable.NAMESPACES: _schema(
         minute=_TIMESTAMP,
         observed_us=pa.int64(),
         tenant=pa.string(),
@@ -206,14 +206,14 @@ SCHEMAS: Mapping[Table, pa.Schema] = {
     ),
     # One row per change and minute: who holds traffic back here (`path` as in the configuration), and
     # the interval of the broker's own limiter, null where that has no part or is not known yet.
-    Table.ENFORCEMENT: _schema(
+    RecordedTable.ENFORCEMENT: _schema(
         path=pa.string(),
         interval_s=pa.int64(),
     ),
 }
 
 
-def file_schema(table: Table, cluster: str, file: str) -> pa.Schema:
+def file_schema(table: RecordedTable, cluster: str, file: str) -> pa.Schema:
     """Return a table's schema with the metadata of one file."""
     return SCHEMAS[table].with_metadata(
         {

@@ -24,7 +24,7 @@ import structlog
 
 from coordinator.adapters.recorder.files import RecordedFiles, date_of
 from coordinator.adapters.recorder.rows import Row
-from coordinator.adapters.recorder.tables import SCHEMAS, Table
+from coordinator.adapters.recorder.tables import SCHEMAS, RecordedTable
 from coordinator.ports import RecorderHealth
 
 log = structlog.get_logger(__name__)
@@ -56,7 +56,7 @@ class RecorderBounds:
 class _Buffer:
     """Waiting rows, by table, and the time since which they wait."""
 
-    rows: dict[Table, list[Row]] = field(default_factory=dict)
+    rows: dict[RecordedTable, list[Row]] = field(default_factory=dict)
     since_s: float | None = None
 
 
@@ -81,7 +81,7 @@ class RowWriter:
         self._closing = False
         self._health = RecorderHealth(recording=True)
         # Of the writing thread alone.
-        self._unwritten: dict[Table, list[Row]] = {}
+        self._unwritten: dict[RecordedTable, list[Row]] = {}
         self._tidied_s: float | None = None
         # A daemon, so that a place that hangs for ever does not keep the process from ending.
         self._thread = threading.Thread(
@@ -92,7 +92,7 @@ class RowWriter:
         """Start writing."""
         self._thread.start()
 
-    def add(self, table: Table, rows: list[Row]) -> None:
+    def add(self, table: RecordedTable, rows: list[Row]) -> None:
         """Take complete rows of a table, as far as there is room. Never blocks, never raises."""
         if not rows:
             return
@@ -167,7 +167,7 @@ class RowWriter:
         else:
             self._succeeded()
 
-    def _write_table(self, table: Table) -> None:
+    def _write_table(self, table: RecordedTable) -> None:
         rows = self._unwritten[table]
         while rows:
             date, of_one_day = next(groupby(rows, key=_date_of_row))
@@ -222,7 +222,7 @@ def _date_of_row(row: Row) -> str:
     return date_of(ts_us)
 
 
-def _to_arrow(table: Table, rows: list[Row]) -> pa.Table:
+def _to_arrow(table: RecordedTable, rows: list[Row]) -> pa.Table:
     schema = SCHEMAS[table]
     batches = []
     for start in range(0, len(rows), _BATCH_ROWS):

@@ -50,7 +50,7 @@ _RACE_LOST = (BadVersionError, NodeExistsError, NoNodeError)
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class AttachmentNode:
     """A tenant, or a namespace of one, that can be attached to a group.
 
     Raises:
@@ -98,12 +98,12 @@ class _Current:
     uses: frozenset[str] = frozenset()
     is_super_users: bool = False
 
-    def check(self, owner: Owner, expected: str | Anything | None) -> None:
+    def check(self, owner: AttachmentNode, expected: str | Anything | None) -> None:
         """Check the precondition of a change; raises VersionConflict."""
         if expected is not ANYTHING and self.group != expected:
             raise VersionConflict(f"{owner.subject} was attached otherwise meanwhile")
 
-    def check_right(self, owner: Owner, group: str | None, by: Origin) -> None:
+    def check_right(self, owner: AttachmentNode, group: str | None, by: Origin) -> None:
         """Check the right of this author to change it; raises Protected."""
         if self.is_super_users and not by.is_super_user and group != self.group:
             raise Protected(f"attached {owner.subject}", by.actor)
@@ -117,7 +117,7 @@ class AttachmentWriter:
         self._audit = audit
 
     async def attach(
-        self, owner: Owner, group: str, expected: str | Anything | None, by: Origin
+        self, owner: AttachmentNode, group: str, expected: str | Anything | None, by: Origin
     ) -> None:
         """Attach an owner to a group, replacing an earlier attachment, the expected one.
 
@@ -141,7 +141,9 @@ class AttachmentWriter:
                 return
         raise VersionConflict(f"the attachment of {owner.use} kept changing")
 
-    async def detach(self, owner: Owner, expected: str | Anything | None, by: Origin) -> None:
+    async def detach(
+        self, owner: AttachmentNode, expected: str | Anything | None, by: Origin
+    ) -> None:
         """Detach an owner; not attached is fine, unless another group is expected.
 
         Raises:
@@ -158,7 +160,9 @@ class AttachmentWriter:
                 return
         raise VersionConflict(f"the attachment of {owner.use} kept changing")
 
-    async def _try_attach(self, owner: Owner, group: str, current: _Current, by: Origin) -> bool:
+    async def _try_attach(
+        self, owner: AttachmentNode, group: str, current: _Current, by: Origin
+    ) -> bool:
         path = self._session.path(owner.attachment)
         stays = current.group == group and (current.is_super_users or not by.is_super_user)
         document = encode_attachment(
@@ -184,7 +188,7 @@ class AttachmentWriter:
 
         return await self._wins(write)
 
-    async def _try_detach(self, owner: Owner, current: _Current, by: Origin) -> bool:
+    async def _try_detach(self, owner: AttachmentNode, current: _Current, by: Origin) -> bool:
         path = self._session.path(owner.attachment)
         if current.version is None:
             return True
@@ -205,7 +209,7 @@ class AttachmentWriter:
         await self._audit.recorded(results)
         return True
 
-    async def _read(self, owner: Owner) -> _Current:
+    async def _read(self, owner: AttachmentNode) -> _Current:
         path = self._session.path(owner.attachment)
         try:
             data, stat = await self._session.call(lambda client: client.get_async(path))
@@ -226,5 +230,5 @@ class AttachmentWriter:
     async def _exists(self, path: str) -> bool:
         return await self._session.call(lambda client: client.exists_async(path)) is not None
 
-    def _use(self, group: str, owner: Owner) -> str:
+    def _use(self, group: str, owner: AttachmentNode) -> str:
         return self._session.path("groups", group, owner.use)

@@ -58,7 +58,7 @@ class ZooKeeperLedgers:
             listener(self._told)
 
     async def write(self, record: LedgerRecord) -> LedgerRecord:
-        """Create or replace a record; raises as the port says."""
+        """See `LedgerStore`."""
         path, data = self._path(record), encode_ledger(record)
         if record.version < 0:
             await self._create(path, record.group, data)
@@ -71,7 +71,7 @@ class ZooKeeperLedgers:
         return decode_ledger(record.group, data, stat.czxid, stat.version)
 
     async def remove(self, record: LedgerRecord) -> None:
-        """Remove the record of a group that is gone; raises as the port says."""
+        """See `LedgerStore`."""
         path, group = self._path(record), self._group_path(record.group)
 
         def write(transaction: TransactionRequest) -> None:

@@ -69,7 +69,7 @@ class ZooKeeperMembership:
         await self._mirror.stop()
 
     def watch_connection(self, listener: Callable[[ConnectionState], None]) -> None:
-        """Call the listener with every change of the connection's state."""
+        """See `Membership`."""
         self._session.watch_state(listener)
 
     def watch_members(self, listener: Callable[[tuple[Member, ...]], None]) -> None:
@@ -117,7 +117,7 @@ class ZooKeeperMembership:
         self._own_path = None
 
     async def confirm(self) -> Confirmation:
-        """Have a majority confirm the session; raises StoreUnreachable, Refused."""
+        """See `Membership`; raises Refused, too."""
         return await self._session.confirm()
 
     async def _create_or_replace(self, path: str, document: bytes) -> int | None:

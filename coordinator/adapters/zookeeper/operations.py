@@ -38,7 +38,7 @@ class ZooKeeperOperations:
         self._ended_nodes = NumberedNodes(session, self._ended, _PREFIX)
 
     async def open(self, operation: Operation) -> RecordedOperation:
-        """Record a change that was accepted; raises StoreUnreachable."""
+        """See `OperationStore`."""
         data = encode_operation(RecordedOperation(operation, 0))
         await self._session.call(lambda client: client.ensure_path_async(self._open))
         path, stat = await self._session.call(
@@ -52,7 +52,7 @@ class ZooKeeperOperations:
         return RecordedOperation(replace(operation, id=number), stat.ctime)
 
     async def end(self, recorded: RecordedOperation) -> None:
-        """Record how an open operation ended; raises NotFound, StoreUnreachable."""
+        """See `OperationStore`."""
         name = self._opened_nodes.name(recorded.operation.id)
         data = encode_operation(recorded)
 
@@ -67,13 +67,13 @@ class ZooKeeperOperations:
             raise NotFound(f"operation {recorded.operation.id} is not open") from error
 
     async def opened(self) -> tuple[RecordedOperation, ...]:
-        """Return all open operations, oldest first; raises StoreUnreachable."""
+        """See `OperationStore`."""
         names = await self._opened_nodes.names()
         found = await asyncio.gather(*(self._read(self._opened_nodes, name) for name in names))
         return tuple(recorded for recorded in found if recorded is not None)
 
     async def ended(self, limit: int) -> tuple[RecordedOperation, ...]:
-        """Return the newest ended operations, newest first; raises StoreUnreachable."""
+        """See `OperationStore`."""
         names = (await self._ended_nodes.names())[-limit:]
         newest = reversed(names)
         found = await asyncio.gather(*(self._read(self._ended_nodes, name) for name in newest))

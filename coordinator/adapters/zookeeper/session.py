@@ -63,7 +63,7 @@ from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.zookeeper.access import ZooKeeperAccess, on_attempts, refusal
 from coordinator.core.events import ConnectionState
 from coordinator.ports import Clock, Confirmation, Refused, StoreUnreachable
-from coordinator.runtime.supervision import Supervisor
+from coordinator.runtime.supervision import TaskSupervisor
 
 DEFAULT_ROOT = "/pulsar-quota"
 NO_ACCESS_CONTROL = ZooKeeperAccess()
@@ -120,13 +120,13 @@ class ZooKeeperSession:
         request_timeout_s: float = 3.0,
         access: ZooKeeperAccess = NO_ACCESS_CONTROL,
         clock: Clock | None = None,
-        supervisor: Supervisor | None = None,
+        supervisor: TaskSupervisor | None = None,
     ) -> None:
         if not root.startswith("/") or root.endswith("/") or "//" in root:
             raise ValueError(f"root must look like {DEFAULT_ROOT}, got {root!r}")
         self._root = root
         #: Runs this session's tasks.
-        self.supervisor = supervisor or Supervisor()
+        self.supervisor = supervisor or TaskSupervisor()
         self._session_timeout_s = session_timeout_s
         self._request_timeout_s = request_timeout_s
         self._hosts = hosts

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import structlog
 
-from coordinator.adapters.zookeeper.attachments import AttachmentWriter, Owner
+from coordinator.adapters.zookeeper.attachments import AttachmentNode, AttachmentWriter
 from coordinator.adapters.zookeeper.audit import ZooKeeperAudit
 from coordinator.adapters.zookeeper.definitions import DefinitionWriter
 from coordinator.adapters.zookeeper.mirror import Node, ZooKeeperMirror
@@ -150,7 +150,7 @@ class ZooKeeperStore:
         by: Origin = NOBODY,
     ) -> None:
         """Attach a tenant; see `AttachmentWriter.attach`."""
-        await self._attachments.attach(Owner(tenant), validate_name(group), expected, by)
+        await self._attachments.attach(AttachmentNode(tenant), validate_name(group), expected, by)
 
     async def attach_namespace(
         self,
@@ -162,14 +162,14 @@ class ZooKeeperStore:
         by: Origin = NOBODY,
     ) -> None:
         """Attach a namespace; see `AttachmentWriter.attach`."""
-        owner = Owner(tenant, namespace)
+        owner = AttachmentNode(tenant, namespace)
         await self._attachments.attach(owner, validate_name(group), expected, by)
 
     async def detach_tenant(
         self, tenant: str, *, expected: str | Anything | None = ANYTHING, by: Origin = NOBODY
     ) -> None:
         """Detach a tenant; see `AttachmentWriter.detach`."""
-        await self._attachments.detach(Owner(tenant), expected, by)
+        await self._attachments.detach(AttachmentNode(tenant), expected, by)
 
     async def detach_namespace(
         self,
@@ -180,14 +180,14 @@ class ZooKeeperStore:
         by: Origin = NOBODY,
     ) -> None:
         """Detach a namespace; see `AttachmentWriter.detach`."""
-        await self._attachments.detach(Owner(tenant, namespace), expected, by)
+        await self._attachments.detach(AttachmentNode(tenant, namespace), expected, by)
 
     async def audit_entries(self, limit: int, before: int | None = None) -> tuple[AuditEntry, ...]:
-        """Return the newest entries, newest first; raises StoreUnreachable."""
+        """See `GroupStore`."""
         return await self._audit.entries(limit, before)
 
     async def audit_entry(self, entry_id: int) -> AuditEntry:
-        """Return one entry; raises NotFound, StoreUnreachable."""
+        """See `GroupStore`."""
         return await self._audit.entry(entry_id)
 
     def _apply(self, path: str, node: Node | None) -> None:

@@ -98,11 +98,11 @@ class ZooKeeperTopicLimits:
             listener(self._told)
 
     def known(self) -> TopicLimits:
-        """Return the last copy that arrived here; empty before the first."""
+        """See `TopicLimitStore`."""
         return self._told or {}
 
     async def read(self, topic: TopicName) -> TopicLimit:
-        """Read one topic's limits from ZooKeeper itself; raises as the port says."""
+        """See `TopicLimitStore`."""
         path = self._path(topic)
         try:
             data, stat = await self._session.call(lambda client: client.get_async(path))
@@ -114,7 +114,7 @@ class ZooKeeperTopicLimits:
             raise Unreadable(f"the limits of {topic}: {error}") from error
 
     async def write(self, limit: TopicLimit, *, by: Origin = NOBODY) -> TopicLimit:
-        """Create or replace a topic's limits; raises as the port says."""
+        """See `TopicLimitStore`."""
         data = encode_topic_limit(limit.topic, limit.limits, limit.tenants_own)
         await self._audit.prepare()
         if limit.version is None:
@@ -124,7 +124,7 @@ class ZooKeeperTopicLimits:
         return replace(limit, version=mzxid)
 
     async def remove(self, limit: TopicLimit, *, by: Origin = NOBODY) -> None:
-        """Remove a topic's limits; raises as the port says."""
+        """See `TopicLimitStore`."""
         path = self._path(limit.topic)
         await self._audit.prepare()
 

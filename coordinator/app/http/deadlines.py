@@ -32,7 +32,7 @@ class Overdue(Enum):
     LINGER = "body after its answer"
 
 
-class Deadlines:
+class CallerDeadlines:
     """The deadlines of one connection.
 
     Args:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from coordinator.app.http.deadlines import Deadlines, Overdue
+from coordinator.app.http.deadlines import CallerDeadlines, Overdue
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 """The most bytes of a request's first line and headers."""
@@ -40,7 +40,7 @@ class BadRequest(ValueError):
     """A request is refused while it is read; the text says why."""
 
 
-class Watcher:
+class ConnectionWatcher:
     """The server's side of a connection, which is told of its changes.
 
     Args:
@@ -69,10 +69,10 @@ class Watcher:
 class ApiProtocol(HttpToolsProtocol):
     """A connection; see the module's head."""
 
-    def __init__(self, *settings: Any, watcher: Watcher, **more: Any) -> None:
+    def __init__(self, *settings: Any, watcher: ConnectionWatcher, **more: Any) -> None:
         super().__init__(*settings, **more)
         self._watcher = watcher
-        self._deadlines = Deadlines(watcher.request_s, self.loop.time())
+        self._deadlines = CallerDeadlines(watcher.request_s, self.loop.time())
         self._pending_bytes = 0
         self._in_body = False
         self._bad = ""

@@ -22,7 +22,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from coordinator.app.http.deadlines import LINGER_S
-from coordinator.app.http.protocol import ApiProtocol, Watcher, refusal
+from coordinator.app.http.protocol import ApiProtocol, ConnectionWatcher, refusal
 from coordinator.app.http.seats import Full, Seats
 
 _STREAMS_END_S = 1
@@ -44,7 +44,7 @@ Refused = Callable[[str, str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class CallerBounds:
     """The bounds on callers; the configuration's keys ``admin_...`` explain each."""
 
     connections_max: int = 512
@@ -82,7 +82,7 @@ class ApiServer(uvicorn.Server):
             the host, and the text of the answer.
     """
 
-    def __init__(self, settings: uvicorn.Config, bounds: Bounds, refused: Refused) -> None:
+    def __init__(self, settings: uvicorn.Config, bounds: CallerBounds, refused: Refused) -> None:
         super().__init__(settings)
         self._loop = asyncio.get_running_loop()
         self._told = asyncio.Event()
@@ -173,7 +173,7 @@ class ApiServer(uvicorn.Server):
             self._refused("handshake", visitor.host, str(error))
 
     def _protocol_for(self, visitor: _Visitor) -> ApiProtocol:
-        watcher = Watcher(
+        watcher = ConnectionWatcher(
             self._bounds.request_s,
             asks=partial(self._seats.asks, visitor),
             waits=partial(self._seats.waits, visitor),
@@ -207,7 +207,7 @@ class ApiServer(uvicorn.Server):
 def server(
     app: FastAPI,
     tls: ssl.SSLContext | None = None,
-    bounds: Bounds | None = None,
+    bounds: CallerBounds | None = None,
     refused: Refused = lambda *_: None,
 ) -> ApiServer:
     """Return the server of the admin API, not started yet; to be called on the loop that runs it.
@@ -218,7 +218,7 @@ def server(
         bounds: of its connections.
         refused: as `ApiServer`.
     """
-    bounds = bounds or Bounds()
+    bounds = bounds or CallerBounds()
     settings = uvicorn.Config(
         app,
         # A WebSocket's protocol would know none of the bounds, and there is none.

@@ -1,10 +1,10 @@
 """The admin API as a part of the sidecar: its access rules and its TLS from files, its port, its thread.
 
 It has a thread with an event loop of its own, so that rounds do not queue behind requests
-(`admin_api.home` says which code runs where): Python switches between two busy threads every 5 ms, a
-tenth of a tick. The application is loaded in that thread, too: this takes longer than all else of the
-start, and the gate may open meanwhile. Files are read and the port is bound before, so that a mistake in
-the configuration ends the start.
+(`admin_api.coordinator_loop` says which code runs where): Python switches between two busy threads
+every 5 ms, a tenth of a tick. The application is loaded in that thread, too: this takes longer than all
+else of the start, and the gate may open meanwhile. Files are read and the port is bound before, so that a
+mistake in the configuration ends the start.
 """
 
 from __future__ import annotations
@@ -152,9 +152,9 @@ class AdminApi:
             runner.run(self._serve())
 
     async def _serve(self) -> None:
-        from coordinator.app.http.server import Bounds, server  # noqa: PLC0415 - loaded in this thread
+        from coordinator.app.http.server import CallerBounds, server  # noqa: PLC0415 - loaded in this thread
 
-        bounds = Bounds(
+        bounds = CallerBounds(
             connections_max=self._config.admin_connections_max,
             connections_per_host=self._config.admin_connections_per_host,
             request_s=self._config.admin_request_seconds,

@@ -14,7 +14,7 @@ from typing import Final
 
 from coordinator.backlog.rules.views import BacklogView
 from coordinator.core.settings import AlarmSettings
-from coordinator.insight.model.alarms import AlarmKind, Sighting
+from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
 
 MAX_SIGHTED: Final = 1_000
 
@@ -32,7 +32,7 @@ class BacklogConditions:
         self._settings = settings
         self._room = dict.fromkeys(AlarmKind, MAX_SIGHTED)
         #: The conditions of the topics checked so far.
-        self.found: list[Sighting] = []
+        self.found: list[AlarmCondition] = []
 
     def look_at(self, view: BacklogView) -> None:
         """Check one more topic."""
@@ -42,21 +42,21 @@ class BacklogConditions:
                 self.found.append(sighting)
 
 
-def _of_topic(view: BacklogView, broker: str, settings: AlarmSettings) -> Iterator[Sighting]:
+def _of_topic(view: BacklogView, broker: str, settings: AlarmSettings) -> Iterator[AlarmCondition]:
     subject = f"{broker} {view.topic}"
     whose = f"oldest is {view.subscription} at {broker}"
     exceeded = view.exceeded
     used = view.used(view.fullest)
     if exceeded is not None:
         text = f"the backlog of {view.topic} exceeds its {exceeded.value} quota; {whose}"
-        yield Sighting(AlarmKind.BACKLOG_EXCEEDED, subject, text)
+        yield AlarmCondition(AlarmKind.BACKLOG_EXCEEDED, subject, text)
     elif used * 1000 >= settings.near_limit_permille:
         text = (
             f"the backlog of {view.topic} is at {used:.0%} of its {view.fullest.value} quota; "
             f"{whose}"
         )
-        yield Sighting(AlarmKind.BACKLOG_NEAR_QUOTA, subject, text)
+        yield AlarmCondition(AlarmKind.BACKLOG_NEAR_QUOTA, subject, text)
     bound_s = settings.backlog_age_s
     if bound_s is not None and view.age_s is not None and view.age_s > bound_s:
         text = f"a message of {view.topic} has waited for {view.age_s:,.0f} s; {whose}"
-        yield Sighting(AlarmKind.BACKLOG_AGES, subject, text)
+        yield AlarmCondition(AlarmKind.BACKLOG_AGES, subject, text)

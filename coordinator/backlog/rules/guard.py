@@ -41,7 +41,7 @@ class Enforcement(Enum):
     ENFORCE = "enforce"
 
 
-class Deed(Enum):
+class EnforcementAction(Enum):
     """The kind of an action."""
 
     HOLD = "hold producers"
@@ -79,7 +79,7 @@ class Action:
     """
 
     topic: str
-    deed: Deed
+    deed: EnforcementAction
     quota_type: QuotaType
     limit: int
     value: int
@@ -147,14 +147,16 @@ class BacklogGuard:
         policy = None if exceeded is None else view.policy_of(exceeded)
         wanted = None
         if policy in (QuotaPolicy.HOLD, QuotaPolicy.REFUSE):
-            wanted = Deed.HOLD if policy is QuotaPolicy.HOLD else Deed.REFUSE
+            wanted = (
+                EnforcementAction.HOLD if policy is QuotaPolicy.HOLD else EnforcementAction.REFUSE
+            )
         actions: list[Action] = []
         if held is not None and held.deed is not wanted:
             actions.append(self._release(view.topic, now_ms))
         if exceeded is None:
             return actions
         if policy is QuotaPolicy.EVICT:
-            actions.append(self._action(view, Deed.EVICT, exceeded, now_ms))
+            actions.append(self._action(view, EnforcementAction.EVICT, exceeded, now_ms))
         elif wanted is not None and (held is None or held.deed is not wanted):
             block = self._action(view, wanted, exceeded, now_ms)
             self._blocked[view.topic] = block
@@ -162,9 +164,11 @@ class BacklogGuard:
         return actions
 
     def _release(self, topic: str, now_ms: int) -> Action:
-        return replace(self._blocked.pop(topic), deed=Deed.RELEASE, at_ms=now_ms)
+        return replace(self._blocked.pop(topic), deed=EnforcementAction.RELEASE, at_ms=now_ms)
 
-    def _action(self, view: BacklogView, deed: Deed, kind: QuotaType, now_ms: int) -> Action:
+    def _action(
+        self, view: BacklogView, deed: EnforcementAction, kind: QuotaType, now_ms: int
+    ) -> Action:
         return Action(
             topic=view.topic,
             deed=deed,
@@ -196,4 +200,4 @@ def block_of(action: Action) -> Block:
     """Return the block of publishes that an action asks of the gate, with its reason."""
     unit = "bytes" if action.quota_type is QuotaType.SIZE else "seconds"
     reason = f"backlog quota exceeded: {action.value} of {action.limit} {unit}"
-    return Block(refused=action.deed is Deed.REFUSE, reason=reason)
+    return Block(refused=action.deed is EnforcementAction.REFUSE, reason=reason)

@@ -57,7 +57,7 @@ from coordinator.backlog.rules.questions import (
     AskStorage,
     Question,
 )
-from coordinator.backlog.rules.rows import InForce, Row
+from coordinator.backlog.rules.rows import InForce, TopicRow
 from coordinator.backlog.rules.views import BacklogView
 from coordinator.core.topics import TopicName
 
@@ -83,7 +83,7 @@ class BacklogMonitor:
     def __init__(self, *, precise: bool = True, quota_ttl_ms: int = 30_000) -> None:
         self._precise = precise
         self._quota_ttl_ms = quota_ttl_ms
-        self._rows: dict[str, Row] = {}
+        self._rows: dict[str, TopicRow] = {}
         #: By the name without partitions, as long as there is a row of one.
         self._in_force: WeakValueDictionary[str, InForce] = WeakValueDictionary()
         self._topics: dict[str, TopicSummary] = {}
@@ -105,7 +105,7 @@ class BacklogMonitor:
         summary = self._topics.get(topic)
         if summary is None:
             return None
-        return self._view(self._rows.get(topic) or Row(summary, InForce(topic)), now_ms)
+        return self._view(self._rows.get(topic) or TopicRow(summary, InForce(topic)), now_ms)
 
     def views(self, now_ms: int) -> tuple[BacklogView, ...]:
         """Return every topic that has or had a backlog since it was loaded, by name."""
@@ -213,7 +213,7 @@ class BacklogMonitor:
         self._exceedances.note(self._view(row, now_ms), now_ms)
         return self._view(row, now_ms)
 
-    def _look_at(self, row: Row, summary: TopicSummary, now_ms: int) -> list[Question]:
+    def _look_at(self, row: TopicRow, summary: TopicSummary, now_ms: int) -> list[Question]:
         row.summary = summary
         if not summary.has_backlog:
             row.clear()
@@ -226,7 +226,7 @@ class BacklogMonitor:
             return [AskStorage(summary.topic)]
         return []
 
-    def _answered(self, topic: str, now_ms: int) -> Row | None:
+    def _answered(self, topic: str, now_ms: int) -> TopicRow | None:
         """Return the row of an answer, up to date with its summary; None if it was forgotten."""
         row = self._rows.get(topic)
         if row is not None:
@@ -266,17 +266,17 @@ class BacklogMonitor:
         )
         return [question for row in longest_ago for question in self._ask_quota(row, now_ms)]
 
-    def _ask_unknown_quota(self, row: Row, now_ms: int) -> list[Question]:
+    def _ask_unknown_quota(self, row: TopicRow, now_ms: int) -> list[Question]:
         return self._ask_quota(row, now_ms) if row.in_force.quota is None else []
 
-    def _ask_quota(self, row: Row, now_ms: int) -> list[Question]:
+    def _ask_quota(self, row: TopicRow, now_ms: int) -> list[Question]:
         """Ask for a quota unless its answer is recent."""
         if now_ms - row.in_force.asked_ms < self._quota_ttl_ms:
             return []
         row.in_force.asked_ms = now_ms
         return [AskQuota(row.in_force.topic)]
 
-    def _ask_age(self, row: Row) -> list[Question]:
+    def _ask_age(self, row: TopicRow) -> list[Question]:
         assert row.position is not None
         topic = row.summary.topic
         if self._precise:
@@ -286,11 +286,11 @@ class BacklogMonitor:
         row.publish_ms = self._closings.get(topic, {}).get(row.position.ledger)
         return [] if row.publish_ms is not None else [AskClosings(topic)]
 
-    def _add_row(self, summary: TopicSummary) -> Row:
+    def _add_row(self, summary: TopicSummary) -> TopicRow:
         name = TopicName.parse(summary.topic)
         whole = summary.topic if name is None else str(name.split_partition()[0])
         in_force = self._in_force.setdefault(whole, InForce(whole))
-        row = Row(summary, in_force, summary.size_bytes)
+        row = TopicRow(summary, in_force, summary.size_bytes)
         self._rows[summary.topic] = row
         return row
 
@@ -298,6 +298,6 @@ class BacklogMonitor:
         self._rows.pop(topic, None)
         self._closings.pop(topic, None)
 
-    def _view(self, row: Row, now_ms: int) -> BacklogView:
+    def _view(self, row: TopicRow, now_ms: int) -> BacklogView:
         history = self._exceedances.of(row.summary.topic)
         return row.view(now_ms, precise=self._precise, history=history)

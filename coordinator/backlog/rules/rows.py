@@ -35,7 +35,7 @@ class InForce:
 
 
 @dataclass(slots=True)
-class Row:
+class TopicRow:
     """The known facts of one topic."""
 
     summary: TopicSummary

@@ -17,8 +17,8 @@ from coordinator.backlog.rules.guard import (
     Action,
     BacklogGuard,
     Block,
-    Deed,
     Enforcement,
+    EnforcementAction,
     behind,
     block_of,
     evicted_target,
@@ -140,10 +140,10 @@ class BacklogEnforcement:
         )
 
     async def _do(self, action: Action) -> str:
-        if action.deed is Deed.EVICT:
+        if action.deed is EnforcementAction.EVICT:
             return await self._evict(action)
         if not action.dry_run:
-            block = None if action.deed is Deed.RELEASE else block_of(action)
+            block = None if action.deed is EnforcementAction.RELEASE else block_of(action)
             self._gate.set_topic_block(action.topic, block)
         return "dry run" if action.dry_run else "done"
 

@@ -13,7 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from coordinator.core.demand.estimator import DemandEstimate
-from coordinator.core.demand.sampling import Afterwards, Alarm, Count, Debt
+from coordinator.core.demand.sampling import (
+    BucketMirror,
+    Count,
+    PostBacklogRate,
+    SaturationDetector,
+)
 from coordinator.core.model import (
     DIMENSIONS_OF,
     NANOS_PER_SECOND,
@@ -44,8 +49,8 @@ class UnitMeter:
 
     def __init__(self, settings: CoreSettings) -> None:
         self._estimate = DemandEstimate(settings)
-        self._alarm = Alarm(settings.saturated_permille)
-        self._debt = Debt(settings.burst_ns)
+        self._alarm = SaturationDetector(settings.saturated_permille)
+        self._debt = BucketMirror(settings.burst_ns)
         #: Counted in the present round.
         self.admitted = 0
         #: Time throttled by this unit, and by either of two that are split together.
@@ -133,7 +138,7 @@ class Meter:
     def __init__(self, settings: CoreSettings) -> None:
         self.messages = UnitMeter(settings)
         self.bytes = UnitMeter(settings)
-        self._afterwards = Afterwards()
+        self._afterwards = PostBacklogRate()
         #: The present numbers.
         self.participants = 0
         self.topics = 0

@@ -50,7 +50,7 @@ class Count(NamedTuple):
     messages: int
 
 
-class Alarm:
+class SaturationDetector:
     """Saturation as the latest counts show it.
 
     Args:
@@ -110,7 +110,7 @@ class Alarm:
         self._recent = deque(self._recent, maxlen=counts)
 
 
-class Debt:
+class BucketMirror:
     """The debt of the gate's bucket: traffic that passed at once and is not paid for yet.
 
     Args:
@@ -144,7 +144,7 @@ class Debt:
         return max(passed, paid)
 
 
-class Afterwards:
+class PostBacklogRate:
     """The rate after the waiting that a round began with, if there was no further waiting.
 
     It covers both units together: a producer that waits for tokens of one sends nothing of the

@@ -38,7 +38,7 @@ from coordinator.gate.protocol.own_frames import (
     lookup_failed_frame,
 )
 from coordinator.gate.protocol.refusals import RefusalReason, Refusals
-from coordinator.gate.protocol.stream import Decision, Handler, Verdict
+from coordinator.gate.protocol.stream import Decision, FrameVerdict, Handler
 
 _NAMES: Final = {
     LOOKUP_RESPONSE: "LOOKUP_RESPONSE",
@@ -152,4 +152,4 @@ class BrokerAddresses:
     ) -> Decision:
         written = rewriting.message(data, body, end, PLACES[kind])
         assert written is not None  # a command requires no address
-        return Verdict.PASSES if written == data[body:end] else command_frame(kind, written)
+        return FrameVerdict.PASSES if written == data[body:end] else command_frame(kind, written)

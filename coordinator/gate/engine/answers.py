@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from coordinator.gate.engine.addresses import BrokerAddresses
 from coordinator.gate.engine.consumer import Consumer, Entries
+from coordinator.gate.engine.participants import Participants
 from coordinator.gate.engine.producer import Producer
-from coordinator.gate.engine.roster import Roster
 from coordinator.gate.protocol import commands, payload
 from coordinator.gate.protocol.frames import (
     CLOSE_CONSUMER,
@@ -32,13 +32,13 @@ from coordinator.gate.protocol.frames import (
 )
 from coordinator.gate.protocol.refusals import RefusalReason, Refusals
 from coordinator.gate.protocol.runs import RunHandler
-from coordinator.gate.protocol.stream import Decision, Handler, Verdict
+from coordinator.gate.protocol.stream import Decision, FrameVerdict, Handler
 
 if TYPE_CHECKING:
     from coordinator.gate.protocol._runs import Run
 
 # An enum member as a global: one look-up less per frame.
-_PASSES: Final = Verdict.PASSES
+_PASSES: Final = FrameVerdict.PASSES
 
 _RESPONSES: Final[Mapping[int, int]] = {
     26: 1,  # CONSUMER_STATS_RESPONSE
@@ -61,7 +61,7 @@ class BrokerAnswers:
     """Handlers for the frames that a broker sends.
 
     Args:
-        roster: the participants of the connection.
+        participants: the participants of the connection.
         addresses: judges the addresses that frames name.
         refusals: counts what does not pass.
         end: called with a participant that the broker ended.
@@ -71,14 +71,14 @@ class BrokerAnswers:
 
     def __init__(
         self,
-        roster: Roster,
+        participants: Participants,
         addresses: BrokerAddresses,
         refusals: Refusals,
         end: Callable[[Producer | Consumer], object],
         shape: Callable[[Consumer, Entries], None],
         now_ns: Callable[[], int],
     ) -> None:
-        self._roster = roster
+        self._participants = participants
         self._addresses = addresses
         self._refusals = refusals
         self._end = end
@@ -108,15 +108,15 @@ class BrokerAnswers:
         return {SEND_RECEIPT: self._on_send_receipts, MESSAGE: self._on_messages}
 
     def _on_send_receipts(self, run: Run) -> bool:
-        producer = self._roster.producers.get(run.owner)
+        producer = self._participants.producers.get(run.owner)
         if producer is not None:
             answered = min(run.frames, producer.unanswered)
             producer.unanswered -= answered
-            self._roster.unanswered -= answered
+            self._participants.unanswered -= answered
         return True
 
     def _on_messages(self, run: Run) -> bool:
-        consumer = self._roster.consumers.get(run.owner)
+        consumer = self._participants.consumers.get(run.owner)
         if consumer is None:
             return False
         entries = Entries(run.frames, run.messages, run.size, run.most_messages, run.largest)
@@ -139,21 +139,21 @@ class BrokerAnswers:
 
     def _on_send_answered(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
-    ) -> Verdict:
-        producer = self._roster.producers.get(commands.read_first_id(data, body, command_end))
+    ) -> FrameVerdict:
+        producer = self._participants.producers.get(commands.read_first_id(data, body, command_end))
         if producer is not None and producer.unanswered:
             producer.unanswered -= 1
-            self._roster.unanswered -= 1
+            self._participants.unanswered -= 1
         return _PASSES
 
     def _on_message(
         self, data: bytes, _start: int, body: int, command_end: int, frame_end: int
     ) -> Decision:
         consumer_id, unacknowledged = commands.read_delivery(data, body, command_end)
-        consumer = self._roster.consumers.get(consumer_id)
+        consumer = self._participants.consumers.get(consumer_id)
         if consumer is None:
             self._refusals.count(RefusalReason.UNASKED_MESSAGE, f"consumer {consumer_id}")
-            return Verdict.DISCARD
+            return FrameVerdict.DISCARD
         size = frame_end - command_end
         try:
             metadata, metadata_end = payload.metadata_bounds(data, command_end, frame_end)
@@ -170,37 +170,39 @@ class BrokerAnswers:
 
     def _on_success(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
-    ) -> Verdict:
+    ) -> FrameVerdict:
         return self._succeeded(commands.read_first_id(data, body, command_end))
 
     def _on_error(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
-    ) -> Verdict:
-        return self._ended(self._roster.failed(commands.read_first_id(data, body, command_end)))
+    ) -> FrameVerdict:
+        return self._ended(
+            self._participants.failed(commands.read_first_id(data, body, command_end))
+        )
 
     def _on_producer_success(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
-    ) -> Verdict:
+    ) -> FrameVerdict:
         request_id, ready = commands.read_producer_success(data, body, command_end)
         return self._succeeded(request_id) if ready else _PASSES
 
     def _on_response(self, field: int) -> Handler:
-        def handle(data: bytes, _start: int, body: int, end: int, _frame_end: int) -> Verdict:
+        def handle(data: bytes, _start: int, body: int, end: int, _frame_end: int) -> FrameVerdict:
             return self._succeeded(commands.read_number(data, body, end, field))
 
         return handle
 
     def _on_lookup_response(self, field: int) -> Handler:
-        def handle(data: bytes, _start: int, body: int, end: int, _frame_end: int) -> Verdict:
+        def handle(data: bytes, _start: int, body: int, end: int, _frame_end: int) -> FrameVerdict:
             request_id = commands.read_number(data, body, end, field)
-            return self._ended(self._roster.looked_up(request_id))
+            return self._ended(self._participants.looked_up(request_id))
 
         return handle
 
-    def _succeeded(self, request_id: int) -> Verdict:
-        return self._ended(self._roster.succeeded(request_id, self._now_ns()))
+    def _succeeded(self, request_id: int) -> FrameVerdict:
+        return self._ended(self._participants.succeeded(request_id, self._now_ns()))
 
-    def _ended(self, participant: Producer | Consumer | None) -> Verdict:
+    def _ended(self, participant: Producer | Consumer | None) -> FrameVerdict:
         if participant is not None:
             self._end(participant)
         return _PASSES
@@ -209,12 +211,12 @@ class BrokerAnswers:
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
     ) -> Decision:
         producer_id = commands.read_first_id(data, body, command_end)
-        self._ended(self._roster.producers.get(producer_id))
+        self._ended(self._participants.producers.get(producer_id))
         return self._addresses.without_internal(CLOSE_PRODUCER, data, body, command_end)
 
     def _on_consumer_closed(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
     ) -> Decision:
         consumer_id = commands.read_first_id(data, body, command_end)
-        self._ended(self._roster.consumers.get(consumer_id))
+        self._ended(self._participants.consumers.get(consumer_id))
         return self._addresses.without_internal(CLOSE_CONSUMER, data, body, command_end)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from coordinator.gate.protocol import commands, schema
+from coordinator.gate.protocol.connect_policy import Client, ConnectPolicy, NotWelcome
 from coordinator.gate.protocol.frames import (
     AUTH_RESPONSE,
     CONNECT,
@@ -17,21 +18,20 @@ from coordinator.gate.protocol.frames import (
     MalformedFrame,
     read_message,
 )
-from coordinator.gate.protocol.introduction import Client, Introduction, NotWelcome
 from coordinator.gate.protocol.own_frames import NO_REQUEST, error_frame
-from coordinator.gate.protocol.stream import Decision, Handler, Verdict
+from coordinator.gate.protocol.stream import Decision, FrameVerdict, Handler
 
 
 class Handshake:
     """Handlers for the frames that identify a client.
 
     Args:
-        introduction: what a CONNECT may say.
+        connect_policy: what a CONNECT may say.
         answer: takes a frame for the client, to be sent between two others.
     """
 
-    def __init__(self, introduction: Introduction, answer: Callable[[bytes], None]) -> None:
-        self._introduction = introduction
+    def __init__(self, connect_policy: ConnectPolicy, answer: Callable[[bytes], None]) -> None:
+        self._connect_policy = connect_policy
         self._answer = answer
         #: Whether the client has said CONNECT.
         self.connect_seen = False
@@ -61,7 +61,7 @@ class Handshake:
         self.connect_seen = True
         fields = commands.read_connect(data, body, command_end)
         try:
-            return self._introduction.judge(fields, self.client)
+            return self._connect_policy.judge(fields, self.client)
         except NotWelcome as refusal:
             self._answer(error_frame(NO_REQUEST, refusal.error, str(refusal)))
             raise MalformedFrame(refusal.fault, refusal.detail) from None
@@ -73,4 +73,4 @@ class Handshake:
             raise MalformedFrame(FrameFault.UNASKED_RESPONSE, "AUTH_RESPONSE")
         read_message(data, body, command_end, schema.AUTH_RESPONSE)
         self.challenges -= 1
-        return Verdict.PASSES
+        return FrameVerdict.PASSES

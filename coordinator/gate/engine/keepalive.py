@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from coordinator.gate.engine.tally import Tally
+from coordinator.gate.engine.counters import GateCounters
 from coordinator.gate.protocol.frames import PING, PONG, PONG_FRAME, FrameFault, MalformedFrame
-from coordinator.gate.protocol.stream import Decision, Handler, Verdict
+from coordinator.gate.protocol.stream import Decision, FrameVerdict, Handler
 
 PINGS_MAX: Final = 100
 """PINGs of a client that may wait for a PONG. A stock client sends the second when the first is
@@ -27,7 +27,7 @@ class KeepAlive:
     """Handlers for PING and PONG.
 
     Args:
-        tally: counts the PONGs that the gate sends itself.
+        counters: counts the PONGs that the gate sends itself.
         is_paused: whether the client is not read.
         send: takes a frame for the broker, to be sent between two others.
         answer: the same for the client.
@@ -35,13 +35,13 @@ class KeepAlive:
 
     def __init__(
         self,
-        tally: Tally,
+        counters: GateCounters,
         *,
         is_paused: Callable[[], bool],
         send: Callable[[bytes], None],
         answer: Callable[[bytes], None],
     ) -> None:
-        self._tally = tally
+        self._counters = counters
         self._is_paused = is_paused
         self._send = send
         self._answer = answer
@@ -64,7 +64,7 @@ class KeepAlive:
                 and it would consider the client dead.
         """
         self._answer(PONG_FRAME)
-        self._tally.keep_alive_replies += 1
+        self._counters.keep_alive_replies += 1
         if broker:
             self._send(PONG_FRAME)
 
@@ -74,15 +74,15 @@ class KeepAlive:
         if self._asked_broker >= PINGS_MAX:
             raise MalformedFrame(FrameFault.REQUESTS, f"more than {PINGS_MAX} PINGs")
         self._asked_broker += 1
-        return Verdict.PASSES
+        return FrameVerdict.PASSES
 
     def _on_client_pong(
         self, _data: bytes, _start: int, _body: int, _command_end: int, _frame_end: int
     ) -> Decision:
         if not self._asked_client:
-            return Verdict.DISCARD
+            return FrameVerdict.DISCARD
         self._asked_client -= 1
-        return Verdict.PASSES
+        return FrameVerdict.PASSES
 
     def _on_broker_ping(
         self, _data: bytes, _start: int, _body: int, _command_end: int, _frame_end: int
@@ -90,11 +90,11 @@ class KeepAlive:
         self._asked_client += 1
         if self._is_paused():
             self._send(PONG_FRAME)
-            self._tally.keep_alive_replies += 1
-        return Verdict.PASSES
+            self._counters.keep_alive_replies += 1
+        return FrameVerdict.PASSES
 
     def _on_broker_pong(
         self, _data: bytes, _start: int, _body: int, _command_end: int, _frame_end: int
     ) -> Decision:
         self._asked_broker = max(0, self._asked_broker - 1)
-        return Verdict.PASSES
+        return FrameVerdict.PASSES

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Final
 
-from coordinator.gate.protocol.introduction import Client
+from coordinator.gate.protocol.connect_policy import Client
 
 REPLICATOR_PREFIX: Final = "pulsar.repl"
 """The broker's ``replicatorPrefix``: names of geo-replication's producers."""

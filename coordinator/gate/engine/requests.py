@@ -1,8 +1,8 @@
 """Handle the frames of a connected client that concern the gate.
 
 A SEND passes if its producer holds nothing and the limiters admit it; otherwise it is held. PRODUCER,
-SUBSCRIBE and their closes change the participants of the connection (roster.py). FLOW gives permits,
-which the gate passes on in slices for a limited consumer. Of all other requests the gate keeps the ids,
+SUBSCRIBE and their closes change the participants of the connection. FLOW gives permits, which the
+gate passes on in slices for a limited consumer. Of all other requests the gate keeps the ids,
 so that it matches each answer to its request.
 
 The gate refuses a frame that does not fit: it ends the connection (`MalformedFrame`), answers the request
@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from coordinator.core.topics import TopicName
-from coordinator.gate.engine.holding import Holding
+from coordinator.gate.engine.counters import GateCounters
+from coordinator.gate.engine.hold_buffer import HoldBuffer
 from coordinator.gate.engine.producer import Cost, Producer
-from coordinator.gate.engine.tally import Tally
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.throttle import ThrottleReason
@@ -70,7 +70,7 @@ from coordinator.gate.protocol.own_frames import (
 )
 from coordinator.gate.protocol.refusals import RefusalReason, Refusals, RequestRefused
 from coordinator.gate.protocol.runs import RunHandler
-from coordinator.gate.protocol.stream import Decision, Handler, Verdict
+from coordinator.gate.protocol.stream import Decision, FrameVerdict, Handler
 
 if TYPE_CHECKING:
     from coordinator.gate.protocol._runs import Run
@@ -117,7 +117,7 @@ _UNKNOWN_TYPES_MAX: Final = 64
 """Types of later releases that are counted one by one; all further types are counted as 0."""
 
 # An enum member as a global: one look-up less per frame.
-_PASSES: Final = Verdict.PASSES
+_PASSES: Final = FrameVerdict.PASSES
 
 
 class ClientRequests:
@@ -127,7 +127,7 @@ class ClientRequests:
         holding: the participants of the connection, and their held frames.
         groups: tells which topics are closed, and how often consumers may subscribe.
         queue: admits messages and serves held ones.
-        tally: counts what happens on all connections.
+        counters: counts what happens on all connections.
         refusals: counts the refusals of this connection.
         vouches: whether the gate tells the broker who the client is.
         answer: takes a frame for the client, to be sent between two others.
@@ -137,10 +137,10 @@ class ClientRequests:
 
     def __init__(  # noqa: PLR0913 - keyword-only, each one explained above
         self,
-        holding: Holding,
+        holding: HoldBuffer,
         groups: GroupTable,
         queue: AdmissionQueue,
-        tally: Tally,
+        counters: GateCounters,
         *,
         refusals: Refusals,
         vouches: bool,
@@ -151,15 +151,15 @@ class ClientRequests:
         self._holding = holding
         self._groups = groups
         self._queue = queue
-        self._tally = tally
+        self._counters = counters
         self._refusals = refusals
         self._vouches = vouches
         self._answer = answer
         self._host = host
         self._exempt = exempt
-        self._roster = holding.roster
-        self._producers = holding.roster.producers
-        self._consumers = holding.roster.consumers
+        self._participants = holding.participants
+        self._producers = holding.participants.producers
+        self._consumers = holding.participants.consumers
         #: Whether the gate drops SENDs, because the connection is about to end.
         self.draining = False
 
@@ -178,10 +178,10 @@ class ClientRequests:
             LOOKUP: self._on_lookup,
             PARTITIONED_METADATA: self._on_partitioned_metadata,
         }
-        roster = self._roster
-        handlers |= {kind: _asking(roster.ask, *known) for kind, known in _REQUESTS.items()}
+        participants = self._participants
+        handlers |= {kind: _asking(participants.ask, *known) for kind, known in _REQUESTS.items()}
         return handlers | {
-            kind: _asking(roster.look_up, *known) for kind, known in _LOOKUPS.items()
+            kind: _asking(participants.look_up, *known) for kind, known in _LOOKUPS.items()
         }
 
     def run_handlers(self) -> dict[int, RunHandler]:
@@ -198,7 +198,7 @@ class ClientRequests:
             return
         if kind in KNOWN_TYPES:
             raise MalformedFrame(FrameFault.WRONG_SIDE, f"type {kind}")
-        counts = self._tally.unknown_commands
+        counts = self._counters.unknown_commands
         counts[kind if kind in counts or len(counts) < _UNKNOWN_TYPES_MAX else 0] += 1
 
     def _on_lookup(
@@ -215,7 +215,7 @@ class ClientRequests:
         self, data: bytes, start: int, body: int, command_end: int, frame_end: int
     ) -> Decision:
         if self.draining:
-            return Verdict.DISCARD
+            return FrameVerdict.DISCARD
         command = commands.read_send(data, body, command_end)
         producer = self._producers.get(command.producer_id)
         if producer is None:
@@ -231,7 +231,7 @@ class ClientRequests:
         is_delayed = self._groups.delayed is not None and published.deliver_at_ms is not None
         cost = Cost(published.messages, frame_end - command_end, is_delayed, command.sequence_id)
         decision = self._admit(producer, cost, data, start, frame_end)
-        if is_delayed and decision in (Verdict.PASSES, Verdict.TAKEN):
+        if is_delayed and decision in (FrameVerdict.PASSES, FrameVerdict.TAKEN):
             self._delayed_came(producer, published)
         return decision
 
@@ -256,10 +256,10 @@ class ClientRequests:
         Raises:
             MalformedFrame: there has been no such producer.
         """
-        if not self._roster.was_producer(producer_id):
+        if not self._participants.was_producer(producer_id):
             raise MalformedFrame(FrameFault.UNKNOWN_PRODUCER, f"producer {producer_id}")
         self._refusals.count(RefusalReason.CLOSED_PRODUCER, f"producer {producer_id}")
-        return Verdict.DISCARD
+        return FrameVerdict.DISCARD
 
     def _delayed_came(self, producer: Producer, published: payload.Published) -> None:
         delayed, deliver_at_ms = self._groups.delayed, published.deliver_at_ms
@@ -284,13 +284,13 @@ class ClientRequests:
 
     def _passed(self, producer: Producer, frames: int, messages: int, size: int) -> None:
         producer.unanswered += frames
-        self._roster.unanswered += frames
+        self._participants.unanswered += frames
         namespace = producer.namespace
         namespace.messages += messages
         namespace.bytes += size
         if producer.exempt:
-            self._tally.replicated_messages += messages
-            self._tally.replicated_bytes += size
+            self._counters.replicated_messages += messages
+            self._counters.replicated_bytes += size
 
     def _on_producer(
         self, data: bytes, start: int, body: int, command_end: int, frame_end: int
@@ -302,7 +302,7 @@ class ClientRequests:
             begins_anew = former is not None and bool(former.held)
             if begins_anew and frame_end > len(data):
                 return frame_end
-            self._roster.open_producer(command, exempt=self._exempt(command))
+            self._participants.open_producer(command, exempt=self._exempt(command))
         except RequestRefused as refusal:
             return self._refuse(refusal)
         if former is not None and begins_anew:
@@ -326,7 +326,7 @@ class ClientRequests:
             command = commands.read_subscribe(data, body, command_end)
             _check_topic("SUBSCRIBE", command.topic, command.request_id)
             self._check_rate(command)
-            self._roster.open_consumer(command)
+            self._participants.open_consumer(command)
         except RequestRefused as refusal:
             return self._refuse(refusal)
         return _PASSES
@@ -334,15 +334,15 @@ class ClientRequests:
     def _check_rate(self, command: commands.SubscribeCommand) -> None:
         consumer_key = (self._host(), command.consumer_name, command.consumer_id)
         if not self._groups.subscribe_rate.admits(consumer_key, self._holding.now_ns):
-            self._tally.refused_subscribes += 1
+            self._counters.refused_subscribes += 1
             reason = RefusalReason.SUBSCRIBE_RATE
             raise RequestRefused(command.request_id, NOT_ALLOWED, _TOO_OFTEN, reason)
 
-    def _refuse(self, refusal: RequestRefused) -> Verdict:
+    def _refuse(self, refusal: RequestRefused) -> FrameVerdict:
         """Answer a request in the broker's place."""
         self._refusals.count(refusal.reason, str(refusal))
         self._answer(error_frame(refusal.request_id, refusal.error, str(refusal)))
-        return Verdict.DISCARD
+        return FrameVerdict.DISCARD
 
     def _on_close_producer(
         self, data: bytes, start: int, body: int, command_end: int, frame_end: int
@@ -353,9 +353,9 @@ class ClientRequests:
         decision: Decision = _PASSES
         if producer is not None and producer.held:
             decision = self._holding.hold(producer, data, start, frame_end, None)
-            if decision is not Verdict.TAKEN:
+            if decision is not FrameVerdict.TAKEN:
                 return decision
-        self._roster.close_producer(producer_id, request_id)
+        self._participants.close_producer(producer_id, request_id)
         return decision
 
     def _on_close_consumer(
@@ -363,7 +363,7 @@ class ClientRequests:
     ) -> Decision:
         fields = read_message(data, body, command_end, schema.CLOSE)
         consumer_id, request_id = commands.number_of(fields, 1), commands.number_of(fields, 2)
-        self._roster.close_consumer(consumer_id, request_id)
+        self._participants.close_consumer(consumer_id, request_id)
         consumer = self._consumers.get(consumer_id)
         if consumer is not None:
             self._queue.withdraw(consumer, self._holding.now_ns)
@@ -374,7 +374,7 @@ class ClientRequests:
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
     ) -> Decision:
         fields = read_message(data, body, command_end, schema.UNSUBSCRIBE)
-        self._roster.unsubscribe(commands.number_of(fields, 1), commands.number_of(fields, 2))
+        self._participants.unsubscribe(commands.number_of(fields, 1), commands.number_of(fields, 2))
         return _PASSES
 
     def _on_flow(
@@ -383,17 +383,17 @@ class ClientRequests:
         consumer_id, permits = commands.read_flow(data, body, command_end)
         consumer = self._consumers.get(consumer_id)
         if consumer is None:
-            if not self._roster.permit_early(consumer_id, permits):
+            if not self._participants.permit_early(consumer_id, permits):
                 self._refuse_consumer(consumer_id)
-            return Verdict.DISCARD
+            return FrameVerdict.DISCARD
         if not permits:
-            return Verdict.DISCARD
+            return FrameVerdict.DISCARD
         if not consumer.limited:
             consumer.permits += permits
             return _PASSES
         consumer.withhold(permits)
         consumer.ask(self._queue, self._holding.now_ns)
-        return Verdict.DISCARD
+        return FrameVerdict.DISCARD
 
     def _on_acks(self, run: Run) -> bool:
         return run.owner in self._consumers
@@ -414,10 +414,10 @@ class ClientRequests:
         if consumer_id in self._consumers:
             return _PASSES
         self._refuse_consumer(consumer_id)
-        return Verdict.DISCARD
+        return FrameVerdict.DISCARD
 
     def _refuse_consumer(self, consumer_id: int) -> None:
-        was_there = self._roster.was_consumer(consumer_id)
+        was_there = self._participants.was_consumer(consumer_id)
         reason = RefusalReason.CLOSED_CONSUMER if was_there else RefusalReason.UNKNOWN_CONSUMER
         self._refusals.count(reason, f"consumer {consumer_id}")
 
@@ -433,7 +433,7 @@ def _check_topic(command: str, topic: str, request_id: int) -> None:
 def _asking(ask: Callable[[int], None], message: schema.Message, number: int) -> Handler:
     """Return a handler that keeps the id of a request about no participant."""
 
-    def handle(data: bytes, _start: int, body: int, end: int, _frame_end: int) -> Verdict:
+    def handle(data: bytes, _start: int, body: int, end: int, _frame_end: int) -> FrameVerdict:
         ask(commands.number_of(read_message(data, body, end, message), number))
         return _PASSES
 

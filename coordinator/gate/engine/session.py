@@ -7,7 +7,7 @@ frames:
 * ``ClientRequests``: the client's frames from then on; each passes, is held, or is refused.
 * ``BrokerAnswers``: the broker's frames; all of them pass, and many are counted.
 * ``BrokerAddresses``: the addresses in the broker's frames; clients are told those of gates.
-* ``Holding``: held frames, within bounds. When the next frame does not fit, decoding stops in front of
+* ``HoldBuffer``: held frames, within bounds. When the next frame does not fit, decoding stops in front of
   it, and so does reading, until there is room again.
 * ``KeepAlive``: signs of life; neither side considers the other dead during such a pause.
 * This module: pauses, and the end. A drain discards every new SEND and waits for the answers to the
@@ -22,17 +22,18 @@ from typing import Final, Protocol
 from coordinator.core.addresses import AddressMap
 from coordinator.gate.engine.addresses import AddressBook, BrokerAddresses
 from coordinator.gate.engine.answers import BrokerAnswers
+from coordinator.gate.engine.counters import GateCounters
 from coordinator.gate.engine.handshake import Handshake
-from coordinator.gate.engine.holding import Holding
+from coordinator.gate.engine.hold_buffer import HoldBuffer
 from coordinator.gate.engine.keepalive import KeepAlive
 from coordinator.gate.engine.replication import ReplicationPeers
 from coordinator.gate.engine.requests import ClientRequests
-from coordinator.gate.engine.tally import Tally
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.groups import GroupTable
-from coordinator.gate.limits.throttle import DEFAULT_BOUNDS, Bounds, PublishBuffer, Throttle
+from coordinator.gate.limits.throttle import DEFAULT_BOUNDS, PublishBuffer, Throttle, ThrottleBounds
 from coordinator.gate.protocol import commands
 from coordinator.gate.protocol.commands import ProducerCommand
+from coordinator.gate.protocol.connect_policy import Client, ConnectPolicy
 from coordinator.gate.protocol.frames import (
     AUTH_CHALLENGE,
     CONNECTED,
@@ -41,22 +42,21 @@ from coordinator.gate.protocol.frames import (
     MESSAGE,
     SEND,
 )
-from coordinator.gate.protocol.introduction import Client, Introduction
 from coordinator.gate.protocol.refusals import RefusalReason, Refusals
-from coordinator.gate.protocol.stream import Buffer, FrameStream, Verdict
+from coordinator.gate.protocol.stream import Buffer, FrameStream, FrameVerdict
 
 HANDSHAKE_FRAME_MAX: Final = 128 * 1024
 """The largest frame of a client that the broker has not accepted. Tokens and tickets are smaller, and
 unknown clients fill no more memory than this."""
 
-NOWHERE_ELSE: Final = Introduction()
+NOWHERE_ELSE: Final = ConnectPolicy()
 """Clients may not ask for a broker by name, and the gate vouches for no client."""
 
 NO_PEERS: Final = ReplicationPeers()
 """No client replicates into this cluster."""
 
 
-class Audit(Protocol):
+class ConnectionAudit(Protocol):
     """Records refusals, exemptions and migrations on a connection."""
 
     def refused(self, reason: RefusalReason, detail: str) -> None:
@@ -76,13 +76,13 @@ class NoAudit:
     """Records nothing."""
 
     def refused(self, reason: RefusalReason, detail: str) -> None:
-        """See `Audit`."""
+        """See `ConnectionAudit`."""
 
     def exempted(self, producer: ProducerCommand) -> None:
-        """See `Audit`."""
+        """See `ConnectionAudit`."""
 
     def migrated(self, url: str) -> None:
-        """See `Audit`."""
+        """See `ConnectionAudit`."""
 
 
 class Session:
@@ -94,12 +94,12 @@ class Session:
     Args:
         groups: resolves topics.
         queue: admits messages and serves held ones.
-        tally: counts what happens on all connections.
+        counters: counts what happens on all connections.
         released: called when the queue released something of this connection.
         bounds: the bounds of this connection.
         buffer: the held bytes of all connections; the session's own if not given.
         replication: the clients whose producers are exempt.
-        introduction: the policy for CONNECT.
+        connect_policy: the policy for CONNECT.
         addresses: the addresses of brokers and gates; if not given, every address passes.
         audit: told of refusals, and of exempt producers once the broker has accepted them.
     """
@@ -108,24 +108,24 @@ class Session:
         self,
         groups: GroupTable,
         queue: AdmissionQueue,
-        tally: Tally,
+        counters: GateCounters,
         *,
         released: Callable[[], None],
-        bounds: Bounds = DEFAULT_BOUNDS,
+        bounds: ThrottleBounds = DEFAULT_BOUNDS,
         buffer: PublishBuffer | None = None,
         replication: ReplicationPeers = NO_PEERS,
-        introduction: Introduction = NOWHERE_ELSE,
+        connect_policy: ConnectPolicy = NOWHERE_ELSE,
         addresses: AddressBook | None = None,
-        audit: Audit | None = None,
+        audit: ConnectionAudit | None = None,
     ) -> None:
-        self._tally = tally
+        self._counters = counters
         self._replication = replication
         self._audit = audit or NoAudit()
-        refusals = Refusals(tally.refusals, self._audit.refused)
-        self._holding = Holding(
+        refusals = Refusals(counters.refusals, self._audit.refused)
+        self._holding = HoldBuffer(
             groups,
             queue,
-            tally,
+            counters,
             send=self._send,
             answer=self._answer,
             released=released,
@@ -135,18 +135,18 @@ class Session:
             is_challenged=lambda: self._handshake.challenges > 0,
             exempted=self._audit.exempted,
         )
-        self._roster = self._holding.roster
-        self._handshake = Handshake(introduction, self._answer)
+        self._participants = self._holding.participants
+        self._handshake = Handshake(connect_policy, self._answer)
         self._keep_alive = KeepAlive(
-            tally, is_paused=lambda: self.paused, send=self._send, answer=self._answer
+            counters, is_paused=lambda: self.paused, send=self._send, answer=self._answer
         )
         self._requests = ClientRequests(
             self._holding,
             groups,
             queue,
-            tally,
+            counters,
             refusals=refusals,
-            vouches=introduction.vouches,
+            vouches=connect_policy.vouches,
             answer=self._answer,
             host=lambda: self._handshake.client.host,
             exempt=self._is_exempt,
@@ -162,7 +162,7 @@ class Session:
         )
         self._from_client.frame_max = HANDSHAKE_FRAME_MAX
         answers = BrokerAnswers(
-            self._roster,
+            self._participants,
             BrokerAddresses(addresses or AddressBook(AddressMap()), refusals, self._audit.migrated),
             refusals,
             self._holding.end,
@@ -207,7 +207,7 @@ class Session:
     @property
     def unanswered(self) -> int:
         """SENDs that the broker has and has not answered."""
-        return self._roster.unanswered
+        return self._participants.unanswered
 
     @property
     def held_bytes(self) -> int:
@@ -217,44 +217,44 @@ class Session:
     @property
     def held_frames(self) -> int:
         """Frames in the held queues of all producers."""
-        return sum(len(producer.held) for producer in self._roster.producers.values())
+        return sum(len(producer.held) for producer in self._participants.producers.values())
 
     @property
     def held_since_ns(self) -> int | None:
         """The time at which the oldest held frame came; None if no frame is held."""
-        times = (p.held_since_ns for p in self._roster.producers.values() if p.held)
+        times = (p.held_since_ns for p in self._participants.producers.values() if p.held)
         return min(times, default=None)
 
     @property
     def withheld_permits(self) -> int:
         """Permits of all consumers that the broker does not have yet."""
-        return sum(consumer.withheld for consumer in self._roster.consumers.values())
+        return sum(consumer.withheld for consumer in self._participants.consumers.values())
 
     @property
     def waiting_consumers(self) -> int:
         """The number of consumers that wait for tokens."""
-        return sum(consumer.waiting for consumer in self._roster.consumers.values())
+        return sum(consumer.waiting for consumer in self._participants.consumers.values())
 
     @property
     def published_topics(self) -> frozenset[str]:
         """The topics of the connected producers, as the client names them."""
-        return frozenset(producer.topic for producer in self._roster.producers.values())
+        return frozenset(producer.topic for producer in self._participants.producers.values())
 
     @property
     def hasty_subscriptions(self) -> frozenset[tuple[str, str]]:
         """Topic and subscription of consumers to which the broker sends delayed messages at once."""
-        consumers = self._roster.consumers.values()
+        consumers = self._participants.consumers.values()
         return frozenset((each.topic, each.subscription) for each in consumers if not each.shared)
 
     @property
     def producers(self) -> int:
         """The number of connected producers."""
-        return len(self._roster.producers)
+        return len(self._participants.producers)
 
     @property
     def consumers(self) -> int:
         """The number of connected consumers."""
-        return len(self._roster.consumers)
+        return len(self._participants.consumers)
 
     def connected(self, client: Client) -> None:
         """Take the client's identity, as far as its socket tells."""
@@ -313,7 +313,7 @@ class Session:
         """
         self._holding.now_ns = now_ns
         self._requests.draining = True
-        for producer in self._roster.producers.values():
+        for producer in self._participants.producers.values():
             self._holding.drop_held(producer)
         self._resume()
 
@@ -340,7 +340,7 @@ class Session:
 
     def _on_connected(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
-    ) -> Verdict:
+    ) -> FrameVerdict:
         size = commands.read_max_message_size(data, body, command_end) or MAX_MESSAGE_SIZE
         self._from_client.frame_max = self._from_broker.frame_max = size + FRAME_PADDING
         self.is_established = True
@@ -350,13 +350,13 @@ class Session:
             requests.refuse_unknown,
             requests.run_handlers(),
         )
-        return Verdict.PASSES
+        return FrameVerdict.PASSES
 
     def _on_auth_challenge(
         self, _data: bytes, _start: int, _body: int, _command_end: int, _frame_end: int
-    ) -> Verdict:
+    ) -> FrameVerdict:
         self._handshake.challenges += 1
-        return Verdict.PASSES
+        return FrameVerdict.PASSES
 
 
 def _let_pass(_kind: int) -> None:

@@ -24,8 +24,8 @@ from typing import Final
 from coordinator.core.limiting.windows import LimitMode
 from coordinator.core.model import Rates
 from coordinator.gate.limits.counters import TrafficCounter
-from coordinator.gate.limits.lease import Lease
-from coordinator.gate.limits.metering import BURST_NS, Meter, MeteredLimiter
+from coordinator.gate.limits.lease import GateLease
+from coordinator.gate.limits.metering import BURST_NS, MeteredBucket, MeteredLimiter
 from coordinator.gate.limits.throttle import ThrottleReason
 
 PROMISE_WINDOW_NS: Final = 20_000_000
@@ -43,7 +43,7 @@ class _Unit:
     __slots__ = ("fresh", "meter", "stale")
 
     def __init__(self, mode: LimitMode) -> None:
-        self.meter = Meter(mode)
+        self.meter = MeteredBucket(mode)
         #: Promised in this window, and in the one before.
         self.fresh = 0
         self.stale = 0
@@ -114,7 +114,7 @@ class DispatchLimiter(MeteredLimiter):
         """Whether messages or bytes are limited."""
         return self._messages.meter.rate is not None or self._bytes.meter.rate is not None
 
-    def set_limits(self, limits: Rates, now_ns: int, lease: Lease | None = None) -> None:
+    def set_limits(self, limits: Rates, now_ns: int, lease: GateLease | None = None) -> None:
         """Limit to these rates from now on; balances and promises are kept.
 
         If a lease is given, no permit goes out once it is over.

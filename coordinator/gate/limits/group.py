@@ -10,7 +10,7 @@ from coordinator.core.limiting.windows import LimitMode
 from coordinator.core.model import MonitoringClass, Rates
 from coordinator.gate.limits.counters import GateListener, TrafficCounter
 from coordinator.gate.limits.dispatch import DispatchLimiter
-from coordinator.gate.limits.lease import Lease
+from coordinator.gate.limits.lease import GateLease
 from coordinator.gate.limits.limiter import PublishLimiter
 from coordinator.gate.limits.throttle import ThrottleReason
 from coordinator.insight.model.gate_views import HoldView
@@ -69,7 +69,7 @@ class Group:
                     counter.throttles,
                 )
 
-    def set_limits(self, limits: Rates, now_ns: int, lease: Lease | None = None) -> None:
+    def set_limits(self, limits: Rates, now_ns: int, lease: GateLease | None = None) -> None:
         """Limit to these rates from now on; if a lease is given, let nothing pass once it is over."""
         self.publish_limiter.set_limits(limits, now_ns, lease)
         self.dispatch_limiter.set_limits(limits, now_ns, lease)

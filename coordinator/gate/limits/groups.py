@@ -24,7 +24,7 @@ from coordinator.core.topics import TopicName
 from coordinator.gate.limits.counters import GateListener
 from coordinator.gate.limits.delayed import DelayedMessages
 from coordinator.gate.limits.group import DEFAULT_MODES, Group, Modes
-from coordinator.gate.limits.lease import Lease
+from coordinator.gate.limits.lease import GateLease
 from coordinator.gate.limits.metering import BURST_NS
 from coordinator.gate.limits.namespaces import NOWHERE, NamespaceCounter, Namespaces
 from coordinator.gate.limits.scopes import Scopes
@@ -65,7 +65,7 @@ class GroupTable:
         #: Names of groups that have limits, and of those whose limits are leased.
         self._limited: set[str] = set()
         self._leased: set[str] = set()
-        self._lease = Lease()
+        self._lease = GateLease()
         self.attachments = Attachments()
         #: Limits beside those of resource groups; their traffic is not reported.
         self._modes = modes

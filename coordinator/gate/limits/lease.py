@@ -12,7 +12,7 @@ from typing import Final
 _NEVER_NS: Final = -(1 << 63)
 
 
-class Lease:
+class GateLease:
     """The end of the lease; over until it is held for the first time."""
 
     __slots__ = ("until_ns",)

@@ -16,8 +16,8 @@ from typing import Final
 from coordinator.core.limiting.windows import LimitMode
 from coordinator.core.model import Rates
 from coordinator.gate.limits.counters import TrafficCounter
-from coordinator.gate.limits.lease import Lease
-from coordinator.gate.limits.metering import BURST_NS, PAUSE_NS, Meter, MeteredLimiter
+from coordinator.gate.limits.lease import GateLease
+from coordinator.gate.limits.metering import BURST_NS, PAUSE_NS, MeteredBucket, MeteredLimiter
 from coordinator.gate.limits.throttle import ThrottleReason
 
 _FRESH_NS: Final = 1_000_000
@@ -47,10 +47,10 @@ class PublishLimiter(MeteredLimiter):
         super().__init__(counter, burst_ns=burst_ns, reason=reason)
         #: The error that answers a publish that is not admitted; empty to hold it.
         self.refusal = ""
-        self._messages = Meter(mode)
-        self._bytes = Meter(mode)
+        self._messages = MeteredBucket(mode)
+        self._bytes = MeteredBucket(mode)
 
-    def set_limits(self, limits: Rates, now_ns: int, lease: Lease | None = None) -> None:
+    def set_limits(self, limits: Rates, now_ns: int, lease: GateLease | None = None) -> None:
         """Limit to these rates from now on; if a lease is given, let nothing pass once it is over."""
         self._refresh(now_ns)
         self._lease = lease

@@ -22,7 +22,7 @@ from typing import Final
 from coordinator.core.limiting.windows import LimitMode, Tokens, tokens_of
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.gate.limits.counters import TrafficCounter
-from coordinator.gate.limits.lease import Lease
+from coordinator.gate.limits.lease import GateLease
 from coordinator.gate.limits.throttle import ThrottleReason
 
 BURST_NS: Final = 50_000_000
@@ -45,7 +45,7 @@ for that time."""
 _UNLIMITED: Final = 1 << 63
 
 
-class Meter:
+class MeteredBucket:
     """The bucket of one unit, and the total that it allows the group to reach.
 
     Args:
@@ -155,7 +155,7 @@ class MeteredLimiter(ABC):
         self.counter = counter
         self.reason = reason
         self._burst_ns = burst_ns
-        self._lease: Lease | None = None
+        self._lease: GateLease | None = None
         #: The time of the ceilings: all earlier counts are settled with the buckets.
         self._as_of_ns = 0
         #: Kept by the admission queue: whether a waiter exists, how far the waiters were served, and

@@ -39,7 +39,7 @@ PARTICIPANTS_MAX: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ThrottleBounds:
     """The bounds of each connection.
 
     Args:
@@ -54,7 +54,7 @@ class Bounds:
     participants_max: int = PARTICIPANTS_MAX
 
 
-DEFAULT_BOUNDS: Final = Bounds()
+DEFAULT_BOUNDS: Final = ThrottleBounds()
 
 
 class PublishBuffer:

@@ -18,7 +18,7 @@ from coordinator.gate.limits.group import Modes
 from coordinator.gate.process import descriptors
 from coordinator.gate.server.proxy import Gate
 from coordinator.gate.server.supervisor import Patience
-from coordinator.gate.server.tls import Certificate, TlsError, TlsFiles, TlsListener
+from coordinator.gate.server.tls import ServerCertificate, TlsError, TlsFiles, TlsListener
 from coordinator.gate.server.upstream import UpstreamTls
 from coordinator.ports import Clock
 from coordinator.runtime.client_tls import ClientTls
@@ -111,7 +111,7 @@ def _gate_tls(config: Config) -> TlsListener | None:
         Path(client_ca) if client_ca else None,
     )
     try:
-        Certificate(files)
+        ServerCertificate(files)
     except TlsError as error:
         raise ConfigError(f"gate_tls_*_file: cannot be used: {error}") from error
     return TlsListener(host, port, files)

@@ -19,7 +19,7 @@ from coordinator.core.model import MonitoringClass
 from coordinator.gate.process import build
 from coordinator.gate.process.channel import Answer, Call, Channel, TrafficResumed, receive_now
 from coordinator.gate.server.proxy import Gate
-from coordinator.runtime.collector import keep_what_is_loaded
+from coordinator.runtime.gc_tuning import keep_what_is_loaded
 from coordinator.runtime.logs import LogLevel, configure_logs
 
 STANDS_STILL_S: Final = 1.0

@@ -33,7 +33,7 @@ class Instruction(Generic[P]):
         return partial(service.tell, self._name)
 
 
-class Question(Generic[P, R]):
+class GateQuestion(Generic[P, R]):
     """A method that returns something; its error is raised where it was asked."""
 
     @overload
@@ -66,19 +66,19 @@ class GateService(ABC):
     set_subscribe_rate = Instruction(lambda gate: gate.set_subscribe_rate)
     refresh_certificate = Instruction(lambda gate: gate.refresh_certificate)
 
-    start = Question(lambda gate: gate.start)
-    collect = Question(lambda gate: gate.collect)
-    partition_traffic = Question(lambda gate: gate.partition_traffic)
-    partition_limits = Question(lambda gate: gate.partition_limits)
-    namespace_traffic = Question(lambda gate: gate.namespace_traffic)
-    published_totals = Question(lambda gate: gate.published_totals)
-    broker_side_addresses = Question(lambda gate: gate.broker_side_addresses)
-    published_topics = Question(lambda gate: gate.published_topics)
-    figures = Question(lambda gate: gate.figures)
-    limits = Question(lambda gate: gate.limits)
-    holds = Question(lambda gate: gate.holds)
-    delayed = Question(lambda gate: gate.delayed)
-    connection_figures = Question(lambda gate: gate.connection_figures)
+    start = GateQuestion(lambda gate: gate.start)
+    collect = GateQuestion(lambda gate: gate.collect)
+    partition_traffic = GateQuestion(lambda gate: gate.partition_traffic)
+    partition_limits = GateQuestion(lambda gate: gate.partition_limits)
+    namespace_traffic = GateQuestion(lambda gate: gate.namespace_traffic)
+    published_totals = GateQuestion(lambda gate: gate.published_totals)
+    broker_side_addresses = GateQuestion(lambda gate: gate.broker_side_addresses)
+    published_topics = GateQuestion(lambda gate: gate.published_topics)
+    figures = GateQuestion(lambda gate: gate.figures)
+    limits = GateQuestion(lambda gate: gate.limits)
+    holds = GateQuestion(lambda gate: gate.holds)
+    delayed = GateQuestion(lambda gate: gate.delayed)
+    connection_figures = GateQuestion(lambda gate: gate.connection_figures)
 
     @abstractmethod
     def tell(self, name: str, *given: Any, **named: Any) -> None:

@@ -6,7 +6,7 @@ to the broker's own port. So the name is left out: the gate's connections come i
 listener.
 
 *Which identity.* A proxy names its client in fields of its own. Where the gate vouches for its clients
-(introduction.py), the broker would believe any client that sets these fields, so they are left out there.
+(connect_policy.py), the broker would believe any client that sets these fields, so they are left out.
 """
 
 from __future__ import annotations

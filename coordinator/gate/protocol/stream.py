@@ -35,7 +35,6 @@ from typing import Final
 from coordinator.gate.protocol.frames import (
     COMMAND_HEAD_MAX,
     FRAME_PADDING,
-    HEADER_MIN,
     MAX_MESSAGE_SIZE,
     TYPE_TAG,
     FrameFault,
@@ -49,7 +48,7 @@ from coordinator.gate.protocol.runs import CAN_FIND_RUNS, RunHandler, find_promp
 Buffer = bytes | memoryview
 
 
-class Verdict(Enum):
+class FrameVerdict(Enum):
     """The decision about a frame."""
 
     PASSES = "goes on to the other side"
@@ -58,7 +57,7 @@ class Verdict(Enum):
     STOP = "stays where it is, and nothing behind it is decoded"
 
 
-Decision = Verdict | int | bytes
+Decision = FrameVerdict | int | bytes
 """A verdict; or the position, behind the end of the bytes received, up to which bytes must arrive before
 the frame can be decided; or a frame to send in its place."""
 
@@ -69,16 +68,13 @@ has arrived, and its head is in canonical form."""
 HasRoom = Callable[[int], bool]
 """Tells whether a frame of this many bytes may be kept until it has arrived; if not, the stream stops."""
 
-_SIZES_BYTES: Final = 8
-"""The sizes of the frame and of its command, with which each frame begins."""
-
 Otherwise = Callable[[int], None]
 """Called with the type of a frame that has no handler; raises MalformedFrame if it may not pass."""
 
 
 # Enum members as globals: one look-up less per frame.
-_PASSES: Final = Verdict.PASSES
-_SWALLOWED: Final = (Verdict.TAKEN, Verdict.DISCARD)
+_PASSES: Final = FrameVerdict.PASSES
+_SWALLOWED: Final = (FrameVerdict.TAKEN, FrameVerdict.DISCARD)
 _NOTHING: Final = b""
 
 HEAD_FREE: Final = 16 * 1024
@@ -243,7 +239,7 @@ class FrameStream:
                 start = pos
                 if isinstance(decision, bytes):
                     self._replace(decision)
-                    decision = Verdict.DISCARD
+                    decision = FrameVerdict.DISCARD
                 if decision in _SWALLOWED:
                     self._discarding = frame_end > size
                     start = pos = frame_end
@@ -273,12 +269,14 @@ class FrameStream:
     def _judge(self, data: bytes, pos: int) -> tuple[Decision, int]:
         """Decide about the frame at a position; return its end, as far as that is known."""
         size = len(data)
-        if size - pos < HEADER_MIN:
-            return self._judge_sizes(data, pos), size
+        # Sizes have 8 bytes, the least head of a command 4 more: each is judged as soon as it is there.
+        if size < (start := pos + 8):
+            return start, size
         total, command = read_sizes(data, pos)
         if not 4 <= command <= total - 4 <= self.frame_max - 8:
             raise sizes_fault(total, command, self.frame_max)
-        start = pos + 8
+        if size < start + 4:
+            return start + 4, size
         command_end, frame_end = start + command, pos + 4 + total
         kind = data[start + 1]
         if (
@@ -305,21 +303,8 @@ class FrameStream:
             return command_end, frame_end
         return handler(data, pos, body, command_end, frame_end), frame_end
 
-    def _judge_sizes(self, data: bytes, pos: int) -> int:
-        """Judge the sizes of a frame as soon as they have arrived; return where the decision can go on.
-
-        Raises:
-            MalformedFrame: they are out of bounds.
-        """
-        if len(data) - pos < _SIZES_BYTES:
-            return pos + _SIZES_BYTES
-        total, command = read_sizes(data, pos)
-        if not 4 <= command <= total - 4 <= self.frame_max - 8:
-            raise sizes_fault(total, command, self.frame_max)
-        return pos + HEADER_MIN
-
     def _stay(
-        self, data: bytes, pos: int, verdict: Verdict | int, frame_end: int, kept: int
+        self, data: bytes, pos: int, verdict: FrameVerdict | int, frame_end: int, kept: int
     ) -> None:
         """Leave a frame undecided, for now or until resumed; its `kept` bytes are already counted."""
         if not isinstance(verdict, int):

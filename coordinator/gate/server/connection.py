@@ -29,10 +29,10 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from coordinator.gate.engine.deadlines import Awaited, Deadlines
-from coordinator.gate.engine.session import Audit, Session
+from coordinator.gate.engine.session import ConnectionAudit, Session
 from coordinator.gate.protocol.commands import ProducerCommand
+from coordinator.gate.protocol.connect_policy import Client
 from coordinator.gate.protocol.frames import MalformedFrame
-from coordinator.gate.protocol.introduction import Client
 from coordinator.gate.protocol.refusals import RefusalReason
 from coordinator.gate.protocol.stream import Buffer
 from coordinator.gate.server import sockets
@@ -51,7 +51,7 @@ CLIENT_FULL = 512 * 1024
 """Above this many unwritten bytes a client itself is not read; the broker alone never gets there."""
 
 
-class Host(Protocol):
+class ConnectionHost(Protocol):
     """The gate, as a connection sees it."""
 
     @property
@@ -69,7 +69,7 @@ class Host(Protocol):
         """The time without an acknowledgement after which the system closes a connection."""
         ...
 
-    def new_session(self, released: Callable[[], None], audit: Audit) -> Session:
+    def new_session(self, released: Callable[[], None], audit: ConnectionAudit) -> Session:
         """Return the engine of a new connection."""
         ...
 
@@ -122,7 +122,7 @@ class Connection(Visitor):
         address: the client's host and port.
     """
 
-    def __init__(self, host: Host, address: Address) -> None:
+    def __init__(self, host: ConnectionHost, address: Address) -> None:
         self._host = host
         self._deadlines = host.deadlines
         self._loop = asyncio.get_running_loop()
@@ -278,15 +278,15 @@ class Connection(Visitor):
     # News of the session
 
     def refused(self, reason: RefusalReason, detail: str) -> None:
-        """See `Audit`."""
+        """See `ConnectionAudit`."""
         self._host.refused(self.peer, reason, detail)
 
     def exempted(self, producer: ProducerCommand) -> None:
-        """See `Audit`."""
+        """See `ConnectionAudit`."""
         self._host.exempted(self.peer, producer)
 
     def migrated(self, url: str) -> None:
-        """See `Audit`."""
+        """See `ConnectionAudit`."""
         self._host.migrated(self.peer, url)
 
     # Orders of the gate

@@ -23,7 +23,7 @@ from coordinator.gate.engine.close_reason import CloseReason
 from coordinator.gate.server.tls import (
     HANDSHAKE_TIMEOUT_S,
     POLL_S,
-    Certificate,
+    ServerCertificate,
     TlsError,
     TlsListener,
 )
@@ -88,7 +88,7 @@ class Entrance:
         self._host = host
         self._port = port
         self._tls = tls
-        self._certificate: Certificate | None = None
+        self._certificate: ServerCertificate | None = None
         self._plain_door: _Door | None = None
         self._tls_door: _Door | None = None
         self._poll: asyncio.TimerHandle | None = None
@@ -136,7 +136,7 @@ class Entrance:
             _log.error("new certificate cannot be used, the old one stays", reason=str(error))
 
     async def _open_tls(self, tls: TlsListener, doorkeeper: Doorkeeper) -> None:
-        self._certificate = Certificate(tls.files)
+        self._certificate = ServerCertificate(tls.files)
         listening = await self._listen(tls.host, tls.port)
         self._tls_door = _Door(listening, doorkeeper, self._certificate.context)
         self._poll_certificate()

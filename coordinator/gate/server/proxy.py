@@ -23,10 +23,10 @@ from coordinator.core.topics import TopicName
 from coordinator.gate.engine.addresses import AddressBook
 from coordinator.gate.engine.close_reason import CloseReason
 from coordinator.gate.engine.connection_limits import ConnectionLimits
+from coordinator.gate.engine.counters import GateCounters
 from coordinator.gate.engine.deadlines import Deadlines
 from coordinator.gate.engine.replication import ReplicationPeers
-from coordinator.gate.engine.session import NO_PEERS, Audit, Session
-from coordinator.gate.engine.tally import Tally
+from coordinator.gate.engine.session import NO_PEERS, ConnectionAudit, Session
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.counters import GateListener
 from coordinator.gate.limits.group import DEFAULT_MODES, Group, Modes
@@ -35,19 +35,19 @@ from coordinator.gate.limits.metering import BURST_NS
 from coordinator.gate.limits.throttle import (
     HELD_BYTES_MAX,
     PARTICIPANTS_MAX,
-    Bounds,
     PublishBuffer,
+    ThrottleBounds,
     ThrottleReason,
 )
 from coordinator.gate.protocol.commands import ProducerCommand
+from coordinator.gate.protocol.connect_policy import ConnectPolicy
 from coordinator.gate.protocol.frames import MalformedFrame
-from coordinator.gate.protocol.introduction import Introduction
 from coordinator.gate.protocol.refusals import RefusalReason
 from coordinator.gate.server.closes import Closes
 from coordinator.gate.server.connection import BrokerSide, Connection
 from coordinator.gate.server.listening import Entrance
 from coordinator.gate.server.log_ration import LogRation
-from coordinator.gate.server.supervisor import DEFAULT_PATIENCE, Patience, Supervisor
+from coordinator.gate.server.supervisor import DEFAULT_PATIENCE, DeadlineSupervisor, Patience
 from coordinator.gate.server.tls import TlsListener
 from coordinator.gate.server.upstream import Address, Upstream, UpstreamTls
 from coordinator.insight.model.delayed import DelayedView
@@ -123,7 +123,7 @@ class Gate:
         patience: Patience = DEFAULT_PATIENCE,
     ) -> None:
         self._entrance = Entrance(listen_host, listen_port, tls, kept_sockets)
-        self._bounds = Bounds(held_bytes_max, pending_requests_max, participants_max)
+        self._bounds = ThrottleBounds(held_bytes_max, pending_requests_max, participants_max)
         self._buffer = PublishBuffer(publish_buffer_bytes_max)
         self._replication = replication
         self.now_ns: Callable[[], int] = clock.now_ns
@@ -134,7 +134,7 @@ class Gate:
             tls=upstream_tls,
             proxy_protocol=proxy_protocol,
         )
-        self._introduction = Introduction(
+        self._connect_policy = ConnectPolicy(
             frozenset({self._upstream.address}),
             vouches=upstream_tls is not None and upstream_tls.client.certificate is not None,
         )
@@ -148,7 +148,7 @@ class Gate:
         )
         self._addresses = AddressBook(AddressMap(own_broker=ways_to(self._upstream.address)))
         self._queue = AdmissionQueue()
-        self._tally = Tally()
+        self._counters = GateCounters()
         self._malformed_closes: Counter[str] = Counter()
         self._limits = connections or ConnectionLimits()
         self._log = LogRation()
@@ -156,7 +156,7 @@ class Gate:
         #: The deadlines of all connections.
         self.deadlines: Deadlines[Connection] = Deadlines()
         self.silent_s = patience.silent_s
-        self._supervisor = Supervisor(self.deadlines, self._closes, self._log, patience)
+        self._supervisor = DeadlineSupervisor(self.deadlines, self._closes, self._log, patience)
         self._connections: set[Connection] = set()
         #: Connections whose client is gone, while the broker reads its last bytes.
         self._leaving: set[Connection] = set()
@@ -366,18 +366,18 @@ class Gate:
             held_frames=sum(session.held_frames for session in sessions),
             held_bytes=sum(session.held_bytes for session in sessions),
             longest_hold_ns=now_ns - min(held_since_ns, default=now_ns),
-            throttles=_by_name(self._tally.throttles),
-            refused_publishes=self._tally.refused_publishes,
-            refused_subscribes=self._tally.refused_subscribes,
-            pauses=self._tally.pauses,
-            keep_alive_replies=self._tally.keep_alive_replies,
-            dropped_frames=self._tally.dropped_frames,
-            replicated_messages=self._tally.replicated_messages,
-            replicated_bytes=self._tally.replicated_bytes,
+            throttles=_by_name(self._counters.throttles),
+            refused_publishes=self._counters.refused_publishes,
+            refused_subscribes=self._counters.refused_subscribes,
+            pauses=self._counters.pauses,
+            keep_alive_replies=self._counters.keep_alive_replies,
+            dropped_frames=self._counters.dropped_frames,
+            replicated_messages=self._counters.replicated_messages,
+            replicated_bytes=self._counters.replicated_bytes,
             upstream_failures=self._upstream.failures,
             malformed_closes=dict(self._malformed_closes),
-            refusals={reason.value: n for reason, n in self._tally.refusals.items()},
-            unknown_commands=dict(self._tally.unknown_commands),
+            refusals={reason.value: n for reason, n in self._counters.refusals.items()},
+            unknown_commands=dict(self._counters.unknown_commands),
             closes={reason.value: count for reason, count in self._closes.counts.items()},
         )
 
@@ -446,17 +446,17 @@ class Gate:
 
     # Calls of connections
 
-    def new_session(self, released: Callable[[], None], audit: Audit) -> Session:
+    def new_session(self, released: Callable[[], None], audit: ConnectionAudit) -> Session:
         """Return the engine of a new connection."""
         return Session(
             self._groups,
             self._queue,
-            self._tally,
+            self._counters,
             released=released,
             bounds=self._bounds,
             buffer=self._buffer,
             replication=self._replication,
-            introduction=self._introduction,
+            connect_policy=self._connect_policy,
             addresses=self._addresses,
             audit=audit,
         )

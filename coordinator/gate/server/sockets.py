@@ -35,7 +35,7 @@ _ACKED_OFFSET: Final = 120
 _read_acked: Final = struct.Struct("=Q").unpack_from
 
 
-class Taken(NamedTuple):
+class SendProgress(NamedTuple):
     """The progress of a peer with the bytes sent to it.
 
     Args:
@@ -46,12 +46,12 @@ class Taken(NamedTuple):
     acknowledged: int
     unsent: int
 
-    def is_beyond(self, before: Taken) -> bool:
+    def is_beyond(self, before: SendProgress) -> bool:
         """Return whether the peer took bytes since an earlier progress."""
         return self.acknowledged > before.acknowledged or self.unsent < before.unsent
 
 
-NOTHING_TAKEN: Final = Taken(0, 0)
+NOTHING_TAKEN: Final = SendProgress(0, 0)
 
 
 def prepare(transport: asyncio.Transport, write_buffer_high: int, silent_s: float) -> None:
@@ -72,7 +72,7 @@ def prepare(transport: asyncio.Transport, write_buffer_high: int, silent_s: floa
                 connected.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-def taken(transport: asyncio.Transport | None) -> Taken:
+def taken(transport: asyncio.Transport | None) -> SendProgress:
     """Return the progress of a connection's peer."""
     if transport is None:
         return NOTHING_TAKEN
@@ -81,4 +81,4 @@ def taken(transport: asyncio.Transport | None) -> Taken:
         connected = transport.get_extra_info("socket")
         info = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _ACKED_OFFSET + 8)
     acknowledged = _read_acked(info, _ACKED_OFFSET)[0] if len(info) == _ACKED_OFFSET + 8 else 0
-    return Taken(acknowledged, transport.get_write_buffer_size())
+    return SendProgress(acknowledged, transport.get_write_buffer_size())

@@ -65,7 +65,7 @@ class Patience:
 DEFAULT_PATIENCE: Final = Patience()
 
 
-class Supervisor:
+class DeadlineSupervisor:
     """Checks all deadlines once a second.
 
     Args:

@@ -1,7 +1,7 @@
 """The gate's certificate: clients speak TLS up to here, since limits need frames that can be read.
 
 Credentials inside the protocol (tokens, OAuth2, basic) pass to the broker unchanged. The gate can demand
-a client's certificate; ``introduction`` decides whether the broker learns its name.
+a client's certificate; ``connect_policy`` decides whether the broker learns its name.
 
 Certificates change while the gate runs: the gate looks at the files now and then, and tries new ones
 before they replace those in use. A pair that does not work changes nothing. Open connections keep their
@@ -63,7 +63,7 @@ class TlsListener:
     files: TlsFiles
 
 
-class Certificate:
+class ServerCertificate:
     """A server's TLS context that follows its files.
 
     Raises:

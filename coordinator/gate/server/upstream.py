@@ -43,7 +43,7 @@ class UpstreamTls:
 
     Args:
         hostname: the name that its certificate must have.
-        client: the authorities that the gate trusts, and its own certificate; see ``introduction``.
+        client: the authorities that the gate trusts, and its own certificate; see ``connect_policy``.
     """
 
     hostname: str

@@ -18,7 +18,7 @@ from coordinator.core.model import NANOS_PER_SECOND, Member
 from coordinator.core.reports.suspects import IMPERSONATED_FOR_NS
 from coordinator.core.settings import AlarmSettings
 from coordinator.core.state import CoordinatorState
-from coordinator.insight.model.alarms import AlarmKind, Sighting
+from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
 from coordinator.insight.model.board import GroupRow
 
 LOST_FOR_NS = 24 * 3_600 * NANOS_PER_SECOND
@@ -31,7 +31,7 @@ _NAMED = 3
 _ZOOKEEPER = (Trouble.ZOOKEEPER_SUSPENDED, Trouble.ZOOKEEPER_LOST)
 
 
-class Conditions:
+class AlarmConditions:
     """Check the conditions of one sidecar.
 
     Args:
@@ -47,7 +47,7 @@ class Conditions:
         self._lost: dict[str, int] = {}
         self._pass = 0
         #: The conditions of certificates when it was last their group's turn.
-        self._certificates: dict[str, Sighting] = {}
+        self._certificates: dict[str, AlarmCondition] = {}
 
     def handled(self, event: Event, state: CoordinatorState, now_ns: int) -> None:
         """Note an event that the core has handled."""
@@ -60,7 +60,9 @@ class Conditions:
             for name in self._certificates.keys() - (state.groups or {}).keys():
                 del self._certificates[name]
 
-    def of_group(self, state: CoordinatorState, row: GroupRow, now_ns: int) -> Iterator[Sighting]:
+    def of_group(
+        self, state: CoordinatorState, row: GroupRow, now_ns: int
+    ) -> Iterator[AlarmCondition]:
         """Yield the conditions of a group that was just sampled; none while it has no participants."""
         if not row.is_used:
             self._certificates.pop(row.group, None)
@@ -74,39 +76,39 @@ class Conditions:
                 f"{row.group} uses {row.used_permille / 10:.0f} % of its {used.limit:,}/s "
                 f"({foremost.value})"
             )
-            yield Sighting(AlarmKind.GROUP_NEAR_LIMIT, row.group, text)
+            yield AlarmCondition(AlarmKind.GROUP_NEAR_LIMIT, row.group, text)
         if row.throttled:
             text = f"clients of {row.group} wait at {_named(row.throttled)}"
-            yield Sighting(AlarmKind.THROTTLED, row.group, text)
+            yield AlarmCondition(AlarmKind.THROTTLED, row.group, text)
         if (crc32(row.group.encode()) + self._pass) % CERTIFICATE_PASSES == 0:
             self._certify(state, row, now_ns)
         if row.group in self._certificates:
             yield self._certificates[row.group]
 
-    def of_sidecar(self, state: CoordinatorState, now_ns: int) -> Iterator[Sighting]:
+    def of_sidecar(self, state: CoordinatorState, now_ns: int) -> Iterator[AlarmCondition]:
         """Yield the conditions of this sidecar and its peers; this ends a pass over the groups."""
         self._pass += 1
         broker = state.settings.broker
         for trouble in state.troubles.all():
             if trouble in _ZOOKEEPER:
-                yield Sighting(AlarmKind.ZOOKEEPER_LOST, broker, f"{broker}: {trouble.value}")
+                yield AlarmCondition(AlarmKind.ZOOKEEPER_LOST, broker, f"{broker}: {trouble.value}")
             elif trouble is Trouble.BUS_SILENT:
-                yield Sighting(AlarmKind.BUS_SILENT, broker, f"{broker}: {trouble.value}")
+                yield AlarmCondition(AlarmKind.BUS_SILENT, broker, f"{broker}: {trouble.value}")
         rounds_ns = {peer: state.usage.round_ns(peer) for peer in state.members}
         differing: dict[str, list[str]] = {}
         for found in state.agreement.disagreements(rounds_ns, now_ns):
             differing.setdefault(found.peer, []).append(found.matter.value)
         for peer, matters in differing.items():
             text = f"{broker} and {peer} go by other {' and '.join(matters)}"
-            yield Sighting(AlarmKind.VIEWS_DISAGREE, f"{broker} {peer}", text)
+            yield AlarmCondition(AlarmKind.VIEWS_DISAGREE, f"{broker} {peer}", text)
         for victim in state.suspects.impersonated(now_ns - IMPERSONATED_FOR_NS):
             text = f"reports in the name of {victim.broker} come from elsewhere: {victim.detail}"
-            yield Sighting(AlarmKind.FOREIGN_REPORTS, victim.broker, text)
+            yield AlarmCondition(AlarmKind.FOREIGN_REPORTS, victim.broker, text)
         for peer, since_ns in list(self._lost.items()):
             if now_ns - since_ns >= LOST_FOR_NS:
                 del self._lost[peer]
             else:
-                yield Sighting(AlarmKind.PEER_LOST, peer, f"{peer} is gone without saying so")
+                yield AlarmCondition(AlarmKind.PEER_LOST, peer, f"{peer} is gone without saying so")
 
     def _certify(self, state: CoordinatorState, row: GroupRow, now_ns: int) -> None:
         """Check the certificate of the participated dimension that could be exceeded most."""
@@ -131,7 +133,7 @@ class Conditions:
             f"the local limits of {row.group} may add up to {found[worst]:,}/s of "
             f"{row.dimensions[worst].limit:,}/s ({worst.value})"
         )
-        self._certificates[row.group] = Sighting(AlarmKind.CERTIFICATE_HIGH, row.group, text)
+        self._certificates[row.group] = AlarmCondition(AlarmKind.CERTIFICATE_HIGH, row.group, text)
 
     def _compare_members(self, members: dict[str, Member], own: str, now_ns: int) -> None:
         for broker, member in self._members.items():

@@ -139,7 +139,7 @@ class AlarmKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class AlarmCondition:
     """A condition that holds now: its kind, its group or broker, and its text."""
 
     kind: AlarmKind
@@ -152,7 +152,7 @@ class Sighting:
         return AlarmKey(self.kind.value, self.subject)
 
 
-class Stage(Enum):
+class AlarmStage(Enum):
     """The stage of an alarm."""
 
     PENDING = "pending"
@@ -190,15 +190,15 @@ class Alarm:
         since_ns: when the present stage began.
     """
 
-    sighting: Sighting
-    stage: Stage
+    sighting: AlarmCondition
+    stage: AlarmStage
     began_ns: int
     since_ns: int
 
     @property
     def fires(self) -> bool:
         """Return whether an operator should know of it."""
-        return self.stage is not Stage.PENDING
+        return self.stage is not AlarmStage.PENDING
 
     def view(self, now_ns: int) -> AlarmView:
         """Return it for an operator."""
@@ -215,7 +215,7 @@ class Alarm:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class AlarmTransition:
     """An alarm that began to fire, or is over."""
 
     alarm: Alarm
@@ -239,10 +239,10 @@ class Alarms:
         """Return the alarms that an operator should know of."""
         return {key: alarm for key, alarm in sorted(self._alarms.items()) if alarm.fires}
 
-    def look(self, sightings: Iterable[Sighting], now_ns: int) -> list[Turn]:
+    def look(self, sightings: Iterable[AlarmCondition], now_ns: int) -> list[AlarmTransition]:
         """Take over the conditions that hold now; return the alarms that began or ended since."""
         seen = {sighting.key: sighting for sighting in sightings}
-        turns: list[Turn] = []
+        turns: list[AlarmTransition] = []
         for key, alarm in list(self._alarms.items()):
             following = self._next(alarm, seen.pop(key, None), now_ns)
             if following is None:
@@ -251,11 +251,11 @@ class Alarms:
                 self._alarms[key] = following
             after = following is not None and following.fires
             if after is not alarm.fires:
-                turns.append(Turn(following or alarm, after))
+                turns.append(AlarmTransition(following or alarm, after))
         turns += self._admit(seen.values(), now_ns)
         return turns
 
-    def _admit(self, sightings: Iterable[Sighting], now_ns: int) -> list[Turn]:
+    def _admit(self, sightings: Iterable[AlarmCondition], now_ns: int) -> list[AlarmTransition]:
         room = dict.fromkeys(AlarmKind, MAX_PER_KIND)
         for alarm in self._alarms.values():
             room[alarm.sighting.kind] -= 1
@@ -267,27 +267,27 @@ class Alarms:
                 continue
             room[sighting.kind] -= 1
             at_once = self.settings.raise_after_ns <= 0 or sighting.kind.is_raised_at_once
-            stage = Stage.FIRING if at_once else Stage.PENDING
+            stage = AlarmStage.FIRING if at_once else AlarmStage.PENDING
             alarm = self._alarms[sighting.key] = Alarm(sighting, stage, now_ns, now_ns)
             if at_once:
-                turns.append(Turn(alarm, begins=True))
+                turns.append(AlarmTransition(alarm, begins=True))
         return turns
 
-    def _next(self, alarm: Alarm, seen: Sighting | None, now_ns: int) -> Alarm | None:
+    def _next(self, alarm: Alarm, seen: AlarmCondition | None, now_ns: int) -> Alarm | None:
         """Return an alarm in its present stage; None when it is gone."""
         lasted_ns = now_ns - alarm.since_ns
         if seen is not None:
             alarm = replace(alarm, sighting=seen)
         match alarm.stage, seen is not None:
-            case Stage.PENDING, True if lasted_ns >= self.settings.raise_after_ns:
-                return replace(alarm, stage=Stage.FIRING, since_ns=now_ns)
-            case Stage.PENDING, False:
+            case AlarmStage.PENDING, True if lasted_ns >= self.settings.raise_after_ns:
+                return replace(alarm, stage=AlarmStage.FIRING, since_ns=now_ns)
+            case AlarmStage.PENDING, False:
                 return None
-            case Stage.FIRING, False:
-                return replace(alarm, stage=Stage.CLEARING, since_ns=now_ns)
-            case Stage.CLEARING, True:
-                return replace(alarm, stage=Stage.FIRING, since_ns=now_ns)
-            case Stage.CLEARING, False if lasted_ns >= self.settings.clear_after_ns:
+            case AlarmStage.FIRING, False:
+                return replace(alarm, stage=AlarmStage.CLEARING, since_ns=now_ns)
+            case AlarmStage.CLEARING, True:
+                return replace(alarm, stage=AlarmStage.FIRING, since_ns=now_ns)
+            case AlarmStage.CLEARING, False if lasted_ns >= self.settings.clear_after_ns:
                 return None
             case _:
                 return alarm

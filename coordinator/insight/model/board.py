@@ -18,8 +18,8 @@ from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import Dimension
 from coordinator.core.state import CoordinatorState
 from coordinator.core.usage.rows import UsageRow
-from coordinator.insight.model.series import Series, SeriesView
-from coordinator.insight.model.settling import SETTLED_PERMILLE, Standing, residual_permille
+from coordinator.insight.model.series import SampleSeries, SeriesView
+from coordinator.insight.model.settling import SETTLED_PERMILLE, GroupStatus, residual_permille
 
 KEPT_SAMPLES = 300
 MAX_CELLS = 1_000_000
@@ -71,7 +71,7 @@ class GroupRow(NamedTuple):
     """
 
     group: str
-    standing: Standing
+    standing: GroupStatus
     since_ns: int
     sampled_ns: int
     dimensions: Mapping[Dimension, DimensionRow]
@@ -91,7 +91,7 @@ class Board:
 
     def __init__(self) -> None:
         self._rows: dict[str, GroupRow] = {}
-        self._series: dict[tuple[str, Dimension], Series] = {}
+        self._series: dict[tuple[str, Dimension], SampleSeries] = {}
         self._kept_samples = KEPT_SAMPLES
 
     @property
@@ -163,11 +163,11 @@ class Board:
 
     def series(self, group: str, dimension: Dimension, after: int = -1) -> SeriesView:
         """Return the samples of a group after a certain one; none when the dimension is not limited."""
-        return self._series.get((group, dimension), Series()).view(after)
+        return self._series.get((group, dimension), SampleSeries()).view(after)
 
     def totals(self, group: str, dimension: Dimension, count: int) -> tuple[int, ...]:
         """Return the rates admitted by all brokers together, in the last ``count`` samples."""
-        return self._series.get((group, dimension), Series()).totals(count)
+        return self._series.get((group, dimension), SampleSeries()).totals(count)
 
     def _sample_dimension(
         self, state: CoordinatorState, name: str, dimension: Dimension, limit: int, now_ns: int
@@ -181,7 +181,7 @@ class Board:
         }
         if own in sampled and decision is not None and decision.local_limit is not None:
             sampled[own] = (sampled[own][0], decision.local_limit)
-        series = self._series.setdefault((name, dimension), Series())
+        series = self._series.setdefault((name, dimension), SampleSeries())
         series.add(now_ns, limit, sampled, self._kept_samples)
         waited = state.settings.throttled_permille
         return DimensionRow(
@@ -202,15 +202,15 @@ def _local_limit(row: UsageRow, dimension: Dimension, limit: int) -> int:
     return limit if announced is None else announced
 
 
-def _standing(state: CoordinatorState, dimensions: Mapping[Dimension, DimensionRow]) -> Standing:
+def _standing(state: CoordinatorState, dimensions: Mapping[Dimension, DimensionRow]) -> GroupStatus:
     if state.lifecycle is Lifecycle.DEGRADED:
-        return Standing.DEGRADED
+        return GroupStatus.DEGRADED
     if not dimensions:
-        return Standing.UNLIMITED
+        return GroupStatus.UNLIMITED
     active = [row for row in dimensions.values() if row.participants]
     if not active:
-        return Standing.IDLE
+        return GroupStatus.IDLE
     off = any(
         row.residual_permille is None or row.residual_permille > SETTLED_PERMILLE for row in active
     )
-    return Standing.CONVERGING if off else Standing.SETTLED
+    return GroupStatus.CONVERGING if off else GroupStatus.SETTLED

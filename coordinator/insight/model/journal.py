@@ -17,14 +17,14 @@ from coordinator.core.events import Event, GroupsChanged, MembersChanged
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension, Member, ResourceGroup, redefined
 from coordinator.core.state import CoordinatorState
-from coordinator.insight.model.alarms import Turn
+from coordinator.insight.model.alarms import AlarmTransition
 from coordinator.insight.model.board import GroupRow
-from coordinator.insight.model.settling import Standing
+from coordinator.insight.model.settling import GroupStatus
 
 JOURNAL_LENGTH = 1_000
 
 
-class Kind(Enum):
+class NoteKind(Enum):
     """The kind of a note."""
 
     JOINED = "joined"
@@ -57,7 +57,7 @@ class Note:
 
     number: int
     at_ns: int
-    kind: Kind
+    kind: NoteKind
     subject: str
     text: str
 
@@ -97,7 +97,7 @@ class Journal:
         if len(state.suspects) != self._suspects:
             for each in state.suspects.all_since(self._suspects):
                 self._note(
-                    Kind.SUSPECT, each.broker, f"{each.broker} {each.suspicion.value}", now_ns
+                    NoteKind.SUSPECT, each.broker, f"{each.broker} {each.suspicion.value}", now_ns
                 )
             self._suspects = len(state.suspects)
 
@@ -106,17 +106,19 @@ class Journal:
         if before is None:
             return
         for broker in sorted(set(row.throttled) - set(before.throttled)):
-            self._note(Kind.THROTTLED, row.group, f"{broker} holds producers back", now_ns)
+            self._note(NoteKind.THROTTLED, row.group, f"{broker} holds producers back", now_ns)
         for broker in sorted(set(before.throttled) - set(row.throttled)):
-            self._note(Kind.RELEASED, row.group, f"{broker} no longer holds messages back", now_ns)
-        if before.standing is Standing.CONVERGING and row.standing is Standing.SETTLED:
+            self._note(
+                NoteKind.RELEASED, row.group, f"{broker} no longer holds messages back", now_ns
+            )
+        if before.standing is GroupStatus.CONVERGING and row.standing is GroupStatus.SETTLED:
             seconds = (now_ns - before.since_ns) / 1_000_000_000
-            self._note(Kind.SETTLED, row.group, f"settled after {seconds:.1f} s", now_ns)
+            self._note(NoteKind.SETTLED, row.group, f"settled after {seconds:.1f} s", now_ns)
 
-    def turned(self, turn: Turn, now_ns: int) -> None:
+    def turned(self, turn: AlarmTransition, now_ns: int) -> None:
         """Note an alarm that began to fire, or is over."""
         sighting = turn.alarm.sighting
-        kind = Kind.ALARM if turn.begins else Kind.OVER
+        kind = NoteKind.ALARM if turn.begins else NoteKind.OVER
         text = sighting.text if turn.begins else f"over: {sighting.text}"
         self._note(kind, sighting.subject, f"{sighting.kind.value}: {text}", now_ns)
 
@@ -126,10 +128,10 @@ class Journal:
             return
         for broker in sorted(before.keys() | members.keys()):
             if broker not in members:
-                self._note(Kind.LEFT, broker, f"{broker} left", now_ns)
+                self._note(NoteKind.LEFT, broker, f"{broker} left", now_ns)
             elif members[broker] != before.get(broker):
                 again = " again" if broker in before else ""
-                self._note(Kind.JOINED, broker, f"{broker} joined{again}", now_ns)
+                self._note(NoteKind.JOINED, broker, f"{broker} joined{again}", now_ns)
 
     def _compare_groups(self, groups: dict[str, ResourceGroup], now_ns: int) -> None:
         before, self._groups = self._groups, groups
@@ -139,26 +141,26 @@ class Journal:
         for name in sorted({*gone, *redefined(before, groups)}):
             old, new = before.get(name), groups.get(name)
             if new is None:
-                self._note(Kind.DELETED, name, "deleted", now_ns)
+                self._note(NoteKind.DELETED, name, "deleted", now_ns)
             else:
-                kind = Kind.CREATED if old is None else Kind.CHANGED
+                kind = NoteKind.CREATED if old is None else NoteKind.CHANGED
                 self._note(kind, name, difference(old, new), now_ns)
 
     def _compare_state(self, state: CoordinatorState, now_ns: int) -> None:
         broker = state.settings.broker
         if state.lifecycle is not self._lifecycle:
             text = f"{broker} is {state.lifecycle.value}, was {self._lifecycle.value}"
-            self._note(Kind.STATE, broker, text, now_ns)
+            self._note(NoteKind.STATE, broker, text, now_ns)
         troubles = state.troubles.all()
         for trouble in troubles:
             if trouble not in self._troubles:
-                self._note(Kind.TROUBLE, broker, f"{broker}: {trouble.value}", now_ns)
+                self._note(NoteKind.TROUBLE, broker, f"{broker}: {trouble.value}", now_ns)
         for trouble in self._troubles:
             if trouble not in troubles:
-                self._note(Kind.RECOVERED, broker, f"{broker}, over: {trouble.value}", now_ns)
+                self._note(NoteKind.RECOVERED, broker, f"{broker}, over: {trouble.value}", now_ns)
         self._lifecycle, self._troubles = state.lifecycle, troubles
 
-    def _note(self, kind: Kind, subject: str, text: str, now_ns: int) -> None:
+    def _note(self, kind: NoteKind, subject: str, text: str, now_ns: int) -> None:
         note = Note(self._next, now_ns, kind, subject, text)
         self._next += 1
         self._notes.append(note)

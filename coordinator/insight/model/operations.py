@@ -30,7 +30,7 @@ _STILL_ROUNDS = 2
 _GIVE_UP_NS = 600 * NANOS_PER_SECOND
 
 
-class Stage(Enum):
+class OperationStage(Enum):
     """The progress of an operation."""
 
     ACCEPTED = "accepted"
@@ -42,7 +42,7 @@ class Stage(Enum):
     @property
     def is_final(self) -> bool:
         """Return whether the operation changes no more."""
-        return self not in (Stage.ACCEPTED, Stage.CONVERGING)
+        return self not in (OperationStage.ACCEPTED, OperationStage.CONVERGING)
 
 
 Holdings = Mapping[Dimension, Mapping[str, int]]
@@ -103,7 +103,7 @@ class Operation:
     actor: str
     taker: str
     before: Holdings = field(default_factory=dict)
-    stage: Stage = Stage.ACCEPTED
+    stage: OperationStage = OperationStage.ACCEPTED
     settle_ns: int | None = None
     residual_permille: int | None = None
     moved: Holdings = field(default_factory=dict)
@@ -149,7 +149,7 @@ def advance(followed: Followed, state: CoordinatorState, now_ns: int) -> Followe
         return followed
     group = (state.groups or {}).get(operation.group)
     if group is None or now_ns - followed.begun_ns > _GIVE_UP_NS:
-        stage = Stage.SETTLED if group is None else Stage.UNSETTLED
+        stage = OperationStage.SETTLED if group is None else OperationStage.UNSETTLED
         return _ended(followed, state, stage, now_ns)
     if group.configuration_version < operation.version:
         return followed  # the definition has not arrived here yet
@@ -159,7 +159,9 @@ def advance(followed: Followed, state: CoordinatorState, now_ns: int) -> Followe
 def _look(followed: Followed, state: CoordinatorState, now_ns: int) -> Followed:
     """Check, after the definition has arrived, whether the group has settled, and since when."""
     residual = _residual_permille(state, followed.operation.group)
-    operation = replace(followed.operation, stage=Stage.CONVERGING, residual_permille=residual)
+    operation = replace(
+        followed.operation, stage=OperationStage.CONVERGING, residual_permille=residual
+    )
     followed = replace(followed, operation=operation)
     if residual is None or residual > SETTLED_PERMILLE:
         return replace(followed, still_ns=None)
@@ -167,17 +169,19 @@ def _look(followed: Followed, state: CoordinatorState, now_ns: int) -> Followed:
         return replace(followed, still_ns=now_ns, still_round=state.round)
     if state.round - followed.still_round < _STILL_ROUNDS:
         return followed
-    return _ended(followed, state, Stage.SETTLED, followed.still_ns)
+    return _ended(followed, state, OperationStage.SETTLED, followed.still_ns)
 
 
 def superseded(followed: Followed, state: CoordinatorState, now_ns: int) -> Followed:
     """Mark an operation as superseded by a later change of the same group."""
-    return _ended(followed, state, Stage.SUPERSEDED, now_ns)
+    return _ended(followed, state, OperationStage.SUPERSEDED, now_ns)
 
 
-def _ended(followed: Followed, state: CoordinatorState, stage: Stage, ended_ns: int) -> Followed:
+def _ended(
+    followed: Followed, state: CoordinatorState, stage: OperationStage, ended_ns: int
+) -> Followed:
     operation = followed.operation
-    settled = stage is Stage.SETTLED
+    settled = stage is OperationStage.SETTLED
     ended = replace(
         operation,
         stage=stage,

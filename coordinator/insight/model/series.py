@@ -44,7 +44,7 @@ class _Columns:
 
 
 @dataclass(slots=True)
-class Series:
+class SampleSeries:
     """Samples of one group and dimension; at most ``keep`` and a quarter more of them."""
 
     _times_ns: array[int] = field(default_factory=lambda: array("q"))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # the gate's process has the words of an operation, and no co
 SETTLED_PERMILLE = 50
 
 
-class Standing(Enum):
+class GroupStatus(Enum):
     """The status of a group."""
 
     UNLIMITED = "unlimited"

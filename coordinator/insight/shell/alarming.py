@@ -21,7 +21,7 @@ import structlog
 
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.alarms import Alarm, AlarmKey
-from coordinator.insight.shell.watch import Watch
+from coordinator.insight.shell.sampler import Sampler
 from coordinator.ports import AlarmReceiver, Notice, PortError
 
 MAX_NOTICES = 100
@@ -43,7 +43,7 @@ class Alarming:
         receiver: the receiver of reports.
     """
 
-    def __init__(self, state: CoordinatorState, watch: Watch, receiver: AlarmReceiver) -> None:
+    def __init__(self, state: CoordinatorState, watch: Sampler, receiver: AlarmReceiver) -> None:
         self._state = state
         self._watch = watch
         self._receiver = receiver

@@ -20,7 +20,7 @@ from coordinator.insight.model.shadow import Comparison
 from coordinator.insight.model.views import Explanation, GroupView, HealthView, TaskView
 from coordinator.insight.shell.totals import TrafficTotals
 from coordinator.ports import Catalogue, Clock, Recorder, RecorderHealth
-from coordinator.runtime.supervision import Supervisor
+from coordinator.runtime.supervision import TaskSupervisor
 
 
 class SidecarViews:
@@ -32,7 +32,7 @@ class SidecarViews:
         supervisor: knows the failed tasks.
     """
 
-    def __init__(self, state: CoordinatorState, clock: Clock, supervisor: Supervisor) -> None:
+    def __init__(self, state: CoordinatorState, clock: Clock, supervisor: TaskSupervisor) -> None:
         self._state = state
         self._clock = clock
         self._supervisor = supervisor

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from coordinator.native.engine.sets import GroupSet
 
 
-class Part(NamedTuple):
+class NativePart(NamedTuple):
     """The publish rate of a native group here.
 
     Args:
@@ -30,7 +30,7 @@ class Part(NamedTuple):
 
 def split(
     limits: Mapping[str, int], wants: Mapping[GroupSet, int | None]
-) -> dict[GroupSet, Part | None]:
+) -> dict[GroupSet, NativePart | None]:
     """Return the parts of one unit.
 
     Args:
@@ -41,14 +41,14 @@ def split(
         A part for each set; None where no group of it is limited.
     """
     limited = {groups: [name for name in groups if name in limits] for groups in wants}
-    parts: dict[GroupSet, Part | None] = dict.fromkeys(wants)
+    parts: dict[GroupSet, NativePart | None] = dict.fromkeys(wants)
     rates = {groups: 0 for groups, names in limited.items() if names}
     left = dict(limits)
     binding = dict.fromkeys(rates, "")
     for wanted in (wants, dict.fromkeys(wants)):
         _rise(rates, left, binding, limited, wanted)
     for groups, rate in rates.items():
-        parts[groups] = Part(rate, binding[groups])
+        parts[groups] = NativePart(rate, binding[groups])
     return parts
 
 

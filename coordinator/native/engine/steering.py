@@ -35,7 +35,7 @@ from coordinator.native.engine.entries import (
     record_of,
 )
 from coordinator.native.engine.pacing import Pacer
-from coordinator.native.engine.parts import Part, split
+from coordinator.native.engine.parts import NativePart, split
 from coordinator.native.engine.rest import differ, rest
 from coordinator.native.engine.sets import GroupSet, name_of, sets_of
 from coordinator.native.engine.table import REST, Statement, Table
@@ -90,12 +90,12 @@ class _Native:
         self.pacers = (Pacer(interval_s), Pacer(interval_s))
         self.dispatched = (Pacer(interval_s), Pacer(interval_s))
         self.trims = (Trim(interval_s), Trim(interval_s))
-        self.parts: tuple[Part | None, Part | None] = (None, None)
+        self.parts: tuple[NativePart | None, NativePart | None] = (None, None)
         self.entry = NOTHING
         #: As of the last poll: who is connected.
         self.count = NamespaceCount()
 
-    def set_parts(self, parts: tuple[Part | None, Part | None], now_ns: int) -> None:
+    def set_parts(self, parts: tuple[NativePart | None, NativePart | None], now_ns: int) -> None:
         self.parts = parts
         for part, pacer, told in zip(parts, self.pacers, self.target(), strict=True):
             if part is None:
@@ -478,12 +478,12 @@ def _times(rates: Rates, permille: int) -> Rates:
     )
 
 
-def _pair(messages: Part | None, bytes_: Part | None) -> tuple[int | None, int | None]:
+def _pair(messages: NativePart | None, bytes_: NativePart | None) -> tuple[int | None, int | None]:
     return (
         None if messages is None else messages.rate,
         None if bytes_ is None else bytes_.rate,
     )
 
 
-def _binding(part: Part | None) -> str:
+def _binding(part: NativePart | None) -> str:
     return "" if part is None else part.binding

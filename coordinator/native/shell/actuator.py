@@ -31,7 +31,7 @@ from coordinator.core.model import (
 )
 from coordinator.core.topics import TopicName
 from coordinator.core.transfer.policies import STRICT
-from coordinator.insight.model.alarms import AlarmKind, Sighting
+from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
 from coordinator.insight.model.delayed import DelayedView
 from coordinator.insight.model.gate_views import (
     ConnectionFigures,
@@ -193,12 +193,12 @@ class NativeActuator:
         seen.unsteered = self._steering.unsteered(now_ns)
         return tuple(conditions(seen, now_ns))
 
-    def sightings(self, now_ns: int) -> Iterator[Sighting]:
+    def sightings(self, now_ns: int) -> Iterator[AlarmCondition]:
         """Yield conditions for alarms; limits that no broker can enforce fire at once and for good."""
         for found in self.conditions(now_ns):
             if found.code != NOT_NATIVE:
                 text = f"{self._broker}: {found.text}"
-                yield Sighting(AlarmKind.NATIVE_INEXACT, f"{self._broker} {found.code}", text)
+                yield AlarmCondition(AlarmKind.NATIVE_INEXACT, f"{self._broker} {found.code}", text)
 
     # Instructions to a gate.
 
@@ -333,23 +333,23 @@ class NativeActuator:
     # Limits that only a gate can enforce.
 
     def set_broker_limits(self, limits: Rates) -> None:
-        """Not enforced here."""
+        """Do nothing: native enforcement has no such limits."""
         self._note("the broker as a whole", limits)
 
     def set_partition_limits(self, limits: Rates) -> None:
-        """Not enforced here."""
+        """Do nothing: native enforcement has no such limits."""
         self._note("partitions", limits)
 
     def set_topic_limits(self, topic: TopicName, limits: Rates, *, partitions: int = 1) -> None:  # noqa: ARG002
-        """Not enforced here."""
+        """Do nothing: native enforcement has no such limits."""
         self._note(str(topic), limits)
 
     def set_topic_block(self, topic: str, block: object | None) -> None:
-        """Not enforced here: backlogs can be evicted without a gate, publishes not held."""
+        """Do nothing: without a gate backlogs can be evicted, but publishes cannot be held."""
         self._note(f"publishing to {topic}", block)
 
     def set_subscribe_rate(self, rate: int | None, *, period_s: int = 1) -> None:  # noqa: ARG002
-        """Not enforced here."""
+        """Do nothing: native enforcement has no such limits."""
         self._note("subscribing", rate)
 
     def refresh_certificate(self) -> None:

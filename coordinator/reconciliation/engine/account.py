@@ -37,7 +37,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from coordinator.core.model import NANOS_PER_SECOND
-from coordinator.reconciliation.engine.counting import Published
+from coordinator.reconciliation.engine.counting import PublishedCount
 
 WINDOW_NS: Final = 120 * NANOS_PER_SECOND
 """For how long a level counts: longer than any client waits for a broker that stands still."""
@@ -98,7 +98,7 @@ class _Level:
         self.rise = max(0, value - level)
 
 
-class Account:
+class NamespaceAccount:
     """One namespace.
 
     Args:
@@ -114,9 +114,9 @@ class Account:
     def __init__(self, since_ns: int | None = None) -> None:
         self._settling = SETTLING if since_ns is None else 0
         #: Broker less gate, of all known increases.
-        self.difference = Published()
+        self.difference = PublishedCount()
         #: Told as escaped, told as replication, and both.
-        self.told = self.replicated = self.explained = Published()
+        self.told = self.replicated = self.explained = PublishedCount()
         #: By how many messages the level may be wrong.
         self.uncertainty = LEAST
         start = () if since_ns is None else ((since_ns, 0),)
@@ -130,8 +130,8 @@ class Account:
 
     def read(
         self,
-        broker: Published | None,
-        gate: Published | None,
+        broker: PublishedCount | None,
+        gate: PublishedCount | None,
         *,
         elapsed_ns: int,
         took_ns: int,
@@ -147,7 +147,7 @@ class Account:
             now_ns: the time.
         """
         if broker is not None and gate is not None:
-            self.difference = Published(
+            self.difference = PublishedCount(
                 self.difference.messages + broker.messages - gate.messages,
                 self.difference.bytes + broker.bytes - gate.bytes,
             )
@@ -170,13 +170,13 @@ class Account:
         )
 
     @property
-    def excess(self) -> Published:
+    def excess(self) -> PublishedCount:
         """The rise to be told; nothing while it is within the uncertainty."""
         if self._messages.rise <= self.uncertainty:
-            return Published()
-        return Published(self._messages.rise, self._bytes.rise)
+            return PublishedCount()
+        return PublishedCount(self._messages.rise, self._bytes.rise)
 
-    def tell(self, replicated_permille: int, now_ns: int) -> Published:
+    def tell(self, replicated_permille: int, now_ns: int) -> PublishedCount:
         """Tell the excess; return the part of it that escaped.
 
         Args:
@@ -184,8 +184,10 @@ class Account:
             now_ns: the time.
         """
         excess = self.excess
-        replicated = Published(*(each * replicated_permille // 1000 for each in excess))
-        escaped = Published(excess.messages - replicated.messages, excess.bytes - replicated.bytes)
+        replicated = PublishedCount(*(each * replicated_permille // 1000 for each in excess))
+        escaped = PublishedCount(
+            excess.messages - replicated.messages, excess.bytes - replicated.bytes
+        )
         self.explained = self.explained.plus(excess)
         self.replicated = self.replicated.plus(replicated)
         self.told = self.told.plus(escaped)

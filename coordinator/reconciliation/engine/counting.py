@@ -43,18 +43,18 @@ _PENDING_ACK: Final = "__transaction_pending_ack"
 _PARTITION: Final = "-partition-"
 
 
-class Published(NamedTuple):
+class PublishedCount(NamedTuple):
     """Published messages and bytes."""
 
     messages: int = 0
     bytes: int = 0
 
-    def plus(self, other: Published) -> Published:
+    def plus(self, other: PublishedCount) -> PublishedCount:
         """Return the sum."""
-        return Published(self.messages + other.messages, self.bytes + other.bytes)
+        return PublishedCount(self.messages + other.messages, self.bytes + other.bytes)
 
 
-NOTHING: Final = Published()
+NOTHING: Final = PublishedCount()
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class Increase:
         topics: the topics that grew, with their messages; empty if the broker lists none.
     """
 
-    published: Published = NOTHING
+    published: PublishedCount = NOTHING
     is_known: bool = True
     topics: dict[str, int] = field(default_factory=dict)
 
@@ -82,7 +82,7 @@ class Increase:
 
 @dataclass(slots=True)
 class _Seen:
-    published: Published
+    published: PublishedCount
     reading: int
 
 
@@ -127,12 +127,12 @@ class BrokerBook:
         increase = self._found.get(count.namespace)
         if increase is None:
             increase = self._found[count.namespace] = Increase(is_known=self._readings > 1)
-        now = Published(count.messages, count.bytes)
+        now = PublishedCount(count.messages, count.bytes)
         key = (count.namespace, count.topic)
         before = self._seen.get(key)
         if before is None:
             self._seen[key] = _Seen(now, self._readings)
-            was = Published()
+            was = PublishedCount()
         else:
             was = before.published
             before.published, before.reading = now, self._readings
@@ -140,8 +140,8 @@ class BrokerBook:
             if not count.topic:
                 increase.is_known = False
                 return
-            was = Published()
-        grown = Published(now.messages - was.messages, max(0, now.bytes - was.bytes))
+            was = PublishedCount()
+        grown = PublishedCount(now.messages - was.messages, max(0, now.bytes - was.bytes))
         increase.published = increase.published.plus(grown)
         if count.topic and grown.messages:
             increase.topics[count.topic] = grown.messages
@@ -151,18 +151,21 @@ class GateBook:
     """The gate's counters as of the last reading, by namespace."""
 
     def __init__(self) -> None:
-        self._last: Mapping[str, Published] | None = None
+        self._last: Mapping[str, PublishedCount] | None = None
 
-    def read(self, totals: Mapping[str, Published]) -> Mapping[str, Published | None]:
+    def read(self, totals: Mapping[str, PublishedCount]) -> Mapping[str, PublishedCount | None]:
         """Return the increase in every namespace of either reading; None is unknown."""
         last, self._last = self._last, totals
         if last is None:
             return dict.fromkeys(totals)
-        found: dict[str, Published | None] = {}
+        found: dict[str, PublishedCount | None] = {}
         for namespace in totals.keys() | last.keys():
-            was, now = last.get(namespace, Published()), totals.get(namespace, Published())
+            was, now = (
+                last.get(namespace, PublishedCount()),
+                totals.get(namespace, PublishedCount()),
+            )
             fell = now.messages < was.messages or now.bytes < was.bytes
-            grown = Published(now.messages - was.messages, now.bytes - was.bytes)
+            grown = PublishedCount(now.messages - was.messages, now.bytes - was.bytes)
             found[namespace] = None if fell else grown
         return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from coordinator.reconciliation.engine.ways import Publisher
+from coordinator.reconciliation.engine.ways import ListedPublisher
 
 
 class PassedCounters(Protocol):
@@ -31,7 +31,7 @@ class PassedCounters(Protocol):
 class PublisherLists(Protocol):
     """The broker's lists of publishers. Each raises BrokerUnreachable, Refused, NotFound."""
 
-    async def publishers(self, topic: str) -> Sequence[Publisher]:
+    async def publishers(self, topic: str) -> Sequence[ListedPublisher]:
         """Return the publishers of a topic, by its full name."""
         ...
 

@@ -5,9 +5,9 @@ beyond the uncertainty; and `tell` tells each, with the way that was found meanw
 not told stays in its account and is a suspect again at the next reading.
 
 Bounds: at most `NAMESPACES_MAX` accounts; an idle one makes room for a new one, and a namespace without
-room is not reconciled and counted (`State.left_out`). At most `SERIES_MAX` namespaces have totals of
-their own; the escaped traffic of further ones is told as `OTHERS`, without an alarm or a charge. While
-the gate itself counts namespaces together, as it has too many, the increases are unknown.
+room is not reconciled and counted (`ReconciliationState.left_out`). At most `SERIES_MAX` namespaces have
+totals of their own; the escaped traffic of further ones is told as `OTHERS`, without an alarm or a
+charge. While the gate itself counts namespaces together, as it has too many, the increases are unknown.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from coordinator.core.model import Attachments
-from coordinator.insight.model.alarms import AlarmKind, Sighting
-from coordinator.reconciliation.engine.account import Account, Rate
-from coordinator.reconciliation.engine.counting import NOTHING, GateBook, Increase, Published
-from coordinator.reconciliation.engine.ways import Finding
+from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
+from coordinator.reconciliation.engine.account import NamespaceAccount, Rate
+from coordinator.reconciliation.engine.counting import NOTHING, GateBook, Increase, PublishedCount
+from coordinator.reconciliation.engine.ways import WayFinding
 
 NAMESPACES_MAX: Final = 10_000
 """The most accounts."""
@@ -55,11 +55,11 @@ class EscapeView:
     """
 
     namespace: str
-    total: Published
-    replicated: Published
+    total: PublishedCount
+    replicated: PublishedCount
     is_escaping: bool
     rate: Rate
-    finding: Finding
+    finding: WayFinding
 
     @property
     def sentence(self) -> str:
@@ -72,7 +72,7 @@ class EscapeView:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ReconciliationState:
     """Reconciliation at this moment.
 
     Args:
@@ -95,7 +95,7 @@ class State:
     left_out: int = 0
     charges: bool = False
     escapes: tuple[EscapeView, ...] = ()
-    others: Published = NOTHING
+    others: PublishedCount = NOTHING
 
 
 class Reconciliation:
@@ -120,13 +120,13 @@ class Reconciliation:
         self._cluster_group = cluster_group
         self._namespaces_max = namespaces_max
         self._series_max = series_max
-        self._accounts: dict[str, Account] = {}
+        self._accounts: dict[str, NamespaceAccount] = {}
         self._gate = GateBook()
         self._gate_others = NOTHING
         self._read_ns: int | None = None
         self._interval_ns = 0
         #: By namespace that escaped: the way that was found last.
-        self._findings: dict[str, Finding] = {}
+        self._findings: dict[str, WayFinding] = {}
         #: The namespaces that told something at their last reading, so that a reader sees few.
         self._escaping: dict[str, Rate] = {}
         self.attachments = Attachments()
@@ -142,7 +142,7 @@ class Reconciliation:
     def read(
         self,
         broker: Mapping[str, Increase],
-        gate_totals: Mapping[str, Published],
+        gate_totals: Mapping[str, PublishedCount],
         *,
         took_ns: int,
         now_ns: int,
@@ -192,7 +192,7 @@ class Reconciliation:
         found = {name: messages for name, messages in excesses if messages}
         return tuple(sorted(found, key=lambda name: (-found[name], name)))
 
-    def tell(self, namespace: str, finding: Finding, now_ns: int) -> None:
+    def tell(self, namespace: str, finding: WayFinding, now_ns: int) -> None:
         """Tell the excess of a suspect, by the way that was found."""
         account = self._accounts[namespace]
         escaped = account.tell(finding.replicated_permille, now_ns)
@@ -216,13 +216,15 @@ class Reconciliation:
                 finding=self._findings[name],
             )
 
-    def sightings(self, broker: str) -> Iterator[Sighting]:
+    def sightings(self, broker: str) -> Iterator[AlarmCondition]:
         """Yield the conditions for alarms."""
         for view in self.views():
             if not view.is_escaping:
                 continue
             text = f"{broker}: {view.sentence}"
-            yield Sighting(AlarmKind.TRAFFIC_ROUND_THE_GATE, f"{broker} {view.namespace}", text)
+            yield AlarmCondition(
+                AlarmKind.TRAFFIC_ROUND_THE_GATE, f"{broker} {view.namespace}", text
+            )
 
     def by_group(self) -> Mapping[str, Rate]:
         """Return the rates that escape now, by resource group."""
@@ -255,14 +257,14 @@ class Reconciliation:
         account = self._accounts.get(namespace)
         return account is not None and account.escapes(self._interval_ns, now_ns)
 
-    def _open(self, namespace: str, since_ns: int | None) -> Account | None:
+    def _open(self, namespace: str, since_ns: int | None) -> NamespaceAccount | None:
         """Return a new account, or None if there is no room for it."""
         if len(self._accounts) >= self._namespaces_max:
             self._forget_idle()
         if len(self._accounts) >= self._namespaces_max:
             self.left_out += 1
             return None
-        account = self._accounts[namespace] = Account(since_ns)
+        account = self._accounts[namespace] = NamespaceAccount(since_ns)
         return account
 
     def _forget_idle(self) -> None:

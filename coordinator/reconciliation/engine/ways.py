@@ -70,7 +70,7 @@ _FIXES: Final[Mapping[Way, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Publisher:
+class ListedPublisher:
     """A publisher in a topic's statistics.
 
     Args:
@@ -99,7 +99,7 @@ class Publisher:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class WayFinding:
     """The way that a namespace's publishers show.
 
     Args:
@@ -110,7 +110,7 @@ class Finding:
     """
 
     way: Way = Way.UNSEEN
-    example: Publisher | None = None
+    example: ListedPublisher | None = None
     replicated_permille: int = 0
     trouble: str = ""
 
@@ -124,7 +124,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class KnownOrigins:
     """The known origins of the connections that a broker may list.
 
     Args:
@@ -139,10 +139,10 @@ class Surroundings:
 
 
 def find(
-    publishers: Iterable[Publisher],
+    publishers: Iterable[ListedPublisher],
     gates: Collection[tuple[str, int]],
-    surroundings: Surroundings,
-) -> Finding:
+    surroundings: KnownOrigins,
+) -> WayFinding:
     """Return the most likely way.
 
     Args:
@@ -152,7 +152,7 @@ def find(
     """
     rates: Counter[Way] = Counter()
     numbers: Counter[Way] = Counter()
-    examples: dict[Way, Publisher] = {}
+    examples: dict[Way, ListedPublisher] = {}
     exempt_rate = exempt_number = 0
     for publisher in publishers:
         if (publisher.host, publisher.port) in gates:
@@ -169,14 +169,14 @@ def find(
         if known is None or publisher.messages > known.messages:
             examples[way] = publisher
     if not numbers:
-        return Finding(replicated_permille=1000 if exempt_number else 0)
+        return WayFinding(replicated_permille=1000 if exempt_number else 0)
     has_rates = rates.total() + exempt_rate > 0
     exempt, others = (exempt_rate, rates.total()) if has_rates else (exempt_number, numbers.total())
     way = max(numbers, key=lambda each: (rates[each], numbers[each]))
-    return Finding(way, examples[way], exempt * 1000 // (exempt + others))
+    return WayFinding(way, examples[way], exempt * 1000 // (exempt + others))
 
 
-def _way_of(publisher: Publisher, surroundings: Surroundings) -> Way:
+def _way_of(publisher: ListedPublisher, surroundings: KnownOrigins) -> Way:
     if publisher.name.startswith(surroundings.replication_prefix):
         return Way.REPLICATION
     if publisher.properties.get(_APPLICATION, "").startswith(_FUNCTIONS):

@@ -17,19 +17,23 @@ from typing import Final
 import structlog
 
 from coordinator.core.model import NANOS_PER_SECOND
-from coordinator.insight.model.alarms import Sighting
+from coordinator.insight.model.alarms import AlarmCondition
 from coordinator.native.engine.outside import BrokerCounters
 from coordinator.ports import Catalogue, Clock, NotFound, PortError
 from coordinator.reconciliation.engine.account import Rate
 from coordinator.reconciliation.engine.counting import (
     BrokerBook,
     Increase,
-    Published,
+    PublishedCount,
     first_to_inspect,
 )
 from coordinator.reconciliation.engine.outside import PassedCounters, PublisherLists
-from coordinator.reconciliation.engine.reconciliation import EscapeView, Reconciliation, State
-from coordinator.reconciliation.engine.ways import Finding, Publisher, Surroundings, find
+from coordinator.reconciliation.engine.reconciliation import (
+    EscapeView,
+    Reconciliation,
+    ReconciliationState,
+)
+from coordinator.reconciliation.engine.ways import KnownOrigins, ListedPublisher, WayFinding, find
 
 _COST: Final = 0.1
 _INTERVAL_MAX_S: Final = 8.0
@@ -65,7 +69,7 @@ class Reconciler:
         gate: PassedCounters,
         publishers: PublisherLists,
         reconciliation: Reconciliation,
-        surroundings: Surroundings,
+        surroundings: KnownOrigins,
         clock: Clock,
         *,
         interval_s: float,
@@ -86,16 +90,16 @@ class Reconciler:
         #: Namespaces that are not compared.
         self.exempt = reconciliation.exempt
         #: The findings of the last seconds, and their times.
-        self._found: dict[str, tuple[Finding, int]] = {}
+        self._found: dict[str, tuple[WayFinding, int]] = {}
 
     def catalogue_changed(self, catalogue: Catalogue) -> None:
         """Take over which namespaces count against which groups."""
         self._reconciliation.attachments = catalogue.attachments
 
-    def state(self) -> State:
+    def state(self) -> ReconciliationState:
         """Return the present state."""
         accounts = self._reconciliation
-        return State(
+        return ReconciliationState(
             is_on=True,
             interval_s=self._reads_every_s,
             readings=accounts.readings,
@@ -107,7 +111,7 @@ class Reconciler:
             others=accounts.others,
         )
 
-    def sightings(self, _now_ns: int) -> Iterator[Sighting]:
+    def sightings(self, _now_ns: int) -> Iterator[AlarmCondition]:
         """Yield the conditions for alarms."""
         return self._reconciliation.sightings(self._broker)
 
@@ -155,7 +159,7 @@ class Reconciler:
             self._book.add(counts[start : start + _COUNTS_PER_STEP])
             await asyncio.sleep(0)
         increases = self._book.end()
-        passed = {name: Published(*found) for name, found in totals.items()}
+        passed = {name: PublishedCount(*found) for name, found in totals.items()}
         took_ns = now_ns - began_ns
         for _ in self._reconciliation.read(increases, passed, took_ns=took_ns, now_ns=now_ns):
             await asyncio.sleep(0)
@@ -175,25 +179,25 @@ class Reconciler:
                 asked += 1
                 finding = await self._inspect(namespace, increases.get(namespace, Increase()))
                 self._found[namespace] = finding, now_ns
-            finding, _ = self._found.get(namespace, (Finding(), now_ns))
+            finding, _ = self._found.get(namespace, (WayFinding(), now_ns))
             self._reconciliation.tell(namespace, finding, now_ns)
 
-    async def _inspect(self, namespace: str, increase: Increase) -> Finding:
+    async def _inspect(self, namespace: str, increase: Increase) -> WayFinding:
         """Return the way that a namespace's publishers show."""
         try:
             gates = await self._gate.published_topics()
             topics = increase.to_inspect(gates)
             if not topics:
                 topics = first_to_inspect(await self._publishers.topics(namespace), gates)
-            publishers: list[Publisher] = []
+            publishers: list[ListedPublisher] = []
             for topic in topics:
                 publishers += await self._publishers_of(topic)
             addresses = await self._gate.broker_side_addresses()
         except PortError as error:
-            return Finding(trouble=str(error))
+            return WayFinding(trouble=str(error))
         return find(publishers, addresses, self.surroundings)
 
-    async def _publishers_of(self, topic: str) -> list[Publisher]:
+    async def _publishers_of(self, topic: str) -> list[ListedPublisher]:
         try:
             return list(await self._publishers.publishers(topic))
         except NotFound:  # unloaded meanwhile

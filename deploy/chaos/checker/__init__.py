@@ -6,7 +6,7 @@ is proven able to fail by histories with a planted fault.
 
 - `history`: what a run leaves behind.
 - `counted`: what brokers counted, as curves.
-- `aftermath`: when a mishap is over, and until when it excuses anything.
+- `recovery_window`: when a mishap is over, and until when it excuses anything.
 - `messages`: nothing acknowledged is lost, doubled by us or reordered.
 - `bounds`: the limit holds in every window, local limits within the certificate at every moment.
 - `recovery`: every mishap is over when it must be, and afterwards all is as if there had been none.

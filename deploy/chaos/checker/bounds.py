@@ -16,7 +16,7 @@
   tell it from a dead one, and ``partitionPolicy`` says that traffic comes first. Under ``strict``: 0.
 
 A mishap that makes a broker stand still delays counting: what its gate let through meanwhile is counted
-later. A window that begins during such a mishap or its aftermath may have so many messages more as can
+later. A window that begins during such a mishap or its recovery may have as many messages more as can
 have been *waiting*: no client sends more ahead of its receipts. With native enforcement nothing waits in
 between, but a broker that starts anew lets the whole record pass for its first interval: as many are
 excused, once.
@@ -32,9 +32,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from deploy.chaos.checker.aftermath import Aftermath
 from deploy.chaos.checker.counted import Counted
-from deploy.chaos.checker.history import Finding, History, Word
+from deploy.chaos.checker.history import Breach, History, Word
+from deploy.chaos.checker.recovery_window import RecoveryWindow
 from deploy.chaos.checker.standstills import Standstills
 
 STRICT = "strict"
@@ -45,17 +45,19 @@ RECOVERING_LATE_S = 0.5
 _BEFORE_S = 2.0
 
 
-def check(history: History, counted: Counted, aftermaths: Sequence[Aftermath]) -> Iterator[Finding]:
+def check(
+    history: History, counted: Counted, recovery_windows: Sequence[RecoveryWindow]
+) -> Iterator[Breach]:
     """Look at every window and every moment."""
-    yield from _windows(history, counted, aftermaths)
+    yield from _windows(history, counted, recovery_windows)
     yield from _moments(history)
     yield from _said_at_the_end(history)
 
 
 def _windows(
-    history: History, counted: Counted, aftermaths: Sequence[Aftermath]
-) -> Iterator[Finding]:
-    allowance = Allowance(history, aftermaths)
+    history: History, counted: Counted, recovery_windows: Sequence[RecoveryWindow]
+) -> Iterator[Breach]:
+    allowance = Allowance(history, recovery_windows)
     worst: dict[float, tuple[float, str]] = {}
     looked_at = 0
     for width_s in WIDTHS_S:
@@ -74,31 +76,31 @@ def _windows(
                     )
                     worst[width_s] = (passed / allowed, text)
     if not looked_at:
-        yield Finding("windows", "No window was counted, nothing is shown")
+        yield Breach("windows", "No window was counted, nothing is shown")
     for width_s, (_, text) in worst.items():
-        yield Finding("exceeded", f"windows of {width_s:g} s, the worst: {text}")
+        yield Breach("exceeded", f"windows of {width_s:g} s, the worst: {text}")
 
 
 class Allowance:
     """The messages that may be counted in a time."""
 
-    def __init__(self, history: History, aftermaths: Sequence[Aftermath]) -> None:
+    def __init__(self, history: History, recovery_windows: Sequence[RecoveryWindow]) -> None:
         self._history = history
-        self._delaying = [each for each in aftermaths if each.mishap.waiting]
+        self._delaying = [each for each in recovery_windows if each.mishap.waiting]
         #: Which sidecar may add how much after which mishap; none does to a strict group.
         self._outside = [
-            (aftermath, sidecar, held)
-            for aftermath in aftermaths
+            (recovery_window, sidecar, held)
+            for recovery_window in recovery_windows
             if history.policy != STRICT
-            for sidecar, held in _held_outside(history, aftermath).items()
+            for sidecar, held in _held_outside(history, recovery_window).items()
         ]
         self._standstills = Standstills(history.samples, history.misses)
 
     def most(self, from_s: float, until_s: float) -> float:
         """The most messages in this time."""
         added: dict[str, int] = {}
-        for aftermath, sidecar, held in self._outside:
-            if aftermath.excuses(from_s, until_s):
+        for recovery_window, sidecar, held in self._outside:
+            if recovery_window.excuses(from_s, until_s):
                 added[sidecar] = max(added.get(sidecar, 0), held)
         limit = self._history.limit + sum(added.values())
         waiting = sum(
@@ -115,9 +117,9 @@ class Allowance:
         return late_s + self._standstills.seconds(from_s - RECOVERING_LATE_S, from_s + LATE_S)
 
 
-def _held_outside(history: History, aftermath: Aftermath) -> dict[str, int]:
+def _held_outside(history: History, recovery_window: RecoveryWindow) -> dict[str, int]:
     """The most that each sidecar that may be outside of the membership held around a mishap."""
-    from_s, until_s = aftermath.mishap.began_s - _BEFORE_S, aftermath.excused_s
+    from_s, until_s = recovery_window.mishap.began_s - _BEFORE_S, recovery_window.excused_s
     near = [
         sweep
         for sweep in history.sweeps
@@ -125,11 +127,11 @@ def _held_outside(history: History, aftermath: Aftermath) -> dict[str, int]:
     ]
     return {
         sidecar: max((sweep[sidecar].limit or 0 for sweep in near if sidecar in sweep), default=0)
-        for sidecar in aftermath.mishap.outside
+        for sidecar in recovery_window.mishap.outside
     }
 
 
-def _moments(history: History) -> Iterator[Finding]:
+def _moments(history: History) -> Iterator[Breach]:
     certificates = 0
     for before, sweep, after in zip(
         history.sweeps, history.sweeps[1:], history.sweeps[2:], strict=False
@@ -139,21 +141,21 @@ def _moments(history: History) -> Iterator[Finding]:
         certificates += certified is not None
         at_s = min(word.asked_s for word in sweep.values()) - history.settled_s
         if certified is not None and held > certified:
-            yield Finding(
+            yield Breach(
                 "certificate", f"At {at_s:.1f} s {held:,} is held and {certified:,} was certified"
             )
         if history.policy == STRICT and held > history.limit:
-            yield Finding("strict", f"At {at_s:.1f} s {held:,} is held of {history.limit:,}")
+            yield Breach("strict", f"At {at_s:.1f} s {held:,} is held of {history.limit:,}")
     if not certificates:
-        yield Finding("certificate", "Sidecars certified hardly anything, nothing is shown")
+        yield Breach("certificate", "Sidecars certified hardly anything, nothing is shown")
 
 
-def _said_at_the_end(history: History) -> Iterator[Finding]:
+def _said_at_the_end(history: History) -> Iterator[Breach]:
     """Find sidecars without a certificate: silence is held against none, so at the end all must speak."""
     last = history.sweeps[-1] if history.sweeps else {}
     for sidecar, word in last.items():
         if word.limit is None or word.certified is None:
-            yield Finding("certificate", f"The sidecar of {sidecar} tells no limit at the end")
+            yield Breach("certificate", f"The sidecar of {sidecar} tells no limit at the end")
 
 
 def _least(

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deploy.chaos.checker.history import Finding, History
+from deploy.chaos.checker.history import Breach, History
 
 
-def check(history: History) -> Iterator[Finding]:
+def check(history: History) -> Iterator[Breach]:
     """Look at every word of every sidecar; yield each contradiction once."""
     found = dict.fromkeys(
         (sidecar, word.broken)
@@ -20,4 +20,4 @@ def check(history: History) -> Iterator[Finding]:
         if word.broken
     )
     for sidecar, broken in found:
-        yield Finding("invariants", f"The core of {sidecar} contradicts itself: {broken}")
+        yield Breach("invariants", f"The core of {sidecar} contradicts itself: {broken}")

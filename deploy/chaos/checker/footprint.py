@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
-from deploy.chaos.checker.history import Finding, Footprint, History
+from deploy.chaos.checker.history import Breach, Footprint, History
 
 #: A process reads its code, meets its groups and fills its caches in its first seconds.
 _GROWN_UP_S = 20.0
@@ -40,11 +40,11 @@ _WORDS: Mapping[str, str] = {
 }
 
 
-def check(history: History) -> Iterator[Finding]:
+def check(history: History) -> Iterator[Breach]:
     """Look at every process that lived long enough."""
     lives = judged(history)
     if not lives and history.ended_s - history.settled_s > _LONG_S:
-        yield Finding("footprint", "No process lived long enough to be judged, nothing is shown")
+        yield Breach("footprint", "No process lived long enough to be judged, nothing is shown")
     for (sidecar, pid), samples in lives.items():
         quarter = max(1, len(samples) // 4)
         long = samples[-1].at_s - samples[0].at_s >= _LONG_S
@@ -56,7 +56,7 @@ def check(history: History) -> Iterator[Finding]:
             )
             if after > before + more:
                 grew = f"from {before:,.0f} to {after:,.0f} {_WORDS[attribute]}"
-                yield Finding("footprint", f"The sidecar of {sidecar} (process {pid}) went {grew}")
+                yield Breach("footprint", f"The sidecar of {sidecar} (process {pid}) went {grew}")
 
 
 def judged(history: History) -> Mapping[tuple[str, int], Sequence[Footprint]]:

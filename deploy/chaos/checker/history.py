@@ -14,7 +14,7 @@ from deploy.demo.recording import Miss, Sample
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Breach:
     """One rule that did not hold: which, and what was seen, for people."""
 
     rule: str
@@ -39,7 +39,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class Delivery:
     """One message as a consumer got it.
 
     Attributes:
@@ -54,7 +54,7 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class TopicMessages:
     """All messages of one topic, which one producer publishes to.
 
     Attributes:
@@ -67,8 +67,8 @@ class Topic:
 
     name: str
     sent: Sequence[Sent]
-    stored: Sequence[Received]
-    delivered: Sequence[Received]
+    stored: Sequence[Delivery]
+    delivered: Sequence[Delivery]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class History:
     burst_s: float
     settled_s: float
     ended_s: float
-    topics: Sequence[Topic]
+    topics: Sequence[TopicMessages]
     samples: Sequence[Sample]
     misses: Sequence[Miss] = ()
     sweeps: Sequence[Mapping[str, Word]]

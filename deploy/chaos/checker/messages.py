@@ -12,8 +12,8 @@ would be the gate's doing
 - if the *first* copies were not in the order of sending, since resending starts at the oldest message
   without a receipt and never leaves one out;
 - if a message were refused, or still had no answer long after the load: clients never give up;
-- if in calm (aftermath.py) a message with a receipt were delivered only seconds later, since consumers
-  read along.
+- if in calm (recovery_window.py) a message with a receipt were delivered only seconds later, since
+  consumers read along.
 
 Only a connection to a broker to which a mishap happened may have broken.
 """
@@ -24,21 +24,21 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import inf
 
-from deploy.chaos.checker.aftermath import Aftermath, Span, calm
-from deploy.chaos.checker.history import Finding, History, Topic
+from deploy.chaos.checker.history import Breach, History, TopicMessages
+from deploy.chaos.checker.recovery_window import RecoveryWindow, Span, calm
 
 _EXAMPLES = 5
 _DELIVERED_WITHIN_S = 2.0
 
 
-def check(history: History, aftermaths: Sequence[Aftermath]) -> Iterator[Finding]:
+def check(history: History, recovery_windows: Sequence[RecoveryWindow]) -> Iterator[Breach]:
     """Look at every topic."""
-    quiet = calm(history, aftermaths)
+    quiet = calm(history, recovery_windows)
     for topic in history.topics:
         homes = {sample.broker for sample in history.samples if sample.topic == topic.name}
-        breaks = [each for each in aftermaths if each.mishap.cuts & homes]
+        breaks = [each for each in recovery_windows if each.mishap.cuts & homes]
         if not any(sent.receipt_s is not None for sent in topic.sent):
-            yield Finding("messages", f"{topic.name}: nothing was acknowledged, nothing is shown")
+            yield Breach("messages", f"{topic.name}: nothing was acknowledged, nothing is shown")
         yield from _lost(topic)
         yield from _unanswered(topic)
         yield from _strange(topic)
@@ -50,32 +50,32 @@ def check(history: History, aftermaths: Sequence[Aftermath]) -> Iterator[Finding
         yield from _reordered(topic.name, "delivered", [got.number for got in topic.delivered])
 
 
-def _lost(topic: Topic) -> Iterator[Finding]:
+def _lost(topic: TopicMessages) -> Iterator[Breach]:
     stored = {got.number for got in topic.stored}
     lost = [s.number for s in topic.sent if s.receipt_s is not None and s.number not in stored]
     if lost:
-        yield Finding("lost", f"{topic.name}: acknowledged and not stored: {_some(lost)}")
+        yield Breach("lost", f"{topic.name}: acknowledged and not stored: {_some(lost)}")
 
 
-def _unanswered(topic: Topic) -> Iterator[Finding]:
+def _unanswered(topic: TopicMessages) -> Iterator[Breach]:
     refused = [sent for sent in topic.sent if sent.refusal]
     if refused:
         why = ", ".join(sorted({sent.refusal for sent in refused}))
         numbers = _some([sent.number for sent in refused])
-        yield Finding("refused", f"{topic.name}: refused with {why}: {numbers}")
+        yield Breach("refused", f"{topic.name}: refused with {why}: {numbers}")
     unanswered = [s.number for s in topic.sent if s.receipt_s is None and not s.refusal]
     if unanswered:
-        yield Finding("unanswered", f"{topic.name}: never answered: {_some(unanswered)}")
+        yield Breach("unanswered", f"{topic.name}: never answered: {_some(unanswered)}")
 
 
-def _strange(topic: Topic) -> Iterator[Finding]:
+def _strange(topic: TopicMessages) -> Iterator[Breach]:
     sent = {message.number for message in topic.sent}
     strange = sorted({got.number for got in topic.stored} - sent)
     if strange:
-        yield Finding("strange", f"{topic.name}: stored and never sent: {_some(strange)}")
+        yield Breach("strange", f"{topic.name}: stored and never sent: {_some(strange)}")
 
 
-def _doubled(topic: Topic, breaks: Sequence[Aftermath]) -> Iterator[Finding]:
+def _doubled(topic: TopicMessages, breaks: Sequence[RecoveryWindow]) -> Iterator[Breach]:
     copies = Counter(got.number for got in topic.stored)
     doubled = [
         sent.number
@@ -85,13 +85,13 @@ def _doubled(topic: Topic, breaks: Sequence[Aftermath]) -> Iterator[Finding]:
         and not _broke(breaks, sent.sent_s, sent.receipt_s)
     ]
     if doubled:
-        yield Finding(
+        yield Breach(
             "doubled",
             f"{topic.name}: stored more than once, and no connection broke: {_some(doubled)}",
         )
 
 
-def _reordered(topic: str, where: str, numbers: Sequence[int]) -> Iterator[Finding]:
+def _reordered(topic: str, where: str, numbers: Sequence[int]) -> Iterator[Breach]:
     highest = -1
     seen: set[int] = set()
     late: list[int] = []
@@ -101,17 +101,17 @@ def _reordered(topic: str, where: str, numbers: Sequence[int]) -> Iterator[Findi
         seen.add(number)
         highest = max(highest, number)
     if late:
-        yield Finding("reordered", f"{topic}: {where} after a later one: {_some(late)}")
+        yield Breach("reordered", f"{topic}: {where} after a later one: {_some(late)}")
 
 
-def _undelivered(topic: Topic) -> Iterator[Finding]:
+def _undelivered(topic: TopicMessages) -> Iterator[Breach]:
     delivered = {(got.message_id, got.number) for got in topic.delivered}
     missing = [got.number for got in topic.stored if (got.message_id, got.number) not in delivered]
     if missing:
-        yield Finding("undelivered", f"{topic.name}: stored, never delivered: {_some(missing)}")
+        yield Breach("undelivered", f"{topic.name}: stored, never delivered: {_some(missing)}")
 
 
-def _late(topic: Topic, quiet: Sequence[Span]) -> Iterator[Finding]:
+def _late(topic: TopicMessages, quiet: Sequence[Span]) -> Iterator[Breach]:
     first_s: dict[int, float] = {}
     for got in topic.delivered:
         first_s.setdefault(got.number, got.at_s)
@@ -124,14 +124,14 @@ def _late(topic: Topic, quiet: Sequence[Span]) -> Iterator[Finding]:
     ]
     if late:
         within = f"not delivered within {_DELIVERED_WITHIN_S:g} s, and nothing was wrong"
-        yield Finding("late", f"{topic.name}: {within}: {_some(late)}")
+        yield Breach("late", f"{topic.name}: {within}: {_some(late)}")
 
 
 def _within(spans: Sequence[Span], from_s: float, until_s: float) -> bool:
     return any(start_s <= from_s and until_s <= end_s for start_s, end_s in spans)
 
 
-def _redelivered(topic: Topic, breaks: Sequence[Aftermath]) -> Iterator[Finding]:
+def _redelivered(topic: TopicMessages, breaks: Sequence[RecoveryWindow]) -> Iterator[Breach]:
     first_s: dict[str, float] = {}
     again = []
     for got in topic.delivered:
@@ -141,15 +141,15 @@ def _redelivered(topic: Topic, breaks: Sequence[Aftermath]) -> Iterator[Finding]
         elif not _broke(breaks, before_s, got.at_s):
             again.append(got.number)
     if again:
-        yield Finding(
+        yield Breach(
             "redelivered",
             f"{topic.name}: delivered more than once, and no connection broke: {_some(again)}",
         )
 
 
-def _broke(breaks: Sequence[Aftermath], from_s: float, until_s: float) -> bool:
+def _broke(breaks: Sequence[RecoveryWindow], from_s: float, until_s: float) -> bool:
     """Say whether a client may have found its connection broken in this time."""
-    return any(aftermath.excuses(from_s, until_s) for aftermath in breaks)
+    return any(recovery_window.excuses(from_s, until_s) for recovery_window in breaks)
 
 
 def _some(numbers: Sequence[int]) -> str:

@@ -2,7 +2,7 @@
 
 - *Undone*: what the bench itself does to undo it, such as the start of a sidecar, takes its time and no
   longer.
-- *Recovered* (aftermath.py) must have been the case at some moment between the end of a mishap and
+- *Recovered* (recovery_window.py) must have been the case at some moment between the end of a mishap and
   `recovery_s` later; where the times come from stands with the mishaps (deploy.chaos.mishaps).
 - *Going on*: a mishap that stops no traffic leaves at least 80 % of the limit in every five
   seconds of it; and each broker whose traffic it does not stop has half of a fair share in every three.
@@ -24,9 +24,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from deploy.chaos.checker.aftermath import ACTIVE, Aftermath, Span, all_active, calm, steps
 from deploy.chaos.checker.counted import Counted
-from deploy.chaos.checker.history import Finding, History, Mishap
+from deploy.chaos.checker.history import Breach, History, Mishap
+from deploy.chaos.checker.recovery_window import (
+    ACTIVE,
+    RecoveryWindow,
+    Span,
+    all_active,
+    calm,
+    steps,
+)
 from deploy.chaos.checker.standstills import Standstills
 
 _GOING_ON_AT = 0.8
@@ -39,31 +46,33 @@ _LAST_AT = (0.95, 1.03)
 _SHARE_WITHIN = 0.1
 
 
-def check(history: History, counted: Counted, aftermaths: Sequence[Aftermath]) -> Iterator[Finding]:
+def check(
+    history: History, counted: Counted, recovery_windows: Sequence[RecoveryWindow]
+) -> Iterator[Breach]:
     """Look at every mishap, at the calm in between, and at the end."""
-    for aftermath in aftermaths:
-        mishap = aftermath.mishap
+    for recovery_window in recovery_windows:
+        mishap = recovery_window.mishap
         took_s = mishap.ended_s - mishap.began_s
         if took_s > mishap.undone_within_s:
-            yield Finding("undone", f"{mishap.what}: undone only after {took_s:.0f} s")
-        if aftermath.recovered_s is None:
-            yield Finding(
+            yield Breach("undone", f"{mishap.what}: undone only after {took_s:.0f} s")
+        if recovery_window.recovered_s is None:
+            yield Breach(
                 "recovery", f"{mishap.what}: not recovered {mishap.recovery_s:.0f} s later"
             )
         yield from _going_on(history, counted, mishap)
-    for span in calm(history, aftermaths):
+    for span in calm(history, recovery_windows):
         yield from _calm(history, counted, span)
     yield from _end(history, counted)
 
 
-def _going_on(history: History, counted: Counted, mishap: Mishap) -> Iterator[Finding]:
+def _going_on(history: History, counted: Counted, mishap: Mishap) -> Iterator[Breach]:
     if not mishap.stops:
         rate = min(
             counted.rate(from_s, from_s + _GOING_ON_WINDOW_S)
             for from_s in _windows((mishap.began_s, mishap.ended_s), _GOING_ON_WINDOW_S)
         )
         if rate < _GOING_ON_AT * history.limit:
-            yield Finding(
+            yield Breach(
                 "going on",
                 f"{mishap.what}: {rate:,.0f}/s passed of {history.limit:,}/s meanwhile",
             )
@@ -74,10 +83,10 @@ def _going_on(history: History, counted: Counted, mishap: Mishap) -> Iterator[Fi
             for from_s in _windows((mishap.began_s, mishap.ended_s), _SPARED_WINDOW_S)
         )
         if rate < _SPARED_AT * history.limit / len(serving):
-            yield Finding("going on", f"{mishap.what}: {broker} admitted {rate:,.0f}/s meanwhile")
+            yield Breach("going on", f"{mishap.what}: {broker} admitted {rate:,.0f}/s meanwhile")
 
 
-def _calm(history: History, counted: Counted, span: Span) -> Iterator[Finding]:
+def _calm(history: History, counted: Counted, span: Span) -> Iterator[Breach]:
     width_s = min(_GOING_ON_WINDOW_S, span[1] - span[0])
     if width_s < _SHORTEST_CALM_S:
         return
@@ -86,16 +95,14 @@ def _calm(history: History, counted: Counted, span: Span) -> Iterator[Finding]:
     rate = counted.rate(from_s, from_s + width_s)
     when = f"from {from_s - history.settled_s:.1f} s on"
     if rate < _GOING_ON_AT * history.limit:
-        yield Finding(
-            "calm", f"{rate:,.0f}/s pass for {width_s:.1f} s {when}, and nothing is wrong"
-        )
+        yield Breach("calm", f"{rate:,.0f}/s pass for {width_s:.1f} s {when}, and nothing is wrong")
     if width_s < _GOING_ON_WINDOW_S:
         return
     active = all_active(history)
     for from_s in starts_s:
         if not any(from_s <= moment_s <= from_s + width_s for moment_s in active):
             when = f"from {from_s - history.settled_s:.1f} s on"
-            yield Finding("calm", f"Not all sidecars are ACTIVE {when}, and nothing is wrong")
+            yield Breach("calm", f"Not all sidecars are ACTIVE {when}, and nothing is wrong")
             return
 
 
@@ -108,34 +115,34 @@ def _serving(history: History, from_s: float, until_s: float) -> set[str]:
     return {s.broker for s in history.samples if from_s <= s.sent_s <= until_s}
 
 
-def _end(history: History, counted: Counted) -> Iterator[Finding]:
+def _end(history: History, counted: Counted) -> Iterator[Breach]:
     from_s = history.ended_s - LAST_S
     standstills = Standstills(history.samples, history.misses)
     moving = 1 - standstills.seconds(from_s, history.ended_s) / LAST_S
     rate = counted.rate(from_s, history.ended_s)
     lowest, highest = _LAST_AT
     if not lowest * moving <= rate / history.limit <= highest:
-        yield Finding("end", f"{rate:,.0f}/s pass at the end, the limit is {history.limit:,}/s")
+        yield Breach("end", f"{rate:,.0f}/s pass at the end, the limit is {history.limit:,}/s")
     yield from _shares(history, counted, moving)
     last = history.sweeps[-1] if history.sweeps else {}
     for sidecar, word in last.items():
         if word.state != ACTIVE:
-            yield Finding("end", f"The sidecar of {sidecar} is {word.state or 'silent'} at the end")
+            yield Breach("end", f"The sidecar of {sidecar} is {word.state or 'silent'} at the end")
     for change in history.unsettled:
-        yield Finding("end", f"Never settled: {change}")
+        yield Breach("end", f"Never settled: {change}")
     for sidecar in history.not_recording:
-        yield Finding("end", f"The sidecar of {sidecar} does not record any more")
+        yield Breach("end", f"The sidecar of {sidecar} does not record any more")
 
 
-def _shares(history: History, counted: Counted, moving: float) -> Iterator[Finding]:
+def _shares(history: History, counted: Counted, moving: float) -> Iterator[Breach]:
     from_s = history.ended_s - LAST_S
     serving = _serving(history, from_s, history.ended_s)
     if not serving:
-        yield Finding("end", "No broker serves a topic at the end")
+        yield Breach("end", "No broker serves a topic at the end")
         return
     share = history.limit / len(serving)
     rates = counted.rates(from_s, history.ended_s)
     for broker in sorted(serving):
         rate = rates.get(broker, 0.0)
         if not (moving - _SHARE_WITHIN) * share <= rate <= (1 + _SHARE_WITHIN) * share:
-            yield Finding("end", f"{broker} admits {rate:,.0f}/s, its share is {share:,.0f}/s")
+            yield Breach("end", f"{broker} admits {rate:,.0f}/s, its share is {share:,.0f}/s")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deploy.chaos.checker import bounds, cores, footprint, messages, recovery
-from deploy.chaos.checker.aftermath import aftermaths
 from deploy.chaos.checker.counted import Counted
-from deploy.chaos.checker.history import Finding, History
+from deploy.chaos.checker.history import Breach, History
+from deploy.chaos.checker.recovery_window import recovery_windows
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RunVerdict:
     """The findings, and the amount of data that they rest on.
 
     Attributes:
@@ -20,15 +20,15 @@ class Verdict:
         recovered: each mishap, and how many seconds after it all was as before; None for too long.
     """
 
-    findings: tuple[Finding, ...]
+    findings: tuple[Breach, ...]
     looked_at: str
     recovered: tuple[tuple[str, float | None], ...]
 
 
-def judge(history: History) -> Verdict:
+def judge(history: History) -> RunVerdict:
     """Hold a history against every rule."""
     counted = Counted(history)
-    found = aftermaths(history, counted)
+    found = recovery_windows(history, counted)
     findings = (
         *messages.check(history, found),
         *bounds.check(history, counted, found),
@@ -48,4 +48,4 @@ def judge(history: History) -> Verdict:
         f"{len(footprint.judged(history)):,} processes old enough to be judged, "
         f"{len(history.mishaps)} mishaps"
     )
-    return Verdict(findings, looked_at, recovered)
+    return RunVerdict(findings, looked_at, recovered)

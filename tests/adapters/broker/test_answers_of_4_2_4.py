@@ -15,7 +15,7 @@ import pytest
 
 from coordinator.adapters.broker.counters import MetricsCounters
 from coordinator.adapters.broker.publishers import HttpPublisherLists
-from coordinator.reconciliation.engine.ways import Surroundings, Way, find
+from coordinator.reconciliation.engine.ways import KnownOrigins, Way, find
 
 DATA = Path(__file__).parent / "data"
 TOPIC = "persistent://rec/a/t-0"
@@ -49,7 +49,7 @@ async def test_the_publishers_of_a_topic_are_read() -> None:
     """Two of the gate, a C++ client and the broker's own WebSocket service."""
     async with HttpPublisherLists("http://b", transport=answering("stats-4.2.4.json")) as lists:
         publishers = await lists.publishers(TOPIC)
-    around = Surroundings(frozenset({"127.0.0.1"}))
+    around = KnownOrigins(frozenset({"127.0.0.1"}))
     assert len(publishers) == 4
     finding = find(publishers, THROUGH_THE_GATE, around)
     assert finding.way is Way.DIRECT

@@ -1,4 +1,4 @@
-"""What a broker answers about backlogs, as it is taken: kinds of no, absurd values, redirects.
+"""The adapter reads a broker's answers about backlogs: refusals, absurd values, redirects.
 
 What every source promises is in the contract (tests/contract/test_backlog_source_contract.py).
 """
@@ -69,7 +69,7 @@ async def test_an_answer_that_makes_no_sense_is_no_answer(body: str) -> None:
 
 
 async def test_a_timeout_is_unreachable() -> None:
-    """And not a topic that is gone."""
+    """It does not mean that the topic is gone."""
 
     def hang(_: httpx.Request) -> httpx.Response:
         raise httpx.ReadTimeout("slow")
@@ -192,7 +192,7 @@ async def test_another_broker_is_asked_for_a_quota_that_is_its_to_say(answers: b
 
 @pytest.mark.parametrize("headers", [{}, {"location": ""}, {"location": "http://[broken"}])
 async def test_a_redirect_to_nowhere_is_told(headers: dict[str, str]) -> None:
-    """And the quota of the namespace is not taken for the topic's."""
+    """The namespace's quota does not replace the topic's."""
     transport = httpx.AsyncHTTPTransport()
 
     async def handle(request: httpx.Request) -> httpx.Response:

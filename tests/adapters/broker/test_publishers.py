@@ -12,7 +12,7 @@ from coordinator.adapters.broker.publishers import (
     address_in,
 )
 from coordinator.ports import BrokerUnreachable, NotFound, Refused
-from coordinator.reconciliation.engine.ways import Publisher
+from coordinator.reconciliation.engine.ways import ListedPublisher
 
 TOPIC = "persistent://t/n/orders eu-partition-3"
 PATH = "/admin/v2/persistent/t/n/orders%20eu-partition-3/stats"
@@ -48,11 +48,11 @@ async def test_publishers_are_read_from_a_topics_statistics() -> None:
         publishers = await found.publishers(TOPIC)
     assert asked == [PATH.encode()]
     assert publishers == [
-        Publisher(
+        ListedPublisher(
             TOPIC, "quota-0-7", "10.0.0.9", 53_210, "Pulsar-CPP-v3.5.1", 199.97,
             {"application": "pulsar-function"},
         ),
-        Publisher(TOPIC, ""),
+        ListedPublisher(TOPIC, ""),
     ]  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from coordinator.adapters.broker.summary import each_topic
 
 
 def test_summaries_are_walked_topic_by_topic_and_leave_out_what_is_not_stored() -> None:
-    """Also with white space, and with empty levels."""
+    """White space and empty levels do no harm."""
     topic = '{"subscriptions": {}, "backlogSize": -1, "storageSize": 2, "bytesInCount": 3}'
     text = f"""{{ "a/b" : {{"0x0_0x1":{{"non-persistent":{{"non-persistent://a/b/n": {topic}}},
         "persistent" :{{ "persistent://a/b/\\u00fc" : {topic} , "persistent://a/b/d":{topic}}} }} }},

@@ -1,4 +1,4 @@
-"""Whom the report bus trusts with ``pulsar+ssl://``: a broker of the authority that it is told of."""
+"""With ``pulsar+ssl://`` the bus trusts a broker of the configured authority, and no other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REFUSED = "a handshake that the client broke off"
 
 @contextmanager
 def broker_with(files: TlsFiles) -> Iterator[tuple[int, asyncio.Queue[str]]]:
-    """What shows a certificate as a broker does; gives its port, and what became of each connection."""
+    """Run a server that shows a certificate; yield its port, and the outcome of each connection."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.certificate, files.key)
     loop, seen = asyncio.get_running_loop(), asyncio.Queue[str]()

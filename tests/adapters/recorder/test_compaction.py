@@ -20,7 +20,7 @@ from coordinator.adapters.recorder.compaction import (
     compact,
 )
 from coordinator.adapters.recorder.files import RecordedFiles
-from coordinator.adapters.recorder.tables import SCHEMAS, Table
+from coordinator.adapters.recorder.tables import SCHEMAS, RecordedTable
 from spark_jobs.intake import examine
 from tests.adapters.recorder.world import files_at
 from tests.spark_jobs.intake_of import required
@@ -30,7 +30,7 @@ DAY = "2027-01-15"
 
 
 class Killed(BaseException):
-    """Nobody catches it, as nobody catches SIGKILL."""
+    """An exception that no code catches, like SIGKILL."""
 
 
 class FragileFileSystem:
@@ -64,7 +64,11 @@ def write(files: RecordedFiles, numbers: range, date: str = DAY) -> None:
         {"cluster": "test", "broker": "broker-1", "run": "run-1", "monotonic_ns": number}
         for number in numbers
     ]
-    files.write(Table.MEMBERSHIP, date, pa.Table.from_pylist(rows, SCHEMAS[Table.MEMBERSHIP]))
+    files.write(
+        RecordedTable.MEMBERSHIP,
+        date,
+        pa.Table.from_pylist(rows, SCHEMAS[RecordedTable.MEMBERSHIP]),
+    )
 
 
 @pytest.fixture
@@ -87,7 +91,7 @@ def age(path: Path, moment_s: float) -> None:
 
 
 def rows_seen(place: Path) -> Counter[int]:
-    """How often a reader sees each row."""
+    """Return how often a reader sees each row."""
     seen: Counter[int] = Counter()
     for path in examine(place).paths["membership"]:
         seen.update(pq.read_table(path, partitioning=None)["monotonic_ns"].to_pylist())
@@ -95,7 +99,7 @@ def rows_seen(place: Path) -> Counter[int]:
 
 
 def run(place: Path, now_s: float = NOW_S, **bounds: Any) -> Compacted:
-    """A compaction that nobody kills."""
+    """Run a compaction to its end."""
     return compact(fs.LocalFileSystem(), str(place), now_s, CompactionBounds(**bounds))
 
 

@@ -17,7 +17,7 @@ from coordinator.adapters.recorder.tables import (
     SCHEMAS,
     TABLE_KEY,
     VERSION_KEY,
-    Table,
+    RecordedTable,
 )
 from tests.adapters.recorder.world import DAY_S, files_at
 
@@ -26,7 +26,7 @@ NOW_S = 1_800_000_000.0
 
 def content(rows: int = 3) -> pa.Table:
     """A table of memberships."""
-    schema = SCHEMAS[Table.MEMBERSHIP]
+    schema = SCHEMAS[RecordedTable.MEMBERSHIP]
     columns = {name: [None] * rows for name in schema.names} | {"member": ["b"] * rows}
     return pa.Table.from_pydict(columns, schema=schema)
 
@@ -38,20 +38,20 @@ def all_files(place: Path) -> list[str]:
 
 def test_a_file_says_what_it_is(tmp_path: Path) -> None:
     """Version, table, cluster and a file id stand in its metadata; its path says table and day."""
-    size = files_at(tmp_path).write(Table.MEMBERSHIP, "2026-11-21", content())
+    size = files_at(tmp_path).write(RecordedTable.MEMBERSHIP, "2026-11-21", content())
 
     path = tmp_path / "table=membership/date=2026-11-21/broker-1.run-1.00000000.parquet"
     assert path.stat().st_size == size
     schema = pq.read_schema(path)
-    assert schema.equals(SCHEMAS[Table.MEMBERSHIP])
+    assert schema.equals(SCHEMAS[RecordedTable.MEMBERSHIP])
     assert schema.metadata[VERSION_KEY] == str(SCHEMA_VERSION).encode()
     assert schema.metadata[TABLE_KEY] == b"membership"
     assert schema.metadata[CLUSTER_KEY] == b"test"
     assert schema.metadata[FILE_KEY] == b"run-1.00000000"
 
 
-@pytest.mark.parametrize("table", Table)
-def test_every_table_begins_with_the_same_columns(table: Table) -> None:
+@pytest.mark.parametrize("table", RecordedTable)
+def test_every_table_begins_with_the_same_columns(table: RecordedTable) -> None:
     """Cluster, broker, incarnation, run and both clocks, in microseconds of UTC and nanoseconds."""
     schema = SCHEMAS[table]
 
@@ -61,7 +61,7 @@ def test_every_table_begins_with_the_same_columns(table: Table) -> None:
 
 def test_a_colon_in_a_broker_id_stays_out_of_paths(tmp_path: Path) -> None:
     """Hadoop's paths cannot hold one."""
-    files_at(tmp_path, broker="host:8080").write(Table.MEMBERSHIP, "2026-11-21", content())
+    files_at(tmp_path, broker="host:8080").write(RecordedTable.MEMBERSHIP, "2026-11-21", content())
 
     assert all_files(tmp_path) == ["host_8080.run-1.00000000.parquet"]
 
@@ -72,11 +72,11 @@ def test_a_file_that_cannot_be_finished_leaves_nothing_behind(tmp_path: Path) ->
     in_the_way = tmp_path / "table=membership/date=2026-11-21/broker-1.run-1.00000000.parquet"
     in_the_way.mkdir(parents=True)
     with pytest.raises(OSError, match="Is a directory"):
-        files.write(Table.MEMBERSHIP, "2026-11-21", content())
+        files.write(RecordedTable.MEMBERSHIP, "2026-11-21", content())
     assert all_files(tmp_path) == []
 
     in_the_way.rmdir()
-    files.write(Table.MEMBERSHIP, "2026-11-21", content())
+    files.write(RecordedTable.MEMBERSHIP, "2026-11-21", content())
     assert all_files(tmp_path) == ["broker-1.run-1.00000000.parquet"]
 
 
@@ -96,7 +96,7 @@ def test_files_past_their_age_are_deleted(tmp_path: Path) -> None:
     for broker in ("broker-1", "broker-1.x"):
         for run in ("old", "new"):
             files_at(tmp_path, run=run, broker=broker).write(
-                Table.MEMBERSHIP, "2026-11-21", content()
+                RecordedTable.MEMBERSHIP, "2026-11-21", content()
             )
     for path in tmp_path.rglob("*.parquet"):
         age_s = DAY_S * 2 if ".old." in path.name else 0
@@ -113,7 +113,9 @@ def test_files_past_their_age_are_deleted(tmp_path: Path) -> None:
 def test_the_oldest_files_make_room(tmp_path: Path) -> None:
     """Until all of them together take no more than they may."""
     files = files_at(tmp_path)
-    size = sum(files.write(Table.MEMBERSHIP, "2026-11-21", content()) for _ in range(4)) // 4
+    size = (
+        sum(files.write(RecordedTable.MEMBERSHIP, "2026-11-21", content()) for _ in range(4)) // 4
+    )
     for path in tmp_path.rglob("*.parquet"):
         number = int(path.name.rsplit(".", 2)[1])
         os.utime(path, (NOW_S + number, NOW_S + number))
@@ -122,13 +124,13 @@ def test_the_oldest_files_make_room(tmp_path: Path) -> None:
     assert bounded.tidy(NOW_S) == 2
     assert all_files(tmp_path) == [f"broker-1.run-1.0000000{n}.parquet" for n in (2, 3)]
     assert not bounded.exceeds_bytes()
-    bounded.write(Table.MEMBERSHIP, "2026-11-21", content())
+    bounded.write(RecordedTable.MEMBERSHIP, "2026-11-21", content())
     assert bounded.exceeds_bytes()
 
 
 def test_a_url_is_a_place(tmp_path: Path) -> None:
-    """What pyarrow's file systems know."""
-    files_at(f"file://{tmp_path}").write(Table.MEMBERSHIP, "2026-11-21", content())
+    """Every file system of pyarrow is a place."""
+    files_at(f"file://{tmp_path}").write(RecordedTable.MEMBERSHIP, "2026-11-21", content())
 
     assert all_files(tmp_path) == ["broker-1.run-1.00000000.parquet"]
 
@@ -140,7 +142,7 @@ def test_an_unknown_url_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_day_is_utc() -> None:
-    """Whatever the machine's time zone."""
+    """The machine's time zone does not matter."""
     assert date_of(1_800_000_000_000_000) == "2027-01-15"
     assert date_of(1_800_057_599_999_999) == "2027-01-15"
     assert date_of(1_800_057_600_000_000) == "2027-01-16"

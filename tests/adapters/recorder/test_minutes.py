@@ -19,7 +19,7 @@ MILLI_NS = NANOS_PER_SECOND // 1000
 
 
 def traffic(messages: int, held_ns: int = 0) -> list[NamespaceTraffic]:
-    """What the gate counted of one namespace."""
+    """Return the gate's counts of one namespace."""
     return [NamespaceTraffic(KEY, messages, messages * 100, held_ns)]
 
 
@@ -67,7 +67,7 @@ def test_a_second_is_throttled_when_clients_waited_more_than_a_tenth_of_it() -> 
     )
 )
 def test_nothing_is_lost_or_doubled(counts: list[tuple[int, int, int]]) -> None:
-    """Whatever the wall clock does: set forward, set back, or standing."""
+    """The wall clock may be set forward, set back, or stand still."""
     minutes, given_out, wall_ns = Minutes(), list[Minute](), START_NS
     for messages, elapsed_ns, jump_ns in counts:
         wall_ns += elapsed_ns + jump_ns

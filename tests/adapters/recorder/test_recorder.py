@@ -1,4 +1,4 @@
-"""The recorder: what happens becomes rows, in files, whatever the place does, and nobody waits for it."""
+"""The recorder writes events as rows of files, whatever the place does, and delays no caller."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from coordinator.adapters.recorder.files import RecordedFiles
-from coordinator.adapters.recorder.rows import Enforcement
-from coordinator.adapters.recorder.tables import Table
+from coordinator.adapters.recorder.rows import EnforcedBy
+from coordinator.adapters.recorder.tables import RecordedTable
 from coordinator.adapters.recorder.writer import RecorderBounds
 from coordinator.core.allocation.splitting import Binding
 from coordinator.core.decisions import Decision
@@ -45,7 +45,7 @@ from coordinator.core.model import (
 )
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
-from coordinator.insight.model.operations import Operation, Stage
+from coordinator.insight.model.operations import Operation, OperationStage
 from tests.adapters.recorder.world import START_NS, Recording, eventually, files_at, rows_of
 
 PUBLISH = MonitoringClass.PUBLISH
@@ -94,7 +94,7 @@ class FailingFiles(RecordedFiles):
 
     full = False
 
-    def write(self, table: Table, date: str, content: pa.Table) -> int:
+    def write(self, table: RecordedTable, date: str, content: pa.Table) -> int:
         if self.full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return super().write(table, date, content)
@@ -114,11 +114,11 @@ def failing(tmp_path: Path) -> FailingFiles:
 
 
 def test_an_operation_is_a_row_per_stage(tmp_path: Path) -> None:
-    """Who asked for what and when, how long it took, and who gained by it."""
+    """The row has the author, the change, the time it took, and the brokers that gained."""
     asked = Operation(7, "orders", 3, "groups/orders", "more", "admin", "broker-1")
     settled = replace(
         asked,
-        stage=Stage.SETTLED,
+        stage=OperationStage.SETTLED,
         settle_ns=1_250_000_999,
         residual_permille=12,
         moved={Dimension.PUBLISH_MESSAGES: {"broker-2": -5, "broker-1": 9}},
@@ -127,7 +127,7 @@ def test_an_operation_is_a_row_per_stage(tmp_path: Path) -> None:
         recording.recorder.operation_changed(asked, START_NS // 1_000_000, 1)
         recording.recorder.operation_changed(settled, START_NS // 1_000_000, 2)
 
-    first, last = recording.rows(Table.OPERATIONS)
+    first, last = recording.rows(RecordedTable.OPERATIONS)
     assert (first["operation"], first["stage"], first["settle_us"]) == (7, "accepted", None)
     assert (first["text"], first["actor"], first["moved"]) == ("more", "admin", [])
     assert round(first["accepted"].timestamp() * 1e9) == START_NS
@@ -148,7 +148,7 @@ def test_members_take_turns_at_certifying(tmp_path: Path) -> None:
         for _ in range(6):
             core.count(1, 100)
 
-    rows = recording.rows(Table.CERTIFICATES)
+    rows = recording.rows(RecordedTable.CERTIFICATES)
     seconds = [round(row["second"].timestamp()) - START_NS // 10**9 for row in rows]
     assert seconds == [1, 2, 3, 4, 5, 6, 8, 10, 12]
     assert {(row["resource_group"], row["dimension"], row["cluster_limit"]) for row in rows} == {
@@ -169,7 +169,7 @@ def test_a_sent_and_a_received_report_are_rows(tmp_path: Path) -> None:
         recording.recorder.report_received(report("broker-1"), 64, 3)
         recording.recorder.report_received(report("broker-2", groups=False), 12, 4)
 
-    sent, received, bare = recording.rows(Table.REPORTS)
+    sent, received, bare = recording.rows(RecordedTable.REPORTS)
     assert (sent["direction"], sent["sender"], sent["report_bytes"]) == ("sent", "broker-1", 64)
     assert (received["direction"], received["sender"]) == ("received", "broker-2")
     assert (received["sequence"], received["sender_incarnation"]) == (9, 3)
@@ -185,12 +185,12 @@ def test_both_clocks_and_the_sidecar_stand_in_every_row(tmp_path: Path) -> None:
         Core(recording).become_active()
         recording.recorder.report_sent(report("broker-1"), 64, recording.clock.now_ns())
 
-    (row,) = recording.rows(Table.REPORTS)
+    (row,) = recording.rows(RecordedTable.REPORTS)
     assert row["ts"].timestamp() * 1e9 == START_NS
     assert row["monotonic_ns"] == 5_000
     assert (row["cluster"], row["broker"], row["run"]) == ("test", "broker-1", "run-1")
     assert row["incarnation"] == 3
-    assert recording.rows(Table.LIFECYCLE)[0]["incarnation"] is None
+    assert recording.rows(RecordedTable.LIFECYCLE)[0]["incarnation"] is None
 
 
 def test_a_decision_is_recorded_with_what_it_was_made_from(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_decision_is_recorded_with_what_it_was_made_from(tmp_path: Path) -> No
         }
         recording.recorder.limits_set("orders", decisions, 77)
 
-    (row,) = recording.rows(Table.LIMITS)
+    (row,) = recording.rows(RecordedTable.LIMITS)
     decision = decisions[Dimension.PUBLISH_MESSAGES]
     assert decision.split is not None
     assert row["dimension"] == "publishRateInMsgs"
@@ -223,7 +223,7 @@ def test_a_decision_without_the_law_has_no_inputs(tmp_path: Path) -> None:
         decision = Decision(15, Binding.RESERVE, 1, 5)
         recording.recorder.limits_set("orders", {Dimension.PUBLISH_MESSAGES: decision}, 1)
 
-    (row,) = recording.rows(Table.LIMITS)
+    (row,) = recording.rows(RecordedTable.LIMITS)
     assert (row["local_limit"], row["binding"], row["claims"]) == (15, "reserve", None)
 
 
@@ -238,7 +238,7 @@ def test_every_second_has_its_counts_and_a_sign_of_life(tmp_path: Path) -> None:
         for _ in range(21):
             core.count(0.05, 0)
 
-    rows = recording.rows(Table.ADMITTED)
+    rows = recording.rows(RecordedTable.ADMITTED)
     assert [
         (row["second"].timestamp() - START_NS / 1e9, row["dimension"], row["admitted"])
         for row in rows
@@ -250,13 +250,13 @@ def test_every_second_has_its_counts_and_a_sign_of_life(tmp_path: Path) -> None:
     ]
     assert all(row["observed_us"] == 1_000_000 for row in rows)
     assert rows[2]["local_limit"] == core.state.limits()["orders"].publish_messages
-    alive = [row for row in recording.rows(Table.LIFECYCLE) if row["cause"] == "alive"]
+    alive = [row for row in recording.rows(RecordedTable.LIFECYCLE) if row["cause"] == "alive"]
     assert [row["second"].timestamp() - START_NS / 1e9 for row in alive] == [0, 1]
 
 
 def test_who_holds_traffic_back_is_recorded_as_it_changes_and_once_a_minute(tmp_path: Path) -> None:
     """Files are removed by age, and a report of the last hour must know it as well."""
-    known = [Enforcement("native")]
+    known = [EnforcedBy("native")]
     with Recording(tmp_path) as recording:
         recording.recorder.enforced_by = lambda: known[-1]
         core = Core(recording)
@@ -264,10 +264,10 @@ def test_who_holds_traffic_back_is_recorded_as_it_changes_and_once_a_minute(tmp_
         core.send(TrafficCounted(()))
         for second in range(62):
             if second == 2:
-                known.append(Enforcement("native", interval_s=5))
+                known.append(EnforcedBy("native", interval_s=5))
             core.count(1.0, 5)
 
-    rows = recording.rows(Table.ENFORCEMENT)
+    rows = recording.rows(RecordedTable.ENFORCEMENT)
     assert [(row["path"], row["interval_s"]) for row in rows] == [
         ("native", None),
         ("native", 5),
@@ -276,7 +276,7 @@ def test_who_holds_traffic_back_is_recorded_as_it_changes_and_once_a_minute(tmp_
 
 
 def test_members_definitions_and_states_are_recorded_as_they_change(tmp_path: Path) -> None:
-    """And only then."""
+    """They are not recorded without a change."""
     with Recording(tmp_path) as recording:
         core = Core(recording)
         core.become_active()
@@ -287,7 +287,7 @@ def test_members_definitions_and_states_are_recorded_as_they_change(tmp_path: Pa
 
     assert [
         (row["member"], row["member_incarnation"], row["change"])
-        for row in recording.rows(Table.MEMBERSHIP)
+        for row in recording.rows(RecordedTable.MEMBERSHIP)
     ] == [
         ("broker-1", 3, "present"),
         ("broker-2", 4, "present"),
@@ -297,9 +297,9 @@ def test_members_definitions_and_states_are_recorded_as_they_change(tmp_path: Pa
     ]
     assert [
         (row["resource_group"], row["configuration_version"], row["publish_messages"], row["law"])
-        for row in recording.rows(Table.CONFIGURATION)
+        for row in recording.rows(RecordedTable.CONFIGURATION)
     ] == [("orders", 7, 3000, "max-min"), ("orders", None, None, None)]
-    states = [row["state"] for row in recording.rows(Table.LIFECYCLE)]
+    states = [row["state"] for row in recording.rows(RecordedTable.LIFECYCLE)]
     assert states[:2] == ["STARTING", "LEARNING"]
     assert states[-2:] == ["DRAINING", "STOPPED"]
 
@@ -319,7 +319,7 @@ def test_rows_become_a_file_by_age(tmp_path: Path) -> None:
     with Recording(tmp_path, RecorderBounds(file_s=0.05)) as recording:
         recording.recorder.report_sent(report("broker-1"), 64, 1)
         eventually(lambda: recording.recorder.health().rows_written == 1, "a file")
-        assert recording.rows(Table.REPORTS)
+        assert recording.rows(RecordedTable.REPORTS)
 
 
 def test_a_file_holds_one_day(tmp_path: Path) -> None:
@@ -353,14 +353,14 @@ def test_a_full_disk_stops_recording_and_it_resumes_by_itself(
     assert not full.recording
     assert "No space left" in full.reason
     assert (full.rows_waiting, full.rows_dropped, full.rows_written) == (50, 10, 0)
-    assert [row["sequence"] for row in recording.rows(Table.REPORTS)] == list(range(1, 51))
+    assert [row["sequence"] for row in recording.rows(RecordedTable.REPORTS)] == list(range(1, 51))
     assert recording.recorder.health().rows_waiting == 0
     said = [log["event"] for log in logs]
     assert said == ["recording stopped", "recording resumed"]
 
 
 def test_what_was_dropped_is_recorded(tmp_path: Path, failing: FailingFiles) -> None:
-    """So that a report can say what it does not know."""
+    """A report can say which seconds it does not know."""
     failing.full = True
     bounds = RecorderBounds(file_s=3600, buffer_rows=5)
     recording = Recording(tmp_path, bounds, files=failing)
@@ -374,7 +374,7 @@ def test_what_was_dropped_is_recorded(tmp_path: Path, failing: FailingFiles) -> 
         core = Core(second)
         core.send(ConnectionChanged(ConnectionState.CONNECTED))
 
-    last = second.rows(Table.LIFECYCLE)[-1]
+    last = second.rows(RecordedTable.LIFECYCLE)[-1]
     assert (last["run"], last["rows_dropped"]) == ("run-2", 3)
 
 
@@ -385,7 +385,7 @@ def test_a_value_that_fits_no_column_costs_its_batch_and_no_more(tmp_path: Path)
         eventually(lambda: recording.recorder.health().rows_dropped == 1, "dropped")
         recording.recorder.report_sent(report("broker-1", sequence=2), 64, 2)
 
-    assert [row["sequence"] for row in recording.rows(Table.REPORTS)] == [2]
+    assert [row["sequence"] for row in recording.rows(RecordedTable.REPORTS)] == [2]
 
 
 def test_a_place_that_hangs_holds_nobody_up(tmp_path: Path) -> None:
@@ -417,7 +417,7 @@ def test_two_runs_share_a_place(tmp_path: Path) -> None:
         with Recording(tmp_path, run=run) as recording:
             recording.recorder.report_sent(report("broker-1"), 64, 1)
 
-    assert [row["run"] for row in rows_of(tmp_path, Table.REPORTS)] == ["run-1", "run-2"]
+    assert [row["run"] for row in rows_of(tmp_path, RecordedTable.REPORTS)] == ["run-1", "run-2"]
 
 
 @pytest.mark.slow
@@ -430,12 +430,14 @@ def test_many_rows_are_written_while_others_arrive(tmp_path: Path) -> None:
             if number % 10_000 == 0:
                 time.sleep(0.06)
 
-    assert [row["sequence"] for row in recording.rows(Table.REPORTS)] == list(range(1, 40_001))
+    assert [row["sequence"] for row in recording.rows(RecordedTable.REPORTS)] == list(
+        range(1, 40_001)
+    )
     assert recording.recorder.health().rows_written == 40_000
 
 
 def test_files_of_a_broker_are_named_after_it(tmp_path: Path) -> None:
-    """So that sidecars may share a place."""
+    """Several sidecars may share a place."""
     files_at(tmp_path, broker="b-2").tidy(0.0)
     with Recording(tmp_path, broker="b-2") as recording:
         recording.recorder.report_sent(report("b-2"), 64, 1)

@@ -13,7 +13,7 @@ START_NS = 1_800_000_000 * NANOS_PER_SECOND
 
 
 def traffic(messages: int, participants: int = 1) -> tuple[Traffic, ...]:
-    """What the gate counted."""
+    """Return the gate's counts."""
     return (
         Traffic(
             "orders",
@@ -43,7 +43,7 @@ def test_a_count_across_the_end_of_a_second_is_split_in_proportion() -> None:
 
 
 def test_a_second_is_given_out_when_it_is_over() -> None:
-    """Not before: the next count may still belong to it."""
+    """Before its end the next count may still belong to it."""
     seconds = Seconds()
     half_ns = NANOS_PER_SECOND // 2
 

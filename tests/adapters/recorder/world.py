@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from coordinator.adapters.recorder.files import RecordedFiles
 from coordinator.adapters.recorder.recorder import ParquetRecorder
-from coordinator.adapters.recorder.tables import Table
+from coordinator.adapters.recorder.tables import RecordedTable
 from coordinator.adapters.recorder.writer import RecorderBounds
 
 START_NS = 1_800_000_000_000_000_000
@@ -73,12 +73,12 @@ class Recording:
     def __exit__(self, *_: object) -> None:
         self.recorder.close()
 
-    def rows(self, table: Table) -> list[dict[str, Any]]:
+    def rows(self, table: RecordedTable) -> list[dict[str, Any]]:
         """All rows of a table, in the order in which they were recorded."""
         return rows_of(self.place, table)
 
 
-def rows_of(place: Path, table: Table) -> list[dict[str, Any]]:
+def rows_of(place: Path, table: RecordedTable) -> list[dict[str, Any]]:
     """All rows of a table, by run and time."""
     paths = sorted(place.glob(f"table={table.value}/date=*/[!.]*.parquet"))
     rows = [row for path in paths for row in pq.ParquetFile(path).read().to_pylist()]

@@ -1,4 +1,4 @@
-"""What the tests of the served API share."""
+"""Fixtures that the tests of the served API share."""
 
 from __future__ import annotations
 

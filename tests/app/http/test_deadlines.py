@@ -1,4 +1,4 @@
-"""How long a caller may take, by a clock that the test holds."""
+"""Callers have deadlines, by a clock that the test holds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from coordinator.app.http.deadlines import (
     ANSWER_BYTES,
     BODY_BYTES_PER_S,
     LINGER_S,
-    Deadlines,
+    CallerDeadlines,
     Overdue,
 )
 
@@ -16,24 +16,24 @@ REQUEST_S = 10.0
 
 
 @pytest.fixture
-def deadlines() -> Deadlines:
+def deadlines() -> CallerDeadlines:
     """Those of a connection that is made at 100 s."""
-    return Deadlines(REQUEST_S, 100.0)
+    return CallerDeadlines(REQUEST_S, 100.0)
 
 
 def overdue(
-    deadlines: Deadlines,
+    deadlines: CallerDeadlines,
     now_s: float,
     *,
     reads: bool = True,
     answers: bool = False,
     unsent: int = 0,
 ) -> Overdue | None:
-    """What is overdue where nothing else is said."""
+    """Return the deadline that is missed, for a connection that is only read by default."""
     return deadlines.overdue(now_s, reads=reads, answers=answers, unsent=unsent)
 
 
-def test_a_silent_connection_ends(deadlines: Deadlines) -> None:
+def test_a_silent_connection_ends(deadlines: CallerDeadlines) -> None:
     """Counted from the connection, whatever arrives of a head meanwhile."""
     for now_s in range(101, 110):
         deadlines.received(now_s)
@@ -42,8 +42,8 @@ def test_a_silent_connection_ends(deadlines: Deadlines) -> None:
     assert overdue(deadlines, 110.1) is Overdue.HEAD
 
 
-def test_between_requests_a_head_counts_from_its_first_byte(deadlines: Deadlines) -> None:
-    """How long nothing comes is another bound."""
+def test_between_requests_a_head_counts_from_its_first_byte(deadlines: CallerDeadlines) -> None:
+    """The silence between requests has another bound."""
     deadlines.head_taken(101.0)
     deadlines.body_ended()
     deadlines.answered(102.0)
@@ -53,8 +53,8 @@ def test_between_requests_a_head_counts_from_its_first_byte(deadlines: Deadlines
     assert overdue(deadlines, 1010.1) is Overdue.HEAD
 
 
-def test_what_was_sent_ahead_waits_for_the_answer_before_it(deadlines: Deadlines) -> None:
-    """And has its time from then on."""
+def test_what_was_sent_ahead_waits_for_the_answer_before_it(deadlines: CallerDeadlines) -> None:
+    """Its own time begins with that answer."""
     deadlines.head_taken(101.0)
     deadlines.body_ended()
     deadlines.received(102.0)
@@ -64,7 +64,7 @@ def test_what_was_sent_ahead_waits_for_the_answer_before_it(deadlines: Deadlines
     assert overdue(deadlines, 210.1) is Overdue.HEAD
 
 
-def test_a_body_has_more_time_the_more_of_it_arrives(deadlines: Deadlines) -> None:
+def test_a_body_has_more_time_the_more_of_it_arrives(deadlines: CallerDeadlines) -> None:
     """A byte now and then gives none."""
     deadlines.head_taken(101.0)
     deadlines.body_taken(10)
@@ -76,7 +76,7 @@ def test_a_body_has_more_time_the_more_of_it_arrives(deadlines: Deadlines) -> No
     assert overdue(deadlines, 1000.0, answers=True) is None
 
 
-def test_a_body_is_not_late_while_the_server_does_not_read(deadlines: Deadlines) -> None:
+def test_a_body_is_not_late_while_the_server_does_not_read(deadlines: CallerDeadlines) -> None:
     """The broker takes it slowly; the caller is not to blame."""
     deadlines.head_taken(101.0)
     assert overdue(deadlines, 500.0, reads=False, answers=True) is None
@@ -85,7 +85,7 @@ def test_a_body_is_not_late_while_the_server_does_not_read(deadlines: Deadlines)
 
 
 def test_what_is_sent_of_a_body_after_its_answer_is_read_for_a_moment(
-    deadlines: Deadlines,
+    deadlines: CallerDeadlines,
 ) -> None:
     """However fast it comes."""
     deadlines.head_taken(101.0)
@@ -95,7 +95,7 @@ def test_what_is_sent_of_a_body_after_its_answer_is_read_for_a_moment(
     assert overdue(deadlines, 102.1 + LINGER_S) is Overdue.LINGER
 
 
-def test_an_answer_must_be_taken(deadlines: Deadlines) -> None:
+def test_an_answer_must_be_taken(deadlines: CallerDeadlines) -> None:
     """So much of it in a while, or all of what there is."""
     deadlines.head_taken(101.0)
     deadlines.body_ended()

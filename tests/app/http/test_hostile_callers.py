@@ -64,7 +64,7 @@ class Served:
         return status, ""
 
     async def closes(self, reader: asyncio.StreamReader) -> bytes:
-        """What comes until the other side closes."""
+        """Return the bytes until the other side closes."""
         with contextlib.suppress(ConnectionError):
             async with asyncio.timeout(PATIENCE_S):
                 return await reader.read()
@@ -142,7 +142,7 @@ async def test_a_connection_without_a_further_request_ends(world: World) -> None
 )
 @pytest.mark.parametrize("drops", [True, False])
 async def test_a_body_that_does_not_come_is_408(world: World, body: bytes, drops: bool) -> None:
-    """Also one that comes by drops; nothing has changed, and no traceback tells of it."""
+    """A body that trickles is one, too; nothing has changed, and no traceback tells of it."""
     async with served(world) as api:
         reader, writer = await api.connect(PUT + body)
         answered = asyncio.create_task(api.answer(reader))
@@ -157,7 +157,7 @@ async def test_a_body_that_does_not_come_is_408(world: World, body: bytes, drops
 
 
 async def test_a_relayed_body_that_does_not_come_is_408(world: World) -> None:
-    """And the broker's connection is given back."""
+    """The broker's connection is given back."""
     async with broker(b"HTTP/1.1 204 No Content\r\n\r\n") as (url, _), served(world, url) as api:
         head = b"POST /admin/v3/functions/a/b/c HTTP/1.1\r\nHost: localhost\r\n"
         found = await api.ask(head + b"Content-Length: 300000\r\n\r\n" + bytes(1000))
@@ -195,7 +195,7 @@ async def test_an_endless_body_after_its_answer_is_cut_off(world: World) -> None
 
 
 async def test_an_answer_that_is_not_taken_is_cut_off(world: World) -> None:
-    """What waits for it in memory is given back."""
+    """The memory of its waiting bytes is free again."""
     body = bytes(16 * 1024 * 1024)
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
     async with broker(answer) as (url, _), served(world, url) as api:
@@ -298,7 +298,7 @@ async def test_what_is_no_request_is_told_so(world: World, sent: bytes, reason: 
     ids=["one line", "many lines"],
 )
 async def test_a_head_beyond_its_bound_is_refused(world: World, line: bytes) -> None:
-    """Also one that has arrived in full before anyone looks; one just below passes."""
+    """One that has arrived in full is refused, too; one just below the bound passes."""
     async with served(world) as api:
         head = GET[:-2] + b"Connection: close\r\n"
         assert (await api.ask(head + b"X-A: " + b"a" * 65_000 + b"\r\n\r\n"))[0] == 200

@@ -20,7 +20,7 @@ import pytest
 from fastapi import FastAPI
 
 from admin_api.app import create_app
-from admin_api.home import Home
+from admin_api.coordinator_loop import CoordinatorLoop
 from coordinator.adapters.broker.relay import HttpBrokerRelay
 from coordinator.app.http import serving
 from coordinator.app.http.protocol import MAX_HEAD_BYTES
@@ -50,7 +50,7 @@ def config(**keys: object) -> Config:
 
 def app_of(world: World, *, broker_url: str = "", **changes: Any) -> serving.Build:
     """The world's app for a thread of its own, with the test's loop as the home of its state."""
-    home = Home(asyncio.get_running_loop())
+    home = CoordinatorLoop(asyncio.get_running_loop())
 
     @asynccontextmanager
     async def build() -> AsyncIterator[FastAPI]:
@@ -75,7 +75,7 @@ def app_of(world: World, *, broker_url: str = "", **changes: Any) -> serving.Bui
 async def test_others_are_told_an_address_that_they_can_reach(
     keys: dict[str, str], told: str
 ) -> None:
-    """Not where the port is bound, if that is everywhere."""
+    """An address that means every interface is not told."""
     assert await serving.advertised_address(config(**keys)) == told
 
 
@@ -143,7 +143,7 @@ def test_without_keys_there_is_no_access_control() -> None:
 async def test_with_a_certificate_the_api_speaks_tls(
     world: World, certificate: tuple[str, str]
 ) -> None:
-    """And only TLS."""
+    """It speaks nothing else."""
     chain, key = certificate
     settings = config(admin_tls_certificate_file=chain, admin_tls_key_file=key)
     trusted = ssl.create_default_context(cafile=chain)
@@ -160,7 +160,7 @@ async def test_with_a_certificate_the_api_speaks_tls(
 async def test_an_image_is_healthy_with_and_without_tls(
     world: World, certificate: tuple[str, str]
 ) -> None:
-    """What asks for it needs no certificate: it is content with an API that hangs up."""
+    """The probe needs no certificate: an API that hangs up is healthy."""
     chain, key = certificate
     for keys in ({}, {"admin_tls_certificate_file": chain, "admin_tls_key_file": key}):
         settings = config(**keys)
@@ -172,7 +172,7 @@ async def test_an_image_is_healthy_with_and_without_tls(
 
 
 async def test_an_api_that_hangs_up_in_the_middle_of_the_question_is_healthy() -> None:
-    """What asks is not ended by what it asks: the pipe breaks, and that is an answer."""
+    """The probe survives the broken pipe and takes it for an answer."""
 
     async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write_eof()
@@ -284,7 +284,7 @@ async def test_an_answer_that_breaks_off_is_not_taken_for_whole(world: World) ->
 
 @pytest.mark.parametrize("endless", [b"GET /", b"GET / HTTP/1.1\r\nX-Long: "])
 async def test_a_head_that_does_not_end_is_refused(world: World, endless: bytes) -> None:
-    """Nobody can fill the sidecar's memory, with or without a token."""
+    """No caller can fill the sidecar's memory, with or without a token."""
     settings = config()
     async with serving.serving(settings, app_of(world)):
         host, port = settings.admin_listen.split(":")
@@ -368,7 +368,7 @@ async def test_an_api_that_cannot_be_built_is_heard_of() -> None:
 
 
 async def test_an_api_that_is_stopped_while_it_is_loaded_is_not_served(world: World) -> None:
-    """Nobody waits for it in vain."""
+    """No caller waits for it in vain."""
     loading, built = threading.Event(), app_of(world)
 
     @asynccontextmanager
@@ -409,7 +409,7 @@ print([name for name in ("jwt", "admin_api.tokens") if name in sys.modules])
 
 
 def test_a_sidecar_that_checks_no_tokens_has_no_library_of_tokens_in_memory() -> None:
-    """What is not used takes none of the 120 MB that an idle sidecar may have."""
+    """Unused code takes none of the 120 MB that an idle sidecar may have."""
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_KEYS], check=True, capture_output=True, text=True
     )

@@ -1,4 +1,4 @@
-"""Which backlogs are worth an alarm."""
+"""Backlogs near their quota, or beyond it, are worth an alarm."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coordinator.backlog.rules.conditions import BacklogConditions
 from coordinator.backlog.rules.model import BacklogQuota
 from coordinator.backlog.rules.views import BacklogView
 from coordinator.core.settings import AlarmSettings
-from coordinator.insight.model.alarms import AlarmKind, Sighting
+from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
 from tests.backlog.rules.world import TOPIC, World
 
 KIB = 1024
@@ -25,13 +25,13 @@ def world_with(quota: BacklogQuota, messages: int) -> World:
     return world
 
 
-def seen(world: World, settings: AlarmSettings | None = None) -> list[Sighting]:
-    """What is the case at b1."""
+def seen(world: World, settings: AlarmSettings | None = None) -> list[AlarmCondition]:
+    """Return the present conditions of b1."""
     return seen_of([world.view()], settings or AlarmSettings())
 
 
-def seen_of(views: list[BacklogView], settings: AlarmSettings) -> list[Sighting]:
-    """What is the case at b1 with these topics."""
+def seen_of(views: list[BacklogView], settings: AlarmSettings) -> list[AlarmCondition]:
+    """Return the present conditions of b1 with these topics."""
     conditions = BacklogConditions("b1", settings)
     for view in views:
         conditions.look_at(view)
@@ -51,7 +51,7 @@ def test_a_backlog_near_its_quota_names_topic_broker_and_subscription() -> None:
     world = world_with(BacklogQuota(size_bytes=20 * KIB), 17)
     (sighting,) = seen(world)
 
-    assert sighting == Sighting(
+    assert sighting == AlarmCondition(
         AlarmKind.BACKLOG_NEAR_QUOTA,
         f"b1 {TOPIC}",
         f"the backlog of {TOPIC} is at 85% of its size quota; oldest is billing at b1",
@@ -60,7 +60,7 @@ def test_a_backlog_near_its_quota_names_topic_broker_and_subscription() -> None:
 
 
 def test_of_two_quotas_the_one_is_told_of_which_more_is_used() -> None:
-    """Nobody needs to hear of a topic twice."""
+    """A topic has one condition at a time."""
     world = world_with(BacklogQuota(size_bytes=24 * KIB, age_s=1_000), 20)
     world.pass_s(950)
 
@@ -92,7 +92,7 @@ def test_a_message_that_waits_too_long_is_told_whatever_the_quota() -> None:
 
 
 def test_acknowledging_ends_it() -> None:
-    """What is acknowledged is not the case any more."""
+    """An acknowledged backlog ends the condition."""
     world = world_with(BacklogQuota(size_bytes=10 * KIB), 20)
     assert seen(world)
     world.topic.acknowledged["billing"] = 19

@@ -64,7 +64,7 @@ def test_the_history_of_a_topic_is_bounded(world: World) -> None:
 
 
 def test_so_many_topics_have_a_history(world: World) -> None:
-    """Whoever exceeded longest ago is forgotten."""
+    """The topic whose last exceedance is oldest is forgotten."""
     world.topic.quota = BacklogQuota(size_bytes=1)
     world.publish()
     world.check()

@@ -1,4 +1,4 @@
-"""What is done about exceeded quotas."""
+"""The guard decides the actions against exceeded quotas."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from coordinator.adapters.memory.backlog import MemoryTopicStorage
 from coordinator.backlog.rules.guard import (
     ACTIONS,
     BacklogGuard,
-    Deed,
     Enforcement,
+    EnforcementAction,
     behind,
     block_of,
     evicted_target,
@@ -40,12 +40,14 @@ def exceeding(policy: QuotaPolicy, messages: int = 20) -> World:
 @pytest.mark.parametrize(
     ("policy", "deed"),
     [
-        (QuotaPolicy.HOLD, Deed.HOLD),
-        (QuotaPolicy.REFUSE, Deed.REFUSE),
-        (QuotaPolicy.EVICT, Deed.EVICT),
+        (QuotaPolicy.HOLD, EnforcementAction.HOLD),
+        (QuotaPolicy.REFUSE, EnforcementAction.REFUSE),
+        (QuotaPolicy.EVICT, EnforcementAction.EVICT),
     ],
 )
-def test_the_policy_of_the_quota_says_what_is_done(policy: QuotaPolicy, deed: Deed) -> None:
+def test_the_policy_of_the_quota_says_what_is_done(
+    policy: QuotaPolicy, deed: EnforcementAction
+) -> None:
     """One action, with what there was and what is allowed."""
     world = exceeding(policy)
     (action,) = guard().decide([world.view()], world.now_ms)
@@ -61,14 +63,14 @@ def test_nothing_is_done_in_other_namespaces() -> None:
 
 
 def test_a_topic_is_held_once_and_released_when_the_quota_is_kept_again() -> None:
-    """Not anew with every look."""
+    """A later check does not hold it anew."""
     world, guarding = exceeding(QuotaPolicy.HOLD), guard()
     assert len(guarding.decide([world.view()], world.now_ms)) == 1
     assert guarding.decide([world.view()], world.now_ms) == []
     world.topic.acknowledged["a"] = 15
     world.check()
     (release,) = guarding.decide([world.view()], world.now_ms)
-    assert release.deed is Deed.RELEASE
+    assert release.deed is EnforcementAction.RELEASE
     assert guarding.decide([world.view()], world.now_ms) == []
 
 
@@ -76,7 +78,9 @@ def test_a_topic_that_moves_away_is_released_here() -> None:
     """The sidecar of its new owner decides about it."""
     world, guarding = exceeding(QuotaPolicy.HOLD), guard()
     guarding.decide([world.view()], world.now_ms)
-    assert [action.deed for action in guarding.decide([], world.now_ms)] == [Deed.RELEASE]
+    assert [action.deed for action in guarding.decide([], world.now_ms)] == [
+        EnforcementAction.RELEASE
+    ]
     assert not guarding.blocked
 
 
@@ -88,11 +92,11 @@ def test_another_policy_takes_over_from_the_old_one() -> None:
     world.pass_s(60)
     world.check()
     deeds = [action.deed for action in guarding.decide([world.view()], world.now_ms)]
-    assert deeds == [Deed.RELEASE, Deed.EVICT]
+    assert deeds == [EnforcementAction.RELEASE, EnforcementAction.EVICT]
 
 
 def test_a_dry_run_decides_the_same_and_says_so() -> None:
-    """So that its list can be believed."""
+    """An operator can believe its list."""
     for policy in QuotaPolicy:
         world = exceeding(policy)
         (real,) = guard().decide([world.view()], world.now_ms)
@@ -102,7 +106,7 @@ def test_a_dry_run_decides_the_same_and_says_so() -> None:
 
 
 def test_a_size_is_evicted_to_nine_tenths_in_every_subscription_that_is_too_far_behind() -> None:
-    """Not in one that is ahead, nor in a cursor of Pulsar's own."""
+    """A subscription that is ahead keeps its entries, and so does a cursor of Pulsar's own."""
     world = exceeding(QuotaPolicy.EVICT)
     world.topic.acknowledged = {"a": 0, "b": 8, "c": 18, "pulsar.dedup": 0}
     world.check()
@@ -115,7 +119,7 @@ def test_a_size_is_evicted_to_nine_tenths_in_every_subscription_that_is_too_far_
 
 
 def test_whoever_is_done_up_to_a_position_is_left_alone() -> None:
-    """Also when the position is the beginning of a ledger, before which there is another's end."""
+    """This holds at the beginning of a ledger, where the position before is another ledger's end."""
     world = World()
     world.topic.acknowledged = {"late": 0, "done": 5}
     world.publish(8)

@@ -248,7 +248,7 @@ def test_a_message_that_is_older_than_its_ledger_is_told_of(world: World) -> Non
 
 
 def test_a_quota_is_believed_for_a_time(world: World) -> None:
-    """And then asked for again: it may have been changed."""
+    """The monitor then asks again: it may have changed."""
     world.topic.acknowledged = {"a": 0}
     world.topic.quota = BacklogQuota(age_s=5)
     world.publish()
@@ -350,7 +350,7 @@ def test_a_size_is_exceeded_from_its_limit_on_and_an_age_beyond_it(
 
 
 def test_an_empty_backlog_exceeds_no_quota(world: World) -> None:
-    """A quota of 0 bytes does not block the producers of a topic that nobody is behind with."""
+    """A quota of 0 bytes does not block the producers of a topic without a backlog."""
     world.topic.acknowledged = {"a": 0}
     world.topic.quota = BacklogQuota(size_bytes=0)
     world.publish()

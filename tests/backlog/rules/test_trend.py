@@ -1,4 +1,4 @@
-"""How a backlog goes on."""
+"""The trend predicts how a backlog grows."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class World:
             self.monitor.finish(name, self.now_ms)
 
     def view(self, topic: str = TOPIC) -> BacklogView:
-        """What the monitor knows of a topic that the broker has."""
+        """Return the monitor's view of a topic that the broker has."""
         view = self.monitor.view(topic, self.now_ms)
         assert view is not None
         return view

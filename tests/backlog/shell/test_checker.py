@@ -39,7 +39,7 @@ def watch_of(source: MemoryBacklogSource, calls_per_second: int = 100_000) -> Ba
 
 
 async def test_a_check_brings_the_age_of_every_topic_with_a_backlog() -> None:
-    """And tells whoever listens."""
+    """The checker tells its listener."""
     topics = {f"{TOPIC}-{number}": topic(age_s=number) for number in range(20)}
     told: list[tuple[BacklogView, ...]] = []
     watch = watch_of(MemoryBacklogSource(topics))

@@ -1,10 +1,10 @@
-"""What is done about exceeded quotas, at a gate and a broker in memory."""
+"""The enforcer acts on exceeded quotas, at a gate and a broker in memory."""
 
 from __future__ import annotations
 
 import pytest
 
-from coordinator.backlog.rules.guard import Deed, Enforcement
+from coordinator.backlog.rules.guard import Enforcement, EnforcementAction
 from coordinator.backlog.rules.model import BacklogQuota, QuotaPolicy, QuotaType
 from coordinator.backlog.shell import enforcer
 from coordinator.ports import BrokerUnreachable, NotFound
@@ -36,7 +36,7 @@ async def test_the_gate_holds_or_refuses_until_the_quota_is_kept(
     world.topic().acknowledged["a"] = 15
     await world.enforcement.look()
     assert world.gate.blocks == {}
-    assert [action.deed for action in world.enforcement.actions()][-1] is Deed.RELEASE
+    assert [action.deed for action in world.enforcement.actions()][-1] is EnforcementAction.RELEASE
 
 
 async def test_a_backlog_is_evicted_down_to_nine_tenths_and_counted() -> None:
@@ -55,7 +55,7 @@ async def test_a_backlog_is_evicted_down_to_nine_tenths_and_counted() -> None:
 
 @pytest.mark.parametrize("old", [1, 3, 5, 100])
 async def test_an_age_is_evicted_to_nine_tenths_of_it(old: int) -> None:
-    """What is older than that goes, in every subscription, and a few entries are read for it."""
+    """Every subscription loses its older messages, at the price of a few read entries."""
     world = BacklogWorld(ENFORCED)
     world.topic().quota = BacklogQuota(age_s=60, age_policy=QuotaPolicy.EVICT)
     world.topic().acknowledged["b"] = old + 2
@@ -73,7 +73,7 @@ async def test_an_age_is_evicted_to_nine_tenths_of_it(old: int) -> None:
 
 
 async def test_an_age_that_nobody_exceeds_any_more_is_not_evicted() -> None:
-    """What was too old has been acknowledged between the look and the deed."""
+    """The consumer acknowledged the old messages between the check and the action."""
     world = BacklogWorld(ENFORCED)
     world.topic().quota = BacklogQuota(age_s=60, age_policy=QuotaPolicy.EVICT)
     world.publish(3)
@@ -90,7 +90,7 @@ async def test_an_age_that_nobody_exceeds_any_more_is_not_evicted() -> None:
 async def test_a_dry_run_changes_nothing_and_writes_down_what_it_would_have(
     policy: QuotaPolicy,
 ) -> None:
-    """Neither at the gate nor at the broker, and it counts no eviction."""
+    """Gate and broker stay as they are, and no eviction counts."""
     world = await exceeding(policy, DRY)
     await world.enforcement.look()
     assert world.gate.blocks == {}
@@ -102,7 +102,7 @@ async def test_a_dry_run_changes_nothing_and_writes_down_what_it_would_have(
 
 
 async def test_a_namespace_that_is_not_named_is_left_alone() -> None:
-    """Not even looked at."""
+    """The enforcer does not even read it."""
     world = await exceeding(QuotaPolicy.EVICT, {})
     world.source.asked.clear()
     await world.enforcement.look()
@@ -154,7 +154,7 @@ async def test_an_eviction_that_fails_is_told_and_tried_again(error: Exception) 
 
 
 async def test_a_backlog_of_pulsars_own_cursor_is_not_evicted() -> None:
-    """Nobody consumes for deduplication; it is said, and not counted."""
+    """Deduplication has no consumer; the enforcer tells it and does not count it."""
     world = await exceeding(QuotaPolicy.EVICT, ENFORCED)
     world.topic().acknowledged = {"pulsar.dedup": 0, "a": 20}
     await world.enforcement.look()
@@ -163,7 +163,7 @@ async def test_a_backlog_of_pulsars_own_cursor_is_not_evicted() -> None:
 
 
 async def test_namespaces_can_be_changed_while_it_runs() -> None:
-    """What is not wanted any more is taken back."""
+    """The enforcer takes back the blocks of namespaces that are not enforced any more."""
     world = await exceeding(QuotaPolicy.HOLD, ENFORCED)
     await world.enforcement.look()
     world.enforcement.set_namespaces({})

@@ -1,4 +1,4 @@
-"""What a Pulsar application does, with the C++ client's Python binding, any release from 3.2 on.
+"""A Pulsar application with the C++ client's Python binding, any release from 3.2 on.
 
 `python client.py SERVICE_URL NAMESPACE [SCENE...] [-SCENE...]`, with `pulsar` of the release to try
 on the path: these scenes, or all; `-SCENE` leaves one out.
@@ -104,7 +104,7 @@ def receive(consumer: Any, count: int, *, ack: bool = True) -> list[bytes]:
 
 
 def numbers(count: int, first: int = 0) -> list[bytes]:
-    """What `send_all` sends."""
+    """Return the contents that `send_all` sends."""
     return [str(number).encode() for number in range(first, first + count)]
 
 
@@ -223,7 +223,7 @@ def failover(app: Application) -> None:
 
 @scene
 def busy(app: Application) -> None:
-    """What the broker refuses is an error of its own, and the connection goes on."""
+    """A refused publish is an error of its own, and the connection goes on."""
     topic = app.topic("busy")
     first = app.subscribe(topic, "s")
     for _ in range(3):
@@ -444,7 +444,7 @@ def many(app: Application) -> None:
 
 
 class Example(Record):  # type: ignore[misc]
-    """What the schema scene sends."""
+    """The value that the schema scene sends."""
 
     name = String()
     number = Integer()

@@ -90,6 +90,6 @@ def test_nobody_gets_anything_of_nothing() -> None:
 
 
 def test_arrays_that_do_not_fit_together_are_refused() -> None:
-    """With the shapes in the message."""
+    """The message shows the shapes."""
     with pytest.raises(ValueError, match=r"\(3,\), \(2, 4\) and \(2, 4\)"):
         max_min_many(np.zeros(3, np.int64), np.zeros((2, 4), np.int64), np.ones((2, 4), np.int64))

@@ -1,4 +1,4 @@
-"""Messages and bytes split in one: exact, fair by dominant share, and calm where two splits are not."""
+"""One split of messages and bytes is exact, fair by dominant share, and does not oscillate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ limits_of_both = st.tuples(st.integers(0, 50_000), st.integers(0, 5_000_000))
 
 
 def slow_joint(limits: tuple[int, int], claims: Claims) -> dict[str, list[Fraction]]:
-    """The definition, unhurried: raise all shares together until each has enough or a unit is used up."""
+    """Follow the definition: raise all shares together until each has enough or a unit is used up."""
     got = {name: [Fraction(0), Fraction(0)] for name in claims}
     left = [Fraction(limit) for limit in limits]
     rising = dict(claims)
@@ -63,7 +63,7 @@ def slow_joint(limits: tuple[int, int], claims: Claims) -> dict[str, list[Fracti
 
 
 def _speed(limits: tuple[int, int], claim: JointClaim) -> list[Fraction]:
-    """How fast a participant takes of both units while its share rises."""
+    """Return the messages and bytes that a participant takes per step of its share."""
     parts = [Fraction(wants, limit) for wants, limit in zip(claim.wants, limits, strict=True)]
     share = max(parts)
     ratio = [part / share for part in parts] if share else [Fraction(1), Fraction(1)]
@@ -71,13 +71,13 @@ def _speed(limits: tuple[int, int], claim: JointClaim) -> list[Fraction]:
 
 
 def targets_of(limits: tuple[int, int], claims: Claims) -> dict[str, tuple[int, int]]:
-    """Both targets of each."""
+    """Return both targets of each broker."""
     answer = joint_max_min(limits, claims)
     return {name: (answer.messages.targets[name], answer.bytes.targets[name]) for name in claims}
 
 
 def distance(limits: tuple[int, int], claims: Claims) -> Fraction:
-    """The largest distance of a target from the exact one, in units."""
+    """Return the largest distance of a target from the exact one, in units."""
     exact = slow_joint(limits, claims)
     found = targets_of(limits, claims)
     return max(abs(found[name][unit] - exact[name][unit]) for name in claims for unit in (0, 1))
@@ -87,7 +87,7 @@ def distance(limits: tuple[int, int], claims: Claims) -> Fraction:
 def test_both_limits_are_handed_out_to_the_last_unit(
     limits: tuple[int, int], claims: Claims
 ) -> None:
-    """Whoever wants how much of what: nothing is over, nothing is given twice, nobody owes."""
+    """For any demands the targets add up to both limits, and no target is negative."""
     targets = targets_of(limits, claims)
 
     assert tuple(map(sum, zip(*targets.values(), strict=True))) == limits
@@ -98,7 +98,7 @@ def test_both_limits_are_handed_out_to_the_last_unit(
 def test_every_target_is_the_definition_up_to_rounding(
     limits: tuple[int, int], claims: Claims
 ) -> None:
-    """Less than one unit away from the exact part and headroom."""
+    """A target differs from the exact part and headroom by less than one unit."""
     assert distance(limits, claims) <= 1
 
 
@@ -140,7 +140,7 @@ def test_a_unit_that_is_never_scarce_leaves_max_min_as_it_is(limit: int, claims:
 def test_the_order_of_the_claims_does_not_matter(
     limits: tuple[int, int], claims: Claims, shuffler: random.Random
 ) -> None:
-    """All sidecars agree."""
+    """All sidecars compute the same targets."""
     shuffled = list(claims.items())
     shuffler.shuffle(shuffled)
 
@@ -198,7 +198,7 @@ def test_more_of_both_lowers_nobody(limits: tuple[int, int], claims: Claims, fac
 
 
 def passed(claim: JointClaim, target: tuple[int, int]) -> Fraction:
-    """How many messages pass of what somebody wants."""
+    """Return the messages that pass of a demand."""
     messages, bytes_ = claim.wants
     if not messages:
         return Fraction(0)
@@ -210,7 +210,7 @@ def passed(claim: JointClaim, target: tuple[int, int]) -> Fraction:
 def test_who_wants_more_in_the_same_proportion_gets_no_less(
     limits: tuple[int, int], claims: Claims, factor: int
 ) -> None:
-    """So nobody has to understate its demand, nor hide it."""
+    """No broker gains by understating or hiding its demand."""
     name, claim = min(claims.items())
     wants = (claim.wants[0] * factor, claim.wants[1] * factor)
     before = targets_of(limits, claims)[name]
@@ -223,7 +223,7 @@ def test_who_wants_more_in_the_same_proportion_gets_no_less(
 def test_of_two_alike_the_heavier_gets_no_less(
     limits: tuple[int, int], claims: Claims, heavier: int
 ) -> None:
-    """Of both units."""
+    """This holds for messages and for bytes."""
     name, claim = min(claims.items())
     twin = JointClaim(claim.wants, claim.hidden, claim.weight + heavier)
     targets = targets_of(limits, claims | {"twin": twin})
@@ -243,7 +243,7 @@ def test_two_that_use_different_units_have_the_same_share() -> None:
 
 
 def test_who_has_not_shown_its_proportion_counts_as_using_both_alike() -> None:
-    """So it can begin with any message size."""
+    """A newcomer can begin with any message size."""
     claims = {"a": JointClaim((0, 0), hidden=True), "b": JointClaim((1, 10), hidden=True)}
 
     assert targets_of((1000, 100_000), claims)["a"] == (500, 72_500)
@@ -251,7 +251,7 @@ def test_who_has_not_shown_its_proportion_counts_as_using_both_alike() -> None:
 
 @pytest.mark.parametrize(("limits", "binds"), [((0, 9), Unit.MESSAGES), ((9, 0), Unit.BYTES)])
 def test_a_limit_of_zero_binds(limits: tuple[int, int], binds: Unit) -> None:
-    """Nothing passes, and it is said which limit is why."""
+    """Nothing passes, and the split names the limit that binds."""
     answer = joint_max_min(limits, {"a": JointClaim((5, 5)), "b": JointClaim((0, 0), hidden=True)})
 
     assert answer.binds is binds
@@ -357,7 +357,7 @@ def test_another_message_size_is_followed_without_being_cut_first() -> None:
 
 
 def test_explain_says_which_unit_binds() -> None:
-    """And how much of the other one is used."""
+    """It also says how much of the other unit is used."""
     cluster = Cluster(limit=1000, bytes_limit=5_000_000)
     cluster.sizes = {"b1": 100, "b2": 10_000}
     for broker in cluster.sizes:

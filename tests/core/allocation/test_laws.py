@@ -1,4 +1,4 @@
-"""What is true of the allocation laws: of all, of some, and of max-min alone.
+"""Each allocation law has the properties that its row in ``PROPERTIES`` promises.
 
 ``PROPERTIES`` says which law has which property; every row is tried on random claims.
 """
@@ -28,7 +28,7 @@ BROKERS = [f"broker-{i}" for i in range(8)]
 
 
 class Total(Enum):
-    """What the targets add up to, as (least, most) of a limit C among N brokers."""
+    """The least and the most that the targets of a limit C among N brokers add up to."""
 
     EXACT = "the limit"
     BOUNDED = "at most the limit"
@@ -38,7 +38,7 @@ class Total(Enum):
 
 @dataclass(frozen=True)
 class Properties:
-    """What holds for one law.
+    """The properties of one law.
 
     Args:
         total: what the targets add up to.
@@ -66,7 +66,7 @@ PROPERTIES = {
     "equal-residual": Properties(Total.EACH_ALL),
     "tdmq": Properties(Total.EACH_ALL),
     "pulsar": Properties(Total.EACH_ALL),
-    # While nobody drops anything nobody is limited; one message more, and everybody is.
+    # Without drops no broker is limited; one message more limits them all.
     "grd": Properties(Total.EACH_ALL, rises_with_demand=False),
     "rateguard": Properties(Total.EXACT, floor=5),
     "doorman-proportional": Properties(Total.BOUNDED, floor=100),
@@ -96,12 +96,12 @@ fewer = settings(max_examples=50)
 
 
 def with_property(has: Callable[[Properties], bool]) -> pytest.MarkDecorator:
-    """Every law that has a property."""
+    """Return every law that has a property."""
     return pytest.mark.parametrize("law", [name for name, row in PROPERTIES.items() if has(row)])
 
 
 def test_every_law_has_its_properties_written_down() -> None:
-    """No law is added without saying what holds for it."""
+    """A new law needs a row in the table."""
     assert PROPERTIES.keys() == ALL_LAWS.keys()
 
 
@@ -116,7 +116,7 @@ def test_no_group_can_choose_a_law_of_comparison() -> None:
 def test_targets_are_as_many_as_claims_and_never_below_zero(
     law: str, limit: int, claims: dict[str, Claim]
 ) -> None:
-    """And add up to what the table says."""
+    """The targets add up to the sum of the law's row."""
     targets = ALL_LAWS[law](limit, claims).targets
     total = sum(targets.values())
 
@@ -147,7 +147,7 @@ def test_a_limit_of_zero_gives_nobody_anything(law: str, claims: dict[str, Claim
 def test_there_is_a_level_when_somebody_gets_less_than_it_wants(
     law: str, limit: int, claims: dict[str, Claim]
 ) -> None:
-    """And it is not below what any of those gets per unit of weight; else there is none."""
+    """The level is not below any limited broker's rate per unit of weight; else there is no level."""
     split = ALL_LAWS[law](limit, claims)
     cut = {
         name: claim
@@ -197,7 +197,7 @@ def test_names_do_not_matter_but_for_the_last_unit(
 def test_no_claim_of_others_pushes_anybody_below_the_floor(
     law: str, limit: int, claims: dict[str, Claim]
 ) -> None:
-    """However much they want or say to use: so a liar can take no more than it leaves."""
+    """A liar takes no more than the floors leave, however much it claims."""
     targets = ALL_LAWS[law](limit, claims).targets
     floor = limit * PROPERTIES[law].floor // (100 * len(claims))
 
@@ -207,7 +207,7 @@ def test_no_claim_of_others_pushes_anybody_below_the_floor(
 
 @with_property(lambda row: row.floor == 0)
 def test_a_law_without_a_floor_lets_one_take_nearly_everything(law: str) -> None:
-    """By what it claims to use or to want, from others that are saturated but used little lately."""
+    """A claim of use or demand takes it from others that are saturated but used little lately."""
     victims = {f"victim-{i}": Claim(1_000, used=10) for i in range(9)}
     found = [
         ALL_LAWS[law](1_000, victims | {"liar": liar}).targets
@@ -224,7 +224,7 @@ def test_a_law_without_a_floor_lets_one_take_nearly_everything(law: str) -> None
 def test_who_wants_more_gets_no_less(
     law: str, limit: int, claims: dict[str, Claim], more: int | None
 ) -> None:
-    """All else being equal; so nobody has to understate its demand.
+    """With all else equal, no broker gains by understating its demand.
 
     A hidden demand is more than any up to the limit; beyond that some laws have to guess.
     """
@@ -245,7 +245,7 @@ def test_who_wants_more_gets_no_less(
 def test_who_used_more_gets_no_less(
     law: str, limit: int, claims: dict[str, Claim], more: int
 ) -> None:
-    """All else being equal."""
+    """This holds with all else equal."""
     name, claim = min(claims.items())
     before = ALL_LAWS[law](limit, claims).targets[name]
     changed = claims | {name: Claim(claim.wants, claim.weight, claim.used + more)}
@@ -350,7 +350,7 @@ def test_max_min_is_the_definition_up_to_rounding(limit: int, claims: dict[str, 
 def test_max_min_cuts_nobody_below_its_part_of_the_limit(
     limit: int, claims: dict[str, Claim]
 ) -> None:
-    """Everybody has what it wants or its weight's part of the limit, whatever the others claim."""
+    """Each broker gets its demand or its weight's part of the limit, whatever the others claim."""
     targets = max_min(limit, claims).targets
     weight = sum(claim.weight for claim in claims.values())
 
@@ -385,7 +385,7 @@ def test_an_unbounded_demand_is_cut_at_the_level() -> None:
 
 
 def test_what_nobody_wants_is_headroom_shared_by_weight() -> None:
-    """With room for all, everybody gets what it wants and its part of the rest; there is no level."""
+    """If the limit suffices, each broker gets its demand and its part of the rest; there is no level."""
     allocation = max_min(100, {"a": Claim(10), "b": Claim(30, weight=2)})
 
     assert allocation.targets == {"a": 30, "b": 70}
@@ -398,5 +398,5 @@ def test_rounding_goes_to_the_largest_remainder_then_by_name() -> None:
 
 
 def test_nothing_is_apportioned_by_no_weight() -> None:
-    """Without any weight nobody gets anything."""
+    """Without any weight no broker gets anything."""
     assert apportion(100, {"a": 0, "b": 0}) == {"a": 0, "b": 0}

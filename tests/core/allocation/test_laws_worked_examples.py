@@ -16,14 +16,14 @@ def shares(law: Law, limit: int, **claims: Claim) -> dict[str, int]:
 
 
 def after_use(law: str, limit: int, *uses: int) -> list[int]:
-    """The targets of throttled brokers that used so much, in their order."""
+    """Return the targets of throttled brokers with these rates of use, in their order."""
     claims = {f"broker-{i}": Claim(None, used=used) for i, used in enumerate(uses, 1)}
     targets = shares(LAWS[law], limit, **claims)
     return [targets[name] for name in claims]
 
 
 def by_demand(law: str, limit: int, *wants: int) -> list[int]:
-    """The targets of brokers that want so much, in their order."""
+    """Return the targets of brokers with these demands, in their order."""
     claims = {f"client-{i}": Claim(wanted) for i, wanted in enumerate(wants)}
     targets = shares(COMPARISON_LAWS[law], limit, **claims)
     return [targets[name] for name in claims]
@@ -56,7 +56,7 @@ def test_pip_82_makes_the_dominant_give_way_to_what_is_really_taken() -> None:
 
 
 def test_steal_pairs_the_lowest_with_the_highest() -> None:
-    """And the second lowest with the second highest; the middle one keeps its part."""
+    """The second lowest steals from the second highest; the middle one keeps its part."""
     assert after_use("steal", 300, 120, 80, 60, 30, 10) == [120, 80, 60, 55, 65]
 
 
@@ -82,7 +82,7 @@ def test_nobody_is_shut_out_for_ever_by_the_laws_of_use() -> None:
 
 
 def test_without_traffic_the_laws_of_use_split_by_weight() -> None:
-    """What is left when nothing is known: the weights."""
+    """Where no use is known, the weights decide."""
     claims = {"a": Claim(None, weight=1), "b": Claim(None, weight=3)}
 
     assert shares(LAWS["proportional"], 100, **claims) == {"a": 25, "b": 75}
@@ -136,7 +136,7 @@ def test_pulsars_formula_is_reproduced_with_its_rounding(
 
 @pytest.mark.parametrize(("used", "total"), [(-1, 0), (0, -1)])
 def test_pulsars_formula_refuses_a_negative_use(used: int, total: int) -> None:
-    """As upstream throws PulsarAdminException."""
+    """Upstream throws PulsarAdminException."""
     with pytest.raises(ValueError, match="usage must be >= 0"):
         pulsar_quota(0, used, total)
 
@@ -173,7 +173,7 @@ def test_doormans_own_example() -> None:
 
 
 def test_doorman_gives_everybody_what_it_wants_while_it_can() -> None:
-    """And no more than that: it leaves no headroom."""
+    """Doorman's law leaves no headroom."""
     assert by_demand("doorman-proportional", 1000, 100, 500) == [100, 500]
     assert by_demand("doorman-fair", 1000, 100, 500) == [100, 500]
 
@@ -194,7 +194,7 @@ def test_fps_shares_by_flows() -> None:
 
 
 def test_fps_leaves_an_unsaturated_limiter_what_it_admits() -> None:
-    """And gives the rest to those who could use it."""
+    """The rest goes to saturated limiters."""
     claims = {"calm": Claim(100, used=100), "a": Claim(None, used=10), "b": Claim(900, used=20)}
 
     assert shares(COMPARISON_LAWS["fps"], 1000, **claims) == {"calm": 100, "a": 450, "b": 450}

@@ -1,4 +1,4 @@
-"""Many splits at once are the same splits, through the whole decider."""
+"""Many splits at once equal the splits one by one, through the whole decider."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ claims_of_some = st.dictionaries(
 
 @given(st.lists(st.tuples(st.integers(0, (1 << 63) - 1), claims_of_some), max_size=5))
 def test_all_at_once_is_one_by_one(splits: list[tuple[int, dict[str, Claim]]]) -> None:
-    """Of different sizes, with any numbers that a definition and a report can hold."""
+    """This holds for any sizes, and for any numbers that a definition and a report can hold."""
     assert max_min_of_all(splits) == [max_min(limit, claims) for limit, claims in splits]
 
 
@@ -68,7 +68,7 @@ def some_group(rng: random.Random, name: str) -> ResourceGroup:
 
 
 def some_usage(rng: random.Random) -> Usage:
-    """What a broker may say of a group."""
+    """Draw any usage that a broker may report of a group."""
     return Usage(
         messages=rng.randrange(10_000),
         bytes=rng.randrange(10_000_000),

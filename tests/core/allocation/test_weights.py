@@ -21,13 +21,13 @@ def saturated(**topics: int) -> Cluster:
 
 
 def limits(cluster: Cluster) -> list[int]:
-    """What is in force, by broker."""
+    """Return the limits in force, by broker."""
     return [cluster.limit_of(broker) for broker in sorted(cluster.states)]
 
 
 @pytest.mark.parametrize(("topics", "weight"), [(0, 1), (1, 1), (40, 40)])
 def test_a_broker_counts_once_per_topic_and_once_at_the_least(topics: int, weight: int) -> None:
-    """And once, however many there are, where weights are equal."""
+    """With equal weights it counts once, however many topics it has."""
     usage = Usage(participants=1, topics=topics)
 
     assert WEIGHTS["topics"](usage) == weight

@@ -38,7 +38,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def certificate(cluster: Cluster, broker: str = "b1") -> Certificate:
-    """What a sidecar certifies now."""
+    """Return the present certificate of a sidecar."""
     (found,) = explain.certificates(cluster.states[broker], GROUP, cluster.now_ns)
     return found
 
@@ -72,7 +72,7 @@ def test_a_raise_counts_before_it_is_in_force(cluster: Cluster) -> None:
 
 
 def test_a_lost_report_does_not_matter(cluster: Cluster) -> None:
-    """Whoever is not heard cannot have raised itself without this one's answer."""
+    """A silent sidecar cannot raise itself without this one's answer."""
     cluster.deaf.add("b3")
     cluster.run(10.0)
     assert certificate(cluster).most == LIMIT
@@ -106,7 +106,7 @@ def test_who_does_not_hear_everybody_may_move_to_its_equal_part() -> None:
 
 
 def test_who_takes_no_part_is_not_asked(cluster: Cluster) -> None:
-    """So it can say no more than that nobody holds more than C; those that take part know better."""
+    """A broker that takes no part certifies C for each other; participants certify less."""
     cluster.start("b4", demand=0)
     cluster.run(3.0)
 
@@ -178,7 +178,7 @@ def test_a_departed_broker_that_stops_when_cut_off_counts_for_its_session_only()
 
 
 def test_a_lower_limit_counts_when_all_have_shown_that_they_know_it(cluster: Cluster) -> None:
-    """Until then somebody may go by the old one."""
+    """Until all know it, one of them may still use the old limit."""
     cluster.version += 1
     cluster.limit = 1_500
     cluster.tell_group("b1")
@@ -212,7 +212,7 @@ def test_too_many_that_left_without_a_word_certify_nothing(cluster: Cluster) -> 
 
 
 def test_eager_has_no_promise(cluster: Cluster) -> None:
-    """Nobody waits, so nobody's word holds: C for every other broker."""
+    """Under eager no broker waits, so the certificate assumes C for every other broker."""
     cluster.version += 1
     cluster.policy = "eager"
     for broker in cluster.states:
@@ -226,7 +226,7 @@ def test_eager_has_no_promise(cluster: Cluster) -> None:
 
 
 def test_strict_is_the_limit_whatever_is_lost() -> None:
-    """By the books: also while nobody is heard, and whoever has left."""
+    """The books prove it, for silent brokers and for those that left."""
     cluster = Cluster(limit=LIMIT, policy="strict")
     for broker in ("b1", "b2", "b3"):
         cluster.start(broker, demand=LIMIT)

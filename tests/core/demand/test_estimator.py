@@ -26,7 +26,7 @@ def observe(demand: DemandEstimate, rate: int, held: int = 0, limit: int | None 
 def followed(
     demand: DemandEstimate, rates: Iterable[int], limit: int | None = 9_000
 ) -> list[int | None]:
-    """The estimate after each of these rounds, in which nobody waited."""
+    """Return the estimate after these rounds, in which no client waited."""
     estimates = []
     for rate in rates:
         observe(demand, rate, limit=limit)
@@ -35,7 +35,7 @@ def followed(
 
 
 def moves(estimates: list[int | None]) -> int:
-    """How often it has moved."""
+    """Return how often the estimate has moved."""
     return sum(before != after for before, after in pairwise(estimates))
 
 
@@ -131,7 +131,7 @@ def test_a_known_demand_stays_known_while_the_gate_stands_still() -> None:
 
 
 def test_a_newcomer_whose_gate_stands_still_is_unbounded() -> None:
-    """Of it nothing is known, and producers wait all the time."""
+    """Nothing is known of it, and its producers wait all the time."""
     demand = estimate()
     observe(demand, 20, held=1_000, limit=40)
 
@@ -218,7 +218,7 @@ def test_a_message_now_and_then_is_never_idle() -> None:
 
 
 def test_who_sent_little_is_idle_after_half_a_minute_without() -> None:
-    """Then nobody need keep anything for it, and it is a newcomer."""
+    """The others need not keep a share for it, and it comes back as a newcomer."""
     demand = estimate()
     observe(demand, 2)
     for _ in range(29):
@@ -236,7 +236,7 @@ def test_who_sent_little_is_idle_after_half_a_minute_without() -> None:
 def test_after_a_probe_that_was_enough_the_demand_is_what_it_was(
     passed: int, expected: int
 ) -> None:
-    """Not what happened to pass while there was room; more, if that did."""
+    """The traffic that used the room does not lower it; more traffic raises it."""
     demand = estimate()
     observe(demand, 20)
     observe(demand, 21, held=1_000, limit=21)
@@ -257,7 +257,7 @@ def test_less_is_followed_once_a_window_and_to_its_highest() -> None:
 
 
 def test_a_little_less_is_noise_for_ever() -> None:
-    """Within 2 % nothing moves, so that nobody else's limit does."""
+    """Changes within 2 % move no estimate and so no limit."""
     demand = estimate()
     observe(demand, 1_000)
     for _ in range(100):
@@ -306,7 +306,7 @@ def test_headroom_learns_from_a_demand_that_was_taken_too_low() -> None:
 
 
 def test_explain_tells_what_a_throttled_broker_wants_at_the_least() -> None:
-    """What it admits; nobody knows the most."""
+    """The least is the admitted rate; the most is unknown."""
     cluster = Cluster(limit=3000)
     cluster.start("b1", demand=5000)
     cluster.start("b2", demand=300)

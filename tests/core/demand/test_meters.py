@@ -1,4 +1,4 @@
-"""What a broker's own rounds say of its demand, beyond what one estimate is told."""
+"""A broker's own rounds tell more of its demand than one estimate knows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def meter() -> Meter:
 
 
 def play(meter: Meter, counts: list[tuple[int, bool]]) -> None:
-    """A round of counts: at which rate per second messages passed, and whether somebody waited."""
+    """Play a round of counts at a rate per second; clients waited, or none did."""
     for rate, waited in counts:
         count(meter, rate // COUNTS, messages_held_ns=COUNT_NS if waited else 0)
     meter.close_round(NANOS_PER_SECOND, (LIMIT, None), (0, 0))
@@ -75,7 +75,7 @@ def test_a_burst_that_waits_is_demand(meter: Meter) -> None:
 
 
 def test_waiting_for_the_other_unit_is_waiting(meter: Meter) -> None:
-    """Who waits for bytes now sends no more messages: what passes is what the bytes let through."""
+    """A client that waits for bytes sends no messages: only the messages pass that the bytes allow."""
     for messages, held_ns in [(50, COUNT_NS)] * 6 + [(30, 0)] * 14:
         count(meter, messages, messages_held_ns=held_ns, bytes_held_ns=COUNT_NS)
     meter.close_round(NANOS_PER_SECOND, (LIMIT, None), (0, 0))
@@ -100,7 +100,7 @@ def test_a_batch_that_is_paid_for_in_several_rounds_is_no_lack_of_demand(meter: 
 
 
 def test_what_passes_while_the_other_unit_is_waited_for_is_no_demand() -> None:
-    """Half of the time somebody waits for messages, half of it for bytes, and half of either passes."""
+    """Clients wait for messages half of the time and for bytes the other half; half of either passes."""
     found = Meter(CoreSettings("b1", headroom_permille=0))
     for number in range(3 * COUNTS):
         on_bytes = number % 2

@@ -33,7 +33,7 @@ def passed(messages: int) -> Traffic:
 
 
 def excess_of(counts: list[int], limit: int = 1_000) -> int:
-    """What would have waited, of counts of 50 ms each."""
+    """Return the traffic that would have waited, of counts of 50 ms each."""
     watching, rates = observer(limit)
     for messages in counts:
         watching.count(passed(messages), rates, STEP_NS)
@@ -56,7 +56,7 @@ def test_what_exceeds_the_limit_would_have_waited(counts: list[int], excess: int
 
 
 def test_a_limit_of_less_than_a_message_per_count_lets_its_messages_through() -> None:
-    """One a second is one a second, however often somebody counts."""
+    """One message a second passes a limit of one a second, at any interval of counts."""
     assert excess_of(([0] * 19 + [1]) * 30, limit=1) == 0
     assert excess_of(([0] * 9 + [1]) * 60, limit=1) == 30
 
@@ -99,7 +99,7 @@ class Observed(Cluster):
 
 
 def observed_cluster() -> Observed:
-    """b1 wants 2,500 messages/s of a group of 3,000 that nobody is held to, b2 as much."""
+    """b1 and b2 want 2,500 messages/s each of a group of 3,000 that is only observed."""
     cluster = Observed()
     for broker in ("b1", "b2"):
         cluster.start(broker)
@@ -112,7 +112,7 @@ def observed_cluster() -> Observed:
 
 
 def test_an_observed_group_is_split_and_told_as_any_other_but_not_to_the_gate() -> None:
-    """Everybody sees the others' real demand; the gate is told of no limit."""
+    """Every sidecar sees the others' real demand; the gate gets no limit."""
     cluster = observed_cluster()
     state = cluster.states["b1"]
 
@@ -137,7 +137,7 @@ def test_what_would_have_waited_is_the_demand_above_the_local_limit() -> None:
 
 
 def test_nothing_is_certified_of_a_limit_that_nobody_is_held_to() -> None:
-    """And the certificate says why."""
+    """The certificate says why."""
     cluster = observed_cluster()
     (certificate,) = certificates(cluster.states["b1"], GROUP, cluster.now_ns)
 
@@ -146,7 +146,7 @@ def test_nothing_is_certified_of_a_limit_that_nobody_is_held_to() -> None:
 
 
 def test_the_gate_hears_when_a_group_turns_from_observed_to_enforced() -> None:
-    """At once, although the local limit is the same, and back again."""
+    """It hears at once, although the local limit is the same, and so it does on the way back."""
     cluster = observed_cluster()
     state = cluster.states["b1"]
     observed = GroupsChanged((cluster.group(),))

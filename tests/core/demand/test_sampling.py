@@ -1,11 +1,11 @@
-"""What counts tell before a round is over, and what is paid for after the messages have passed."""
+"""Counts show saturation before a round is over, and bill large batches to later rounds."""
 
 from __future__ import annotations
 
 import pytest
 
 from coordinator.core.demand.meters import Meter
-from coordinator.core.demand.sampling import Alarm, Count, Debt
+from coordinator.core.demand.sampling import BucketMirror, Count, SaturationDetector
 from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass, Traffic
 from coordinator.core.settings import CoreSettings
 
@@ -15,24 +15,24 @@ LIMIT = 10_000
 
 
 @pytest.fixture
-def alarm() -> Alarm:
+def alarm() -> SaturationDetector:
     """One that goes by two counts."""
-    return Alarm(saturated_permille=900)
+    return SaturationDetector(saturated_permille=900)
 
 
 @pytest.fixture
-def debt() -> Debt:
+def debt() -> BucketMirror:
     """Of a bucket that saves up 50 ms."""
-    return Debt(burst_ns=COUNT_NS)
+    return BucketMirror(burst_ns=COUNT_NS)
 
 
 def counted(rate: int, *, waited: bool = False) -> Count:
-    """A count of 50 ms: the rate per second, and whether somebody waited all the time."""
+    """A count of 50 ms: the rate per second, and whether a client waited all the time."""
     held_ns = COUNT_NS if waited else 0
     return Count(rate // COUNTS, held_ns, held_ns, COUNT_NS, rate // COUNTS)
 
 
-def counts_needed(alarm: Alarm) -> int:
+def counts_needed(alarm: SaturationDetector) -> int:
     """After how many counts of saturation it shows."""
     for _ in range(100):
         alarm.add(counted(0))
@@ -43,14 +43,16 @@ def counts_needed(alarm: Alarm) -> int:
     return 100
 
 
-def false_alarm(alarm: Alarm) -> None:
+def false_alarm(alarm: SaturationDetector) -> None:
     """The next whole round shows that the old limit would have done."""
     alarm.ring(LIMIT)
     assert alarm.close_round(LIMIT, 1_000)
     assert not alarm.close_round(LIMIT // 5, 200)
 
 
-def test_two_counts_of_waiting_for_a_limit_that_is_used_up_show_saturation(alarm: Alarm) -> None:
+def test_two_counts_of_waiting_for_a_limit_that_is_used_up_show_saturation(
+    alarm: SaturationDetector,
+) -> None:
     """One may be chance; and waiting alone, or a used-up limit alone, is none."""
     assert counts_needed(alarm) == 2
     for _ in range(3):
@@ -61,8 +63,8 @@ def test_two_counts_of_waiting_for_a_limit_that_is_used_up_show_saturation(alarm
     assert not alarm.shows(LIMIT)
 
 
-def test_after_a_false_alarm_twice_as_many_counts_are_needed(alarm: Alarm) -> None:
-    """Up to more than a round has: whoever flushes once a second is judged by whole rounds then."""
+def test_after_a_false_alarm_twice_as_many_counts_are_needed(alarm: SaturationDetector) -> None:
+    """The number may exceed a round's counts: whole rounds judge a client that flushes once a second."""
     needed = [counts_needed(alarm)]
     for _ in range(6):
         false_alarm(alarm)
@@ -73,7 +75,9 @@ def test_after_a_false_alarm_twice_as_many_counts_are_needed(alarm: Alarm) -> No
     assert needed[-1] > COUNTS
 
 
-def test_an_alarm_is_right_if_more_passed_or_somebody_still_waited(alarm: Alarm) -> None:
+def test_an_alarm_is_right_if_more_passed_or_somebody_still_waited(
+    alarm: SaturationDetector,
+) -> None:
     """The limit that it was about would not have done."""
     for rate, waited_permille in ((LIMIT + 1, 0), (LIMIT, 900)):
         alarm.ring(LIMIT)
@@ -83,7 +87,7 @@ def test_an_alarm_is_right_if_more_passed_or_somebody_still_waited(alarm: Alarm)
     assert counts_needed(alarm) == 2
 
 
-def test_a_minute_without_false_alarms_makes_it_bolder_again(alarm: Alarm) -> None:
+def test_a_minute_without_false_alarms_makes_it_bolder_again(alarm: SaturationDetector) -> None:
     """Half as many counts after every 60 rounds, and never fewer than two."""
     false_alarm(alarm)
     false_alarm(alarm)
@@ -96,30 +100,30 @@ def test_a_minute_without_false_alarms_makes_it_bolder_again(alarm: Alarm) -> No
     assert needed == [4, 2, 2]
 
 
-def use(debt: Debt, limit: int, batch: int) -> int:
+def use(debt: BucketMirror, limit: int, batch: int) -> int:
     """A round that begins with a batch; how much of the limit was used in it."""
     for number in range(COUNTS):
         debt.count(0 if number else batch, COUNT_NS, limit)
     return debt.close_round(batch)
 
 
-def test_a_batch_uses_the_limit_until_it_is_paid_for(debt: Debt) -> None:
-    """What passed at once counts in its round, and what is paid of it in the next ones."""
+def test_a_batch_uses_the_limit_until_it_is_paid_for(debt: BucketMirror) -> None:
+    """Its round counts the whole batch; the next rounds count their payments."""
     assert [use(debt, 100, batch) for batch in (250, 0, 0, 0)] == [250, 100, 50, 0]
 
 
-def test_a_second_batch_is_paid_for_after_the_first(debt: Debt) -> None:
+def test_a_second_batch_is_paid_for_after_the_first(debt: BucketMirror) -> None:
     """The bucket owes both."""
     assert [use(debt, 100, batch) for batch in (200, 150, 0, 0, 0)] == [200, 150, 100, 50, 0]
 
 
-def test_a_higher_limit_pays_sooner(debt: Debt) -> None:
-    """As the bucket does."""
+def test_a_higher_limit_pays_sooner(debt: BucketMirror) -> None:
+    """The bucket does the same."""
     assert use(debt, 100, 500) == 500
     assert [use(debt, 300, 0) for _ in range(3)] == [300, 100, 0]
 
 
-def test_what_a_bucket_had_saved_up_is_no_debt(debt: Debt) -> None:
+def test_what_a_bucket_had_saved_up_is_no_debt(debt: BucketMirror) -> None:
     """The limit and a burst of 50 ms pass in a second: nothing is owed afterwards."""
     use(debt, 100, 0)
     assert use(debt, 100, 100) == 100
@@ -130,8 +134,8 @@ def test_what_a_bucket_had_saved_up_is_no_debt(debt: Debt) -> None:
     assert use(debt, 100, 0) == 0
 
 
-def test_without_a_limit_nothing_is_owed(debt: Debt) -> None:
-    """And what was owed is forgotten with the bucket."""
+def test_without_a_limit_nothing_is_owed(debt: BucketMirror) -> None:
+    """The debt is forgotten with the bucket."""
     use(debt, 100, 500)
     debt.forgive()
 
@@ -140,7 +144,7 @@ def test_without_a_limit_nothing_is_owed(debt: Debt) -> None:
 
 @pytest.mark.parametrize(("enforced", "demand"), [(True, 100), (False, 0)])
 def test_a_group_that_holds_nothing_back_owes_nothing(*, enforced: bool, demand: int) -> None:
-    """What exceeds an observed limit never has to be paid for: it is idle as soon as it stops."""
+    """An observed group owes nothing for its excess: it is idle as soon as it stops."""
     meter = Meter(CoreSettings("b1", headroom_permille=0))
     for passed in (5_000, 0):
         for number in range(COUNTS):

@@ -51,7 +51,7 @@ def held(ledger: Ledger) -> int:
 
 
 def test_what_is_given_is_gone_before_it_arrives() -> None:
-    """Under way it belongs to nobody; it arrives once, however often it is told, in any order."""
+    """A gift under way has no owner; it arrives once, in any order of reports and repeats."""
     giver, receiver = Ledger(A, record()), Ledger(B, record())
     giver.issue(B, some(100))
     first = giver.issued()[B]
@@ -65,7 +65,7 @@ def test_what_is_given_is_gone_before_it_arrives() -> None:
 
 
 def test_nobody_gives_what_he_has_not() -> None:
-    """Not more than is held, nothing negative, not to himself, not to the dead."""
+    """An account gives no more than it holds, nothing negative, and nothing to itself or to the dead."""
     ledger = Ledger(B, record(b=100))
     ledger.close(C)
     for receiver, parts in ((A, 101), (A, -1), (B, 1), (C, 1)):
@@ -75,7 +75,7 @@ def test_nobody_gives_what_he_has_not() -> None:
 
 
 def test_a_closed_account_is_closed_for_ever() -> None:
-    """What a dead one's late report says changes nothing, before and after its estate is claimed."""
+    """A late report of a dead account changes nothing, before and after its estate is claimed."""
     ledger = Ledger(A, record(b=100))
     ledger.receive(B, some(30))
     assert ledger.close(B)
@@ -134,7 +134,7 @@ def test_members_that_disagree_about_the_dead_inherit_nothing() -> None:
 
 
 def test_figures_that_cannot_be_are_not_inherited() -> None:
-    """Somebody says that he got more from the dead than they had."""
+    """A survivor claims more gifts from the dead account than it had."""
     a, b = Ledger(A, record(c=10)), Ledger(B, record(c=10))
     b.receive(C, some(11))
     a.close(C)
@@ -168,7 +168,7 @@ def test_the_parts_for_a_rate_are_the_fewest_that_give_it(rate: int, limit: int)
 def test_gifts_never_exceed_the_surplus_nor_all_together_the_need(
     limit: int, targets: list[int], shares: list[int]
 ) -> None:
-    """Whoever gives stays at his target, and all gifts fill nobody beyond his."""
+    """No giver falls below its target, and no receiver rises above its own."""
     whole = max(1, sum(targets), sum(shares))
     wanted = {name: limit * t // whole for name, t in zip("abc", targets, strict=True)}
     holdings = {name: TOTAL * s // whole for name, s in zip("abc", shares, strict=True)}
@@ -257,7 +257,7 @@ def hear(index: int) -> Step:
 
 
 def die(account: Account) -> Step:
-    """A process is gone; nobody has noticed yet."""
+    """End a process before any other one notices."""
 
     def step(play: Play) -> bool:
         if account in play.dead or len(play.alive()) == 1:

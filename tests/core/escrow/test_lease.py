@@ -148,7 +148,7 @@ def test_a_lease_that_is_concluded_too_early_is_found(
 
 
 def test_in_peace_the_lease_reaches_a_third_of_the_timeout_ahead() -> None:
-    """That is how long ZooKeeper may be silent before anything stops."""
+    """ZooKeeper may be silent for that long before traffic stops."""
     ahead = []
     held = a_lease()
     for now in range(0, 10 * T, STEP):
@@ -176,7 +176,7 @@ def test_a_connection_long_ago_proves_nothing_by_itself() -> None:
 
 
 def test_confirmations_of_different_connections_prove_nothing_together() -> None:
-    """What one follower has heard, another one does not tell."""
+    """One follower does not tell what another one has heard."""
     held = a_lease()
     for asked_ns, connected_ns in ((T, 0), (2 * T, 0), (2 * T + 10, 1), (2 * T + 20, 1)):
         held.confirmed(asked_ns, connected_ns, T, asked_ns + 1)
@@ -208,7 +208,7 @@ def test_nothing_is_asked_while_nothing_depends_on_it_or_nobody_is_there() -> No
 
 
 def test_a_lost_session_takes_its_lease_with_it() -> None:
-    """And what is not needed any more is forgotten."""
+    """The lease forgets its open questions."""
     lost, forgotten = a_lease(), a_lease()
     for held in (lost, forgotten):
         held.confirmed(10, 0, T, 20)

@@ -60,7 +60,7 @@ def settle(cluster: Cluster, *demands: int) -> None:
 
 
 def test_a_lone_sidecar_founds_the_ledger_and_holds_everything(cluster: WatchedCluster) -> None:
-    """One write to the store, and no other while nobody dies."""
+    """It writes to the store once, and not again while every member lives."""
     settle(cluster, 5000)
 
     assert limits(cluster) == [3000]
@@ -138,7 +138,7 @@ def test_the_death_of_the_heir_is_inherited_too(cluster: WatchedCluster) -> None
 
 
 def test_all_sidecars_killed_at_once_start_again_from_nothing(cluster: WatchedCluster) -> None:
-    """The new ones inherit from the old ones, by the record alone."""
+    """The new sidecars inherit from the old ones by the record alone."""
     settle(cluster, 5000, 5000)
     for broker in ("b1", "b2"):
         cluster.kill(broker)
@@ -151,7 +151,7 @@ def test_all_sidecars_killed_at_once_start_again_from_nothing(cluster: WatchedCl
 def test_a_registration_that_was_replaced_is_inherited_from_after_the_fence(
     cluster: WatchedCluster,
 ) -> None:
-    """Nobody can tell whether its former holder still runs, so its lease is waited for."""
+    """Its former holder may still run, so the heir waits for the end of its lease."""
     settle(cluster, 5000, 5000)
     cluster.kill("b2")
     cluster.start("b2", demand=5000)
@@ -163,7 +163,7 @@ def test_a_registration_that_was_replaced_is_inherited_from_after_the_fence(
 
 
 def test_a_sidecar_lowers_itself_before_it_says_farewell(cluster: WatchedCluster) -> None:
-    """Nothing passes any more when the others hear that its share is free."""
+    """No traffic passes any more when the others hear that its share is free."""
     settle(cluster, 5000, 5000)
     state = cluster.states["b2"]
     instructions = state.handle(BrokerAvailabilityChanged(answering=False), cluster.now_ns)
@@ -188,7 +188,7 @@ def test_who_said_farewell_is_inherited_from_at_once(cluster: WatchedCluster) ->
 
 @pytest.mark.parametrize("noticed", [False, True])
 def test_nothing_passes_after_the_lease(cluster: WatchedCluster, noticed: bool) -> None:
-    """Whatever the connection says; with the same session everything is as before."""
+    """This holds whatever the connection says; with the same session the limits come back."""
     settle(cluster, 5000, 5000)
     cluster.unconfirmed.add("b2")
     if noticed:
@@ -205,7 +205,7 @@ def test_nothing_passes_after_the_lease(cluster: WatchedCluster, noticed: bool) 
 
 
 def test_a_group_that_becomes_strict_later_waits_for_a_lease(cluster: WatchedCluster) -> None:
-    """Long connected, nobody has one: what is announced stays until there is, and is founded then."""
+    """Without a lease the announced limits stay; the first lease founds the books with them."""
     cluster.policy = "balanced"
     settle(cluster, 5000, 5000)
     cluster.run(TIMEOUT_S)
@@ -218,7 +218,7 @@ def test_a_group_that_becomes_strict_later_waits_for_a_lease(cluster: WatchedClu
 
 
 def test_a_lost_session_leaves_nothing(cluster: WatchedCluster) -> None:
-    """What the old registration held is not the new one's."""
+    """A new registration does not own the old one's parts."""
     settle(cluster, 5000, 5000)
     cluster.send("b2", ConnectionChanged(ConnectionState.LOST))
 
@@ -226,7 +226,7 @@ def test_a_lost_session_leaves_nothing(cluster: WatchedCluster) -> None:
 
 
 def test_a_silent_bus_changes_nothing(cluster: WatchedCluster) -> None:
-    """Nobody gives and nobody gets; after a minute every limit is what it was."""
+    """No broker gives or gets parts; after a minute every limit is the same."""
     settle(cluster, 5000, 300)
     before = limits(cluster)
     cluster.deaf = {"b1", "b2"}
@@ -236,7 +236,7 @@ def test_a_silent_bus_changes_nothing(cluster: WatchedCluster) -> None:
 
 
 def test_a_group_becomes_strict_without_a_dip(cluster: WatchedCluster) -> None:
-    """The bases are the limits that were announced, so nobody starts from nothing."""
+    """The bases are the announced limits, so no broker starts from nothing."""
     cluster.policy = "balanced"
     settle(cluster, 5000, 5000, 5000)
     cluster.policy = "strict"
@@ -249,7 +249,7 @@ def test_a_group_becomes_strict_without_a_dip(cluster: WatchedCluster) -> None:
 
 
 def test_the_ledger_of_a_group_that_is_gone_is_removed(cluster: WatchedCluster) -> None:
-    """By the heir alone, and asked again only in the next round."""
+    """The heir alone removes it, and repeats its request only in the next round."""
     settle(cluster, 5000, 5000)
     gone = GroupsChanged(())
     heir = cluster.states["b1"].handle(gone, cluster.now_ns)
@@ -262,7 +262,7 @@ def test_the_ledger_of_a_group_that_is_gone_is_removed(cluster: WatchedCluster) 
 
 
 def test_a_group_that_is_not_strict_says_nothing_of_ledgers(cluster: WatchedCluster) -> None:
-    """Whoever does not use the policy does not pay for it."""
+    """A group without the policy does not pay for it."""
     cluster.policy = "balanced"
     settle(cluster, 5000, 5000)
 
@@ -282,7 +282,7 @@ def test_a_constant_demand_moves_no_limit(cluster: WatchedCluster) -> None:
 
 
 def test_with_nothing_new_the_books_are_not_repeated(cluster: WatchedCluster) -> None:
-    """At constant demand only complete reports tell of the books: nothing is given any more."""
+    """At constant demand brokers give no parts, and only complete reports tell of the books."""
     cluster.small_report_entries = 0
     cluster.start("b1", demand=5000)
     cluster.start("b2", demand=5000)

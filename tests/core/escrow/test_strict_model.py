@@ -1,4 +1,4 @@
-"""The policy strict in a hostile world: whatever happens, no more is in force than there is.
+"""The policy strict in a hostile world: the limits in force never add up to more than the limit.
 
 The same world must catch planted mistakes: a donor that does not lower itself, a receiver that adds what
 it hears instead of taking the largest, an heir that does not wait or does not settle.
@@ -290,7 +290,7 @@ def test_a_planted_mistake_is_found(
 def test_a_process_that_stood_still_needs_a_gate_that_looks_at_the_lease(
     world: StrictWorld,
 ) -> None:
-    """Nobody can stop it meanwhile, so the others' limits are right only if it cannot go on as it was."""
+    """A process that stands still cannot stop its gate: only a gate that checks the lease does."""
     world.start("b1", demand=5000)
     world.start("b2", demand=5000)
     world.calm(20)

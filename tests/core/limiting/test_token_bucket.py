@@ -1,4 +1,4 @@
-"""The token bucket: PIP-322's acceptance cases A1-A8 (AsyncTokenBucketTest), then what is ours."""
+"""The token bucket passes PIP-322's acceptance cases A1-A8 (AsyncTokenBucketTest) and our own."""
 
 import pytest
 from hypothesis import given
@@ -127,7 +127,7 @@ def test_a_new_rate_neither_refills_nor_forgives() -> None:
 
 
 def test_a_smaller_capacity_keeps_no_more_than_fits() -> None:
-    """What was saved beyond the new capacity is gone."""
+    """Tokens beyond the new capacity are lost."""
     bucket = TokenBucket(rate=100, capacity=100, initial=100, now_ns=START)
     bucket.set_rate(10, 1, START)
 
@@ -177,7 +177,7 @@ def test_a_negative_number_of_tokens_is_refused() -> None:
 def test_waiting_for_tokens_admits_no_more_than_rate_and_capacity(
     rate: int, burst: int, steps: list[tuple[int, int]]
 ) -> None:
-    """Whoever takes tokens only when wait_ns is 0 gets at most capacity + rate * time + one overdraft."""
+    """A client that waits until wait_ns is 0 gets at most capacity + rate * time + one overdraft."""
     bucket = TokenBucket(rate=rate, capacity=burst, initial=0, now_ns=START)
     now, taken, largest = START, 0, 0
     for pause_ns, tokens in steps:

@@ -1,4 +1,4 @@
-"""Limits by windows: the examples of a managed Pulsar, and what they differ by from the bucket."""
+"""Limits by windows pass the examples of a managed Pulsar and differ from the bucket as documented."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MS = 1_000_000
 
 
 def admitted(tokens: Tokens, now_ns: int, wanted: int) -> int:
-    """How many of so many single messages pass at a moment, asked one by one."""
+    """Return how many of these single messages pass at a moment."""
     passed = 0
     while passed < wanted and tokens.wait_ns(1, now_ns) == 0:
         tokens.consume(1, now_ns)
@@ -33,13 +33,13 @@ def test_after_100_messages_in_400_ms_the_101st_waits_600_ms() -> None:
 
 
 def test_each_window_has_the_whole_rate_and_no_more() -> None:
-    """What was not used is gone."""
+    """A window loses the tokens that it did not use."""
     window = WindowBucket(rate=100, now_ns=7)
     assert admitted(window, 7 + 10 * NANOS_PER_SECOND, 1_000) == 100
 
 
 def test_a_message_larger_than_a_window_passes_at_the_beginning_of_one_and_is_owed() -> None:
-    """So the rate is kept over the windows that follow."""
+    """The following windows pay for it, so the rate holds."""
     window = WindowBucket(rate=100, now_ns=0)
     window.consume(1, 0)
     assert window.wait_ns(250, 0) == 1_000 * MS
@@ -49,7 +49,7 @@ def test_a_message_larger_than_a_window_passes_at_the_beginning_of_one_and_is_ow
 
 
 def test_a_new_rate_holds_at_once_and_what_was_taken_stays_taken() -> None:
-    """Of the present window, too."""
+    """It holds for the present window, too."""
     window = WindowBucket(rate=100, now_ns=0)
     assert admitted(window, 0, 80) == 80
     window.set_rate(90, 1, 0)
@@ -59,7 +59,7 @@ def test_a_new_rate_holds_at_once_and_what_was_taken_stays_taken() -> None:
 
 
 def test_at_a_rate_of_0_nothing_ever_passes() -> None:
-    """As everywhere here."""
+    """A rate of 0 means here what it means everywhere else."""
     for tokens in (WindowBucket(rate=0, now_ns=0), SoftWindow(rate=0, now_ns=0)):
         assert tokens.wait_ns(1, 5 * NANOS_PER_SECOND) is None
 
@@ -90,7 +90,7 @@ def test_a_soft_limit_lets_pass_what_comes_before_the_next_look_and_pauses_until
 
 
 def test_a_soft_limit_that_is_just_kept_never_pauses() -> None:
-    """What is not more than the quota passes."""
+    """Traffic up to the quota passes."""
     soft = SoftWindow(rate=100, now_ns=0)
     for tick in range(100):
         assert admitted(soft, tick * 10 * MS, 1) == 1
@@ -98,7 +98,7 @@ def test_a_soft_limit_that_is_just_kept_never_pauses() -> None:
 
 
 def test_a_higher_rate_ends_a_pause() -> None:
-    """Nobody has to wait for what is allowed now."""
+    """A client does not wait for tokens that the new rate grants."""
     soft = SoftWindow(rate=100, now_ns=0)
     soft.consume(150, 0)
     assert soft.wait_ns(1, CHECK_NS) is not None

@@ -1,4 +1,4 @@
-"""Reports that are ahead of ZooKeeper: neither lost nor believed before it confirms their sender."""
+"""A report that is ahead of ZooKeeper waits until ZooKeeper confirms its sender."""
 
 import pytest
 
@@ -10,14 +10,14 @@ REBORN = Account("b1", 9)
 
 
 def seen(*members: Member) -> EarlyReports[str]:
-    """What waits where these members were seen: nothing yet."""
+    """Return an empty buffer that has seen these members."""
     reports = EarlyReports[str]()
     reports.confirm({member.broker: member for member in members})
     return reports
 
 
 def test_a_restarted_brokers_first_reports_count_as_soon_as_zookeeper_shows_it() -> None:
-    """In the order in which they came."""
+    """They count in the order of their arrival."""
     reports = seen(Member("b1", 7), Member("b2", 8))
     assert reports.is_ahead(REBORN.incarnation)
     for item in ("first", "second"):
@@ -28,7 +28,7 @@ def test_a_restarted_brokers_first_reports_count_as_soon_as_zookeeper_shows_it()
 
 
 def test_what_is_not_ahead_of_every_registration_never_waits() -> None:
-    """It is over: registrations have one order for all brokers."""
+    """Such a registration is over: registrations have one order for all brokers."""
     reports = seen(Member("b1", 7), Member("b2", 8))
 
     assert [reports.is_ahead(number) for number in (7, 8, 9, 2**62)] == [False, False, True, True]
@@ -37,7 +37,7 @@ def test_what_is_not_ahead_of_every_registration_never_waits() -> None:
 
 
 def test_what_zookeeper_never_shows_is_given_up() -> None:
-    """After the grace, with the name that it bore."""
+    """After the grace the report is dropped, and its sender's name is told."""
     reports = seen(Member("b1", 7))
     reports.keep(Account("b1", 2**62), "forged", 1, 5)
 
@@ -69,7 +69,7 @@ def test_one_registration_keeps_no_other_from_waiting() -> None:
 
 @pytest.mark.parametrize("bytes_max", [EARLY_MAX * 10, 5])
 def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch, bytes_max: int) -> None:
-    """By number and by bytes; the oldest goes."""
+    """The number and the bytes have bounds; the oldest report gives way."""
     monkeypatch.setattr(early, "EARLY_BYTES_MAX", bytes_max)
     reports = seen()
     for number in range(1, 2 * EARLY_MAX):

@@ -1,4 +1,4 @@
-"""Whatever a report says: nothing without ZooKeeper's word, and no number that the core cannot take.
+"""No report counts without ZooKeeper's word, and no number in it breaks the core.
 
 The reports are made by hand, pass the real encoding and decoding, and reach real cores (cluster.py).
 """
@@ -48,7 +48,7 @@ def cluster_of(*brokers: str, policy: str = "balanced", demand: int = LIMIT) -> 
 
 
 def farewell(broker: str, incarnation: int, sequence: int = 1) -> UsageReport:
-    """I take no part."""
+    """Return a report that takes no part any more."""
     return UsageReport(broker, incarnation, sequence, SECOND_NS, (), complete=True, leaving=True)
 
 
@@ -134,7 +134,7 @@ def test_who_lies_with_its_own_key_takes_nothing_from_the_others(lie: object) ->
 
 
 def test_who_is_spoken_for_is_named_and_nobody_else() -> None:
-    """By what the shell has seen; not while this sidecar does not see who registers."""
+    """The shell's evidence names it, except while this sidecar does not see the registrations."""
     cluster = cluster_of("b1", "b2")
     state = cluster.states["b1"]
     seen = ReporterAccused("b2", Suspicion.IMPERSONATED, "a signature that is not its own", 3)
@@ -178,7 +178,7 @@ USAGES = st.builds(
 
 
 def statement(group: str, generation: int, version: int, holding: Parts) -> LedgerStatement:
-    """What somebody claims of the books, with a grant and a closure for everybody."""
+    """Return a claim about the books, with a grant and a closure for every account."""
     accounts = [Account(f"b{number}", number) for number in range(1, 4)]
     return LedgerStatement(
         group,

@@ -1,4 +1,4 @@
-"""What is reported when, and what becomes of it when reports are lost."""
+"""Sidecars report what changed, and recover from reports that are lost."""
 
 from coordinator.core.events import GroupsChanged, TrafficCounted
 from coordinator.core.lifecycle import Lifecycle
@@ -27,7 +27,7 @@ def test_with_nothing_new_reports_are_empty_but_for_a_few(cluster: Cluster) -> N
 
 
 def test_whoever_missed_a_change_of_a_large_report_asks_and_is_told(cluster: Cluster) -> None:
-    """Also when every repeat was lost, and long before a complete report is due."""
+    """This holds when every repeat was lost, and long before a complete report is due."""
     cluster.small_report_entries = 0
     cluster.start("b1", demand=5000)
     cluster.start("b2", demand=5000)
@@ -44,7 +44,7 @@ def test_whoever_missed_a_change_of_a_large_report_asks_and_is_told(cluster: Clu
 
 
 def test_a_group_that_is_gone_is_not_remembered_by_others(cluster: Cluster) -> None:
-    """What a broker told of a group is taken back when the group is deleted: it reports completely."""
+    """After the deletion the broker sends a complete report without the group."""
     cluster.small_report_entries = 0
     cluster.start("b1", demand=5000)
     cluster.start("b2", demand=5000)
@@ -57,7 +57,7 @@ def test_a_group_that_is_gone_is_not_remembered_by_others(cluster: Cluster) -> N
 
 
 def test_a_repeat_says_the_same_rate_whatever_time_its_report_covers() -> None:
-    """So it does not matter which of them arrives."""
+    """The receiver needs only one of the reports."""
     state = CoordinatorState(CoreSettings(broker="b1", small_report_entries=0))
     activate(state)
     rates, now_ns = [], 0
@@ -73,7 +73,7 @@ def test_a_repeat_says_the_same_rate_whatever_time_its_report_covers() -> None:
 
 
 def test_a_small_report_is_always_complete(cluster: Cluster) -> None:
-    """Whatever was lost before is healed by the next report that arrives."""
+    """The next report that arrives repairs every loss."""
     cluster.start("b1", demand=5000)
     cluster.run(8)
 
@@ -95,7 +95,7 @@ def test_a_sidecar_that_misses_a_complete_report_asks_for_it(cluster: Cluster) -
 
 
 def test_one_lost_report_is_no_alarm_and_is_healed(cluster: Cluster) -> None:
-    """What changed is said again in the next rounds; nobody is degraded for it."""
+    """The next rounds repeat every change; no sidecar becomes DEGRADED."""
     cluster.start("b1", demand=5000)
     cluster.start("b2", demand=5000)
     cluster.run(3)

@@ -1,4 +1,4 @@
-"""Reporters that cannot be telling the truth: named, and unable to harm the others."""
+"""A sidecar names reporters that cannot tell the truth, and these cannot harm the others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Distortion = Callable[[UsageReport], UsageReport]
 
 
 def saying(change: Callable[[Usage], Usage]) -> Distortion:
-    """Reports whose every row is changed so."""
+    """Change every row of a core's reports."""
 
     def changed(entry: GroupUsage) -> GroupUsage:
         return replace(entry, usages={of: change(usage) for of, usage in entry.usages.items()})
@@ -53,20 +53,20 @@ def cluster() -> Iterator[Cluster]:
 
 
 def names(cluster: Cluster, broker: str = "b1") -> set[tuple[str, Suspicion]]:
-    """Who is named for what by a sidecar."""
+    """Return the suspects that a sidecar names, with their suspicions."""
     suspects = explain.health(cluster.states[broker], cluster.now_ns).suspects
     return {(each.broker, each.reason) for each in suspects}
 
 
 def test_who_tells_the_truth_is_not_named(cluster: Cluster) -> None:
-    """However greedy: what a throttled broker wants may be true."""
+    """A throttled broker may want any rate."""
     cluster.run(2.0 * NAMED_AT)
 
     assert not any(names(cluster, broker) for broker in cluster.states)
 
 
 def test_nobody_is_named_for_passing_more_than_a_limit_that_is_tried_out() -> None:
-    """An observed limit holds nothing back, so whoever is honest says to use more."""
+    """An observed limit holds nothing back, so an honest broker reports more use than its limit."""
     cluster = Cluster(limit=LIMIT, enforcement="observe")
     for broker in ("b1", "b2"):
         cluster.start(broker, demand=5 * LIMIT)
@@ -99,7 +99,7 @@ def test_who_exaggerates_its_use_is_named_and_gets_no_more_than_its_part(policy:
 
 @pytest.mark.parametrize("law", ["max-min", "static"])
 def test_no_claim_gets_more_than_an_equal_part_of_what_others_want(law: str) -> None:
-    """Not the largest number that can be written."""
+    """Even the largest number that a report can hold gets no more."""
     cluster = Cluster(limit=LIMIT, law=law)
     for broker in ("b1", "b2", "b3"):
         cluster.start(broker, demand=LIMIT)
@@ -127,7 +127,7 @@ def test_who_holds_too_much_counts_with_an_equal_part_once_it_is_named(cluster: 
 
 
 def test_who_comes_back_to_the_truth_is_waited_for_again(cluster: Cluster) -> None:
-    """After as many plausible looks; the name stays, with its age."""
+    """As many plausible samples clear it; its name stays, with its age."""
     cluster.distort["b2"] = saying(holding_all)
     cluster.want("b2", LIMIT // 6)
     cluster.run(2.0 * NAMED_AT)
@@ -142,7 +142,7 @@ def test_who_comes_back_to_the_truth_is_waited_for_again(cluster: Cluster) -> No
 
 
 def test_who_says_that_it_does_not_hear_everybody_may_hold_what_it_has(cluster: Cluster) -> None:
-    """It does not know of its target."""
+    """Such a broker does not know its target."""
     cluster.distort["b2"] = lambda report: replace(saying(holding_all)(report), troubled=True)
     cluster.want("b2", LIMIT // 6)
     cluster.run(2.0 * NAMED_AT)
@@ -151,7 +151,7 @@ def test_who_says_that_it_does_not_hear_everybody_may_hold_what_it_has(cluster: 
 
 
 def test_who_sees_another_membership_may_hold_what_it_has(cluster: Cluster) -> None:
-    """Its target is another one."""
+    """Such a broker computes another target."""
 
     def elsewhere(report: UsageReport) -> UsageReport:
         assert report.view is not None
@@ -175,7 +175,7 @@ def test_now_and_then_an_implausible_round_is_no_lie(cluster: Cluster) -> None:
 
 
 def test_who_answers_without_having_heard_delays_a_raise_by_hold(cluster: Cluster) -> None:
-    """The same old report, again and again: after 30 s nobody waits for it."""
+    """It repeats the same old report; after 30 s no sidecar waits for it."""
     cluster.run(1.0)
     answers: dict[int, int] = {}
 
@@ -237,7 +237,7 @@ def test_what_waited_during_a_pause_is_no_flood(suspects: Suspects) -> None:
 
 
 def test_after_the_farewell_nothing_counts(suspects: Suspects) -> None:
-    """Its incarnation is over; whoever goes on under it is dropped and named. A new one counts."""
+    """Its incarnation is over: later reports are dropped and their sender is named. A new one counts."""
     assert suspects.admits(report(1), 0)
     assert suspects.admits(report(2, leaving=True), 0)
     assert suspects.admits(report(2, leaving=True), 0)  # by the other bus topic
@@ -262,7 +262,7 @@ def test_names_are_bounded() -> None:
 
 
 def test_a_report_that_is_not_admitted_changes_nothing(cluster: Cluster) -> None:
-    """What comes after a farewell does not bring a row back."""
+    """A report after a farewell brings no row back."""
     state = cluster.states["b1"]
     last = next(told for told in reversed(cluster.reports) if told.broker == "b3")
     over = replace(last, sequence=last.sequence + 1, groups=(), leaving=True)

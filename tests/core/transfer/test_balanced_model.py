@@ -1,8 +1,8 @@
-"""The policy balanced in a hostile world: members never hold more than there is, whatever reports do.
+"""The policy balanced in a hostile world: members never hold more than the limit.
 
 The world is that of the policy strict (strict_world.py). Balanced promises less. Who is no member does
 not count: it goes on with what it held (``partitionPolicy`` hold: traffic first). When it is back it
-starts from its reserve, and counts from that moment. And what nobody has to announce, the arrival
+starts from its reserve, and counts from that moment. And unannounced, the arrival
 reserves, comes on top; a reserve of a limit that was higher is kept until the others were heard. Under a
 lower limit they may add up to what they did before, and never to more than a moment ago. That must hold
 for any loss, delay, duplicates and reordering; and the same world must catch planted mistakes.
@@ -99,7 +99,7 @@ def calm_without(world: BalancedWorld, steps: int, *pairs: tuple[str, str]) -> N
 
 
 def two_deaf_rivals() -> BalancedWorld:
-    """What b1 leaves is wanted by b2 and b3, which hear b1 and not each other; then b3 restarts."""
+    """b2 and b3 want the share that b1 leaves; they hear b1 and not each other; then b3 restarts."""
     world = BalancedWorld()
     for broker, demand in (("b1", 5000), ("b2", 10), ("b3", 10)):
         world.start(broker, demand)
@@ -133,7 +133,7 @@ def back_while_one_is_dead() -> BalancedWorld:
 
 
 def test_who_is_back_before_it_hears_everybody_starts_from_its_reserve() -> None:
-    """Whatever trouble it is in, nobody knows what it held before; in the end all is shared."""
+    """No sidecar knows what it held before; in the end all of the limit is shared."""
     held = back_while_one_is_dead().in_force()
 
     assert sum(held.values()) == 1000
@@ -174,7 +174,7 @@ def test_the_first_raise_waits_for_all_members_also_when_the_reserve_became_smal
 
 
 def test_rivals_that_do_not_hear_each_other_share_once_they_do() -> None:
-    """Nobody ever holds too much, and in the end all is shared."""
+    """Neither ever holds too much, and in the end all of the limit is shared."""
     held = two_deaf_rivals().in_force()
 
     assert held["b1"] <= 20

@@ -23,7 +23,7 @@ def test_targets_that_add_up_to_more_than_the_limit_are_cut_in_proportion_to_nee
 
 
 def test_nobody_announces_a_raise_while_more_is_held_for_good_than_there_is() -> None:
-    """Everybody's lower targets are more than the limit: nothing is left to raise."""
+    """The lower targets add up to more than the limit, so there is no room to raise."""
     assert ceiling(100, "a", {"a": 50, "b": 80}, {"a": 30, "b": 80}) == 30
 
 
@@ -59,7 +59,7 @@ def test_with_equal_views_all_ceilings_fit_together(
 def test_ceilings_are_the_targets_when_these_add_up_to_the_limit(
     names: list[str], limit: int, held: int
 ) -> None:
-    """Max-min hands out exactly the limit: nobody is held back once views are equal."""
+    """Max-min hands out exactly the limit: with equal views no broker waits."""
     targets = apportion(limit, dict.fromkeys(names, 1))
     in_force = dict.fromkeys(names, held)
 

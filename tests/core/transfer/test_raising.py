@@ -1,4 +1,4 @@
-"""Raises that wait: what the others know of, when it is said again, and for whom nobody waits."""
+"""A raise waits until the others know of it, repeats itself, and stops waiting for suspects."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def answer(
 
 
 def known(raises: Raises, *peers: str, now_ns: int = 0) -> int:
-    """How far all of these know that b1 may raise itself."""
+    """Return how far all of these know that b1 may raise itself."""
     return raises.known_to(GROUP, DIMENSION, peers or ("b2", "b3"), MEMBERS, now_ns)
 
 
@@ -42,7 +42,7 @@ def want(raises: Raises, ceiling: int, *, held: int = 100, now_ns: int = 0) -> N
 
 
 def test_a_raise_is_known_when_everybody_has_answered_a_report_with_it(raises: Raises) -> None:
-    """Alone it needs nobody; one answer of two is not enough, nor is that of an earlier report."""
+    """A lone broker needs no answer; of two peers both must answer, and not an earlier report."""
     want(raises, 300)
     assert raises.known_to(GROUP, DIMENSION, (), MEMBERS, 0) == 300
     raises.announced(7, 0)
@@ -69,7 +69,7 @@ def test_only_the_answer_of_who_knows_least_is_news(raises: Raises) -> None:
 
 
 def test_who_was_not_heard_lately_is_waited_for(raises: Raises) -> None:
-    """Whatever the others answer."""
+    """The other peers' answers do not replace its own."""
     want(raises, 300)
     raises.announced(7, 0)
     raises.wait_for(GROUP, DIMENSION, "b3")
@@ -90,7 +90,7 @@ def test_who_knows_of_an_earlier_lower_ceiling_allows_that_much(raises: Raises) 
 
 
 def test_a_ceiling_that_was_lowered_in_between_counts_from_its_next_rise(raises: Raises) -> None:
-    """Who heard of 300, then of 200, expects 200 until it hears of 300 again."""
+    """A peer that heard of 300, then of 200, expects 200 until it hears of 300 again."""
     for sequence, ceiling in ((1, 300), (2, 200), (3, 300)):
         want(raises, ceiling)
         raises.announced(sequence, 0)
@@ -114,7 +114,7 @@ def test_only_so_many_steps_are_told_apart(raises: Raises) -> None:
 
 
 def test_a_restarted_peer_has_answered_nothing(raises: Raises) -> None:
-    """What its former life knew died with it; neither do answers to our own former life count."""
+    """The answers of its former incarnation do not count, nor do answers to our own former one."""
     want(raises, 300)
     raises.announced(1, 0)
     answer(raises, "b2", 1, life=1)

@@ -39,7 +39,7 @@ def groups_of(versions: dict[str, int]) -> dict[str, ResourceGroup]:
 
 
 def views(history: list[dict[str, int]], members: dict[str, int]) -> Agreement:
-    """What a sidecar goes by that has seen these definitions, one after the other."""
+    """Return the view digest of a sidecar that has seen these definitions, one after the other."""
     agreement = Agreement(SETTINGS)
     before: dict[str, ResourceGroup] = {}
     for versions in history:
@@ -80,7 +80,7 @@ def report(sequence: int, rates: dict[str, int], *, complete: bool = False) -> U
 
 
 def map_after(reports: list[UsageReport]) -> UsageMap:
-    """The usage map of somebody who has taken these."""
+    """Return the usage map of a sidecar that has taken these reports."""
     usage = UsageMap("b1")
     usage.set_members({"b2": Member("b2", 7)})
     for taken in reports:
@@ -97,7 +97,7 @@ stories = st.lists(
 def test_usage_digests_are_equal_exactly_when_the_rows_are(
     story: list[tuple[dict[str, int], bool]], data: st.DataObject
 ) -> None:
-    """Whatever was told, lost and told again: the digest says whether something is missing."""
+    """The digest shows a missing row after any loss and repetition."""
     told = [report(n + 1, rates, complete=full) for n, (rates, full) in enumerate(story)]
     heard = [each for each in told if data.draw(st.booleans())]
     sender, receiver = map_after(told), map_after(heard)
@@ -123,7 +123,7 @@ def test_a_difference_counts_when_it_has_lasted_and_only_while_it_lasts() -> Non
 
 
 def test_a_busy_healthy_cluster_agrees() -> None:
-    """Demands change in every round, and nobody differs."""
+    """Demands change in every round, and no sidecar disagrees."""
     cluster = Cluster(limit=3_000)
     for broker in ("b1", "b2", "b3"):
         cluster.start(broker, demand=500)

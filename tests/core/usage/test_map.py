@@ -84,7 +84,7 @@ def test_only_the_incarnation_that_membership_shows_counts() -> None:
 
 
 def test_who_is_no_member_leaves_nothing_behind() -> None:
-    """Neither rows nor a sender; not even once it is a member."""
+    """The map keeps neither its rows nor its name, not even once it is a member."""
     usage = usage_map("b1")
     assert usage.take(report("stranger"), 0).verdict is Verdict.STRANGER
     usage.set_members({"stranger": Member("stranger", 1)})
@@ -94,7 +94,7 @@ def test_who_is_no_member_leaves_nothing_behind() -> None:
 
 
 def test_the_own_reports_count_before_membership_shows_them() -> None:
-    """What was told stands, however late ZooKeeper's watch is."""
+    """They count however late ZooKeeper's watch is."""
     usage = usage_map()
     assert usage.take(report(OWN, incarnation=7), 0).verdict is Verdict.TAKEN
     usage.set_members({"b1": Member("b1", 1)})
@@ -104,7 +104,7 @@ def test_the_own_reports_count_before_membership_shows_them() -> None:
 
 
 def test_a_round_that_no_sidecar_can_have_is_not_believed() -> None:
-    """Who says that its rounds take an age would count as current for as long."""
+    """A sender that claims an age-long round would stay current for as long."""
     usage = usage_map("b1")
     usage.take(replace(report(complete=True), elapsed_ns=2**62), 0)
 
@@ -143,7 +143,7 @@ def test_a_leaving_broker_has_nothing_any_more() -> None:
 
 
 def test_losing_membership_removes_the_broker() -> None:
-    """PIP-82: whoever is not registered any more is cleared from the map."""
+    """PIP-82: the map forgets a broker that is not registered any more."""
     usage = usage_map("b1", "b2")
     usage.take(report("b1"), 0)
     usage.take(report("b2"), 0)
@@ -181,7 +181,7 @@ def test_who_has_missed_nothing_new_goes_on_relying_on_a_broker() -> None:
 
 
 def test_who_has_missed_something_new_does_not_rely_on_a_broker_until_it_is_said_again() -> None:
-    """At once nobody raises; a round later a complete report is asked for, and that heals it."""
+    """It stops raising at once; a round later it asks for a complete report, which repairs the loss."""
     usage = usage_map("b1")
     usage.take(report(complete=True), 0)
     usage.take(report(sequence=3, since=2), 1)
@@ -208,7 +208,7 @@ def test_a_repeat_makes_up_for_what_was_missed() -> None:
 
 
 def test_groups_are_followed_while_this_broker_takes_part() -> None:
-    """What others say of a group counts from when this broker takes part to when it leaves."""
+    """Others' reports of a group count from when this broker takes part until it leaves."""
     usage = usage_map(OWN, "b1")
     usage.take(report(complete=True), 0)
     assert usage.take(report(sequence=2, groups=(), complete=True), 1).groups == set()
@@ -226,7 +226,7 @@ def test_groups_are_followed_while_this_broker_takes_part() -> None:
 
 
 def test_a_broker_that_was_not_heard_for_three_of_its_rounds_is_not_current() -> None:
-    """Nobody raises on what was said long ago."""
+    """No sidecar raises on old reports."""
     usage = usage_map("b1")
     usage.take(report(complete=True), 0)
 

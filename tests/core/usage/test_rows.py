@@ -25,7 +25,7 @@ said = st.lists(
 
 @given(said)
 def test_rows_are_what_was_said_last(story: list[tuple[bool, dict[str, Usage]]]) -> None:
-    """In columns or not, put there later or not; and so is their digest."""
+    """The last report decides rows and digest, in columns or not, added later or not."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("coordinator.core.usage.rows._ROWS_LEAST", 2)
         rows, expected = UsageRows(PUBLISH), dict[str, Usage]()
@@ -50,7 +50,7 @@ def test_rows_are_what_was_said_last(story: list[tuple[bool, dict[str, Usage]]])
 
 @given(st.lists(st.integers(0, 2**64 - 1)))
 def test_a_column_holds_what_was_put_in(values: list[int]) -> None:
-    """In numbers as narrow as can be; a column of zeros is empty."""
+    """Its numbers are as narrow as they can be; a column of zeros is empty."""
     column = narrow(values)
 
     assert list(column) == (values if any(values) else [])

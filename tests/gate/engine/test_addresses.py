@@ -147,7 +147,7 @@ def test_a_lookup_that_leads_to_no_gate_fails_so_that_the_client_asks_again(
 
     reason = "The topic's broker has no known gate; try again."
     assert answer == peer.command(24, (3, 2), (4, 7), (6, NOT_READY), (7, reason))
-    assert bench.tally.refusals == {RefusalReason.ADDRESS: 1}
+    assert bench.counters.refusals == {RefusalReason.ADDRESS: 1}
 
 
 def test_the_log_is_told_once_for_each_connection(bench: Bench) -> None:
@@ -162,7 +162,7 @@ def test_the_log_is_told_once_for_each_connection(bench: Bench) -> None:
         f"LOOKUP_RESPONSE names {BARE}: its broker has no gate there; add the gates' listener to that "
         "broker's advertisedListeners"
     )
-    assert bench.tally.refusals == {RefusalReason.ADDRESS: 3}
+    assert bench.counters.refusals == {RefusalReason.ADDRESS: 3}
 
 
 def test_an_address_whose_gate_has_no_such_listener_is_left_out_of_a_lookup(bench: Bench) -> None:
@@ -193,7 +193,7 @@ def test_a_close_goes_without_an_address_that_leads_to_no_gate(
 
     assert passed == [peer.command(kind, (1, 1), (2, 5), (4, GATE_TLS))]
     assert client.session.producers == client.session.consumers == 0
-    assert bench.tally.refusals == {RefusalReason.ADDRESS: 1}
+    assert bench.counters.refusals == {RefusalReason.ADDRESS: 1}
 
 
 def test_a_layout_goes_without_the_brokers_that_have_no_gate(bench: Bench) -> None:
@@ -211,7 +211,7 @@ def test_a_topic_may_migrate_to_another_cluster(bench: Bench) -> None:
 
     assert client.is_sent(migrated) == [migrated]
     assert client.migrations == [FOREIGN, FOREIGN_TLS]
-    assert bench.tally.refusals == {}
+    assert bench.counters.refusals == {}
 
 
 def test_a_topic_does_not_migrate_to_a_broker_of_this_cluster_without_a_gate(bench: Bench) -> None:
@@ -221,7 +221,7 @@ def test_a_topic_does_not_migrate_to_a_broker_of_this_cluster_without_a_gate(ben
     told = client.is_sent(peer.command(68, (1, 1), (2, 0), (3, BARE)))
 
     assert told == [peer.command(68, (1, 1), (2, 0))]
-    assert bench.tally.refusals == {RefusalReason.ADDRESS: 1}
+    assert bench.counters.refusals == {RefusalReason.ADDRESS: 1}
 
 
 def test_a_map_that_changes_counts_for_connections_that_are_there(bench: Bench) -> None:
@@ -242,4 +242,4 @@ def test_while_no_broker_is_known_all_but_the_own_brokers_address_passes(bench: 
     assert client.is_sent(looked_up((1, FOREIGN))) == [looked_up((1, FOREIGN))]
     (answer,) = client.is_sent(looked_up((1, INTERNAL)))
     assert answer != looked_up((1, INTERNAL))
-    assert bench.tally.refusals == {RefusalReason.ADDRESS: 1}
+    assert bench.counters.refusals == {RefusalReason.ADDRESS: 1}

@@ -195,7 +195,7 @@ def named(place: Place) -> str:
 
 @pytest.mark.parametrize("place", PLACES, ids=named)
 def test_the_canonical_form_passes(bench: Bench, place: Place) -> None:
-    """So nothing below is refused for another reason; numbers of a later release pass, too."""
+    """No case below is refused for another reason; numbers of a later release pass, too."""
     name, _ = place
     numbers = LATER_NUMBER + b"\x05" + varint(LATER << 3 | 1) + bytes(8) + varint(LATER << 3 | 5)
 
@@ -213,7 +213,7 @@ def test_the_canonical_form_passes(bench: Bench, place: Place) -> None:
 def test_what_two_decoders_could_read_differently_ends_the_connection(
     bench: Bench, place: Place, spelling: str
 ) -> None:
-    """At every level, behind what came before it, which has passed."""
+    """This holds at every level; the frames before it have passed."""
     added, fault = ADDED[spelling]
     client = client_for(bench, place[0])
 
@@ -286,7 +286,7 @@ PRODUCER_HEAD = b"\x08\x05\x2a" + varint(len(PRODUCER_BODY))
 def test_a_command_is_its_type_and_one_message(
     bench: Bench, command: bytes, fault: FrameFault
 ) -> None:
-    """In this order and up to the last byte, or protobuf would take the last of two."""
+    """Their order is fixed and no byte follows, or protobuf would take the last of two."""
     assert ends(client_for(bench), peer.PING, peer.frame(command)) is fault
 
 
@@ -382,7 +382,7 @@ def test_permits_are_what_a_broker_can_count(bench: Bench, permits: int) -> None
 
 
 def test_a_subscription_is_of_a_known_type(bench: Bench) -> None:
-    """Which the broker would take for another one."""
+    """The broker would take an unknown type for another one."""
     client = client_for(bench)
 
     assert ends(client, peer.subscribe(TOPIC, 9, 50, kind=4)) is FrameFault.OUT_OF_RANGE
@@ -418,7 +418,7 @@ def test_a_publish_has_no_entry_metadata_of_a_broker(bench: Bench) -> None:
     ids=["a byte too long", "negative", "behind a checksum", "cut off", "none"],
 )
 def test_metadata_lie_inside_their_frame(bench: Bench, payload: bytes) -> None:
-    """Or the broker would read the messages that follow as a part of them."""
+    """Otherwise the broker would read the next messages as a part of them."""
     frame = peer.frame(peer.message((1, 6), (6, peer.message((1, 1), (2, 0)))), payload)
 
     with pytest.raises(MalformedFrame) as raised:

@@ -1,4 +1,4 @@
-"""How many connections there may be."""
+"""The numbers of connections have bounds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coordinator.gate.engine.connection_limits import ConnectionLimits, host_of
 
 
 def test_one_more_than_there_may_be_is_refused_until_one_leaves() -> None:
-    """Whoever it is; one that is refused is not counted."""
+    """This holds for every client, and a refused one is not counted."""
     limits = ConnectionLimits(total=2, per_host=2)
 
     assert [limits.enter(f"10.0.0.{n}") for n in range(4)] == [

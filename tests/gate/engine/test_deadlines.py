@@ -1,4 +1,4 @@
-"""What connections are waited for, sweep by sweep."""
+"""Each sweep checks the deadlines of connections."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_what_was_done_in_time_is_waited_for_no_longer() -> None:
 
 
 def test_a_shorter_wait_can_be_asked_for_at_any_time() -> None:
-    """As when memory is scarce."""
+    """The gate asks for one when memory is scarce."""
     deadlines: Deadlines[str] = Deadlines()
     deadlines.begin(Awaited.CLIENT_READS, "old")
     swept(deadlines, 10).begin(Awaited.CLIENT_READS, "young")

@@ -1,4 +1,4 @@
-"""What a gate must bear: clients that creep, sides that fall silent, neighbours, and a long time."""
+"""A gate bears clients that creep, sides that fall silent, busy neighbours, and a long life."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_a_client_that_sends_nothing_costs_nothing_else() -> None:
 
 
 async def test_a_client_that_reads_nothing_stops_its_own_broker_side_only() -> None:
-    """What the broker sends it stays in the broker; others go on, and memory is bounded."""
+    """The broker's bytes stay in the broker; other clients go on, and memory is bounded."""
     async with site() as here:
         deaf = await here.client(producer=False)
         await deaf.opens(peer.subscribe(TOPIC))
@@ -95,7 +95,7 @@ def steps_of_publishing(bench: Bench, client: Client, producer_id: int) -> int:
     frames = b"".join(peer.send(producer_id, number) for number in range(64))
     receipts = b"".join(peer.receipt(producer_id, number) for number in range(64))
     steps: Counter[str] = Counter()
-    gc.disable()  # whoever listens to its collections would be counted
+    gc.disable()  # listeners to its collections would be counted
     sys.setprofile(lambda _frame, event, _argument: steps.update((event,)))
     try:
         client.session.receive_from_client(frames, bench.now_ns)
@@ -110,7 +110,7 @@ def steps_of_publishing(bench: Bench, client: Client, producer_id: int) -> int:
 
 
 def test_a_throttled_producer_slows_nobody_on_its_connection(bench: Bench) -> None:
-    """Others' frames all pass at once, by as many steps as on a connection where nobody is held.
+    """Others' frames all pass at once, in as many steps as on a connection where no frame is held.
 
     Time itself would be a matter of what else the machine does.
     """
@@ -167,7 +167,7 @@ def test_hours_of_traffic_leave_memory_flat(bench: Bench) -> None:
 
 
 def open_files() -> int:
-    """How many files and sockets this process has open."""
+    """Return the number of files and sockets that this process has open."""
     return len(list(Path("/proc/self/fd").iterdir()))
 
 

@@ -98,7 +98,7 @@ def test_each_challenge_may_be_answered(bench: Bench) -> None:
 
 @pytest.mark.parametrize("name", OF_BROKERS)
 def test_a_client_does_not_speak_for_the_broker(bench: Bench, name: str) -> None:
-    """What only a broker sends ends the connection."""
+    """A command that only a broker sends ends the connection."""
     assert ends(bench.client(), peer.PING, OF_BROKERS[name]) is FrameFault.WRONG_SIDE
 
 

@@ -1,4 +1,4 @@
-"""What is counted for held frames, beside the memory that they take."""
+"""Held frames count with the memory that holding takes, beside their bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a publish takes in advance of its limit, and how one is paid that would take more."""
+"""A publish takes a bounded time of its limit in advance and pays the rest in instalments."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def paid(bench: Bench) -> int:
 
 
 def test_a_limiter_lends_an_hour_beside_its_bucket() -> None:
-    """Of messages as of bytes; without a limit, as much as there may be."""
+    """It lends messages and bytes alike; without a limit it lends any amount."""
     limiter = PublishLimiter(TrafficCounter("group", MonitoringClass.PUBLISH, Story()))
     assert min(limiter.most) > 10**18
 

@@ -55,6 +55,6 @@ def test_while_a_client_is_not_read_the_gate_answers_for_it(bench: Bench) -> Non
     assert client.is_sent(peer.PING) == [peer.PING]
 
     assert client.broker_got() == [peer.PONG]
-    assert bench.tally.keep_alive_replies == 1
+    assert bench.counters.keep_alive_replies == 1
     bench.wait(5_000)
     assert client.sends(peer.PONG)[-1] == peer.PONG

@@ -32,7 +32,7 @@ def both(requests: Requests) -> Requests:
 def test_an_answer_ends_its_request(
     requests: Requests, answer: Callable[[Requests, int], str | None]
 ) -> None:
-    """Once; a second one is for nothing, and the id is free again."""
+    """A second answer counts for nothing, and the id is free again."""
     requests.open(7, "first")
 
     assert answer(requests, 7) == "first"
@@ -54,7 +54,7 @@ def test_an_answer_that_nobody_asked_for_is_for_nothing(
 
 
 def test_an_id_that_is_under_way_is_taken(both: Requests) -> None:
-    """Or the answer to one could be taken for the answer to the other."""
+    """Otherwise the answer to one could be taken for the answer to the other."""
     with pytest.raises(MalformedFrame) as of_request:
         both.open(7, "another")
     with pytest.raises(MalformedFrame) as of_lookup:
@@ -82,7 +82,7 @@ def test_an_error_to_two_requests_waits_for_the_other_answer(both: Requests) -> 
 
 
 def test_an_error_is_the_requests_once_the_lookup_is_answered(both: Requests) -> None:
-    """By the answer to the lookup it is known that the request failed."""
+    """The answer to the lookup proves that the error was the request's."""
     assert both.failed(7) is None
 
     assert both.lookup_succeeded(7) == "request"
@@ -90,7 +90,7 @@ def test_an_error_is_the_requests_once_the_lookup_is_answered(both: Requests) ->
 
 
 def test_two_errors_are_for_both(both: Requests) -> None:
-    """Whichever came first."""
+    """Their order does not matter."""
     assert both.failed(7) is None
 
     assert both.failed(7) == "request"
@@ -133,7 +133,7 @@ def test_so_many_requests_may_be_under_way(
     )
 )
 def test_every_request_that_is_answered_is_told_how_it_went(steps: list[tuple[str, bool]]) -> None:
-    """Whatever the order: once all is answered, as many succeeded as the broker said.
+    """In any order of answers, as many requests succeed as the broker said.
 
     No client uses an id again while an ERROR to it is ambiguous: its ids only grow.
     """

@@ -7,7 +7,7 @@ from ipaddress import ip_network
 import pytest
 
 from coordinator.gate.engine.replication import ReplicationPeers
-from coordinator.gate.protocol.introduction import Client
+from coordinator.gate.protocol.connect_policy import Client
 from tests.gate import peer
 from tests.gate.conftest import PEER, TOPIC, Bench
 
@@ -30,7 +30,7 @@ OTHER = "persistent://tenant/other/topic"
     ids=["IPv4", "IPv4 in IPv6", "IPv6", "IPv6 with a scope", "role"],
 )
 def test_a_named_address_or_role_is_exempt(client: Client) -> None:
-    """Whichever way the system writes the address."""
+    """The system may write the address in any form."""
     assert PEERS.exempt(client, NAME)
 
 
@@ -46,7 +46,7 @@ def test_a_named_address_or_role_is_exempt(client: Client) -> None:
     ids=["nothing known", "other network", "other prefix", "other case", "no certificate"],
 )
 def test_any_other_client_is_limited(client: Client) -> None:
-    """What a client calls its producer proves nothing."""
+    """The name of a client's producer proves nothing."""
     assert not PEERS.exempt(client, NAME)
 
 
@@ -57,7 +57,7 @@ def test_a_peers_other_producers_are_limited(name: str) -> None:
 
 
 def test_without_peers_no_client_is_exempt() -> None:
-    """Not even one with an empty role."""
+    """A client with an empty role is not exempt either."""
     assert not ReplicationPeers().exempt(Client("10.0.0.7", "west"), NAME)
     assert not ReplicationPeers(roles=frozenset({""})).exempt(Client("10.0.0.7"), NAME)
 

@@ -31,7 +31,7 @@ def test_unknown_commands_pass_both_ways(bench: Bench) -> None:
 
     assert client.sends(*unknown) == unknown
     assert client.is_sent(*unknown) == unknown
-    assert bench.tally.unknown_commands == {90: 1, 99: 1, 300: 1}
+    assert bench.counters.unknown_commands == {90: 1, 99: 1, 300: 1}
 
 
 def test_only_the_throttled_producer_is_held(bench: Bench) -> None:
@@ -101,7 +101,7 @@ def test_what_is_held_of_a_producer_that_the_broker_ended_is_dropped(bench: Benc
     bench.wait(1000)
     assert client.broker_got() == []
     assert (client.session.held_bytes, client.session.producers) == (0, 0)
-    assert bench.tally.dropped_frames == 2
+    assert bench.counters.dropped_frames == 2
 
 
 def test_an_error_after_success_ends_nothing(bench: Bench) -> None:
@@ -139,7 +139,7 @@ def test_a_producer_that_begins_anew_drops_what_it_held(bench: Bench) -> None:
 
 
 def test_what_comes_behind_a_reopened_producer_stays_behind_it(bench: Bench) -> None:
-    """In one read: the close that was held, the producer that begins anew, and what follows."""
+    """One read brings the close that was held, the new producer, and its frames."""
     bench.attach(ns="limited")
     bench.limit("limited", 0)
     client = bench.producing()
@@ -151,7 +151,7 @@ def test_what_comes_behind_a_reopened_producer_stays_behind_it(bench: Bench) -> 
 
 
 def test_a_publish_of_an_unknown_producer_ends_the_connection(bench: Bench) -> None:
-    """As at the broker."""
+    """The broker does the same."""
     client = bench.producing()
 
     with pytest.raises(MalformedFrame) as raised:
@@ -162,12 +162,12 @@ def test_a_publish_of_an_unknown_producer_ends_the_connection(bench: Bench) -> N
 
 
 def test_a_publish_that_crosses_with_the_brokers_close_is_dropped(bench: Bench) -> None:
-    """As at the broker: the client learns of the close a little later, and sends it again then."""
+    """The broker does the same: the client learns of the close a little later, and sends again then."""
     client = bench.producing()
     client.is_sent(peer.close_producer(1, 2**64 - 1))
 
     assert client.sends(peer.send(), peer.PING) == [peer.PING]
-    assert bench.tally.refusals == {RefusalReason.CLOSED_PRODUCER: 1}
+    assert bench.counters.refusals == {RefusalReason.CLOSED_PRODUCER: 1}
     assert client.refusals == []  # nothing that its client is to blame for
 
 
@@ -193,7 +193,7 @@ def test_replication_is_exempt_and_counted_apart(bench: Bench) -> None:
 
     assert client.sends(peer.send(messages=5)) == [peer.send(messages=5)]
     assert client.exemptions == ["pulsar.repl.west-->east"]
-    assert bench.tally.replicated_messages == 5
+    assert bench.counters.replicated_messages == 5
     assert bench.groups.collect(bench.now_ns) == ()
     assert bench.groups.namespaces.collect(bench.now_ns) == ()
 
@@ -224,7 +224,7 @@ def test_released_frames_wait_for_the_frame_under_way(bench: Bench) -> None:
 
 
 def test_forwarded_sends_are_counted_until_answered(bench: Bench) -> None:
-    """By a receipt, by an error, or by the end of their producer."""
+    """A receipt, an error, or the end of their producer answers them."""
     client = bench.producing()
     client.opens(peer.producer(OTHER, 2, 2))
     client.sends(*(peer.send(1, number) for number in range(4)))
@@ -237,7 +237,7 @@ def test_forwarded_sends_are_counted_until_answered(bench: Bench) -> None:
 
 
 def test_a_drain_lets_no_send_through_and_everything_else(bench: Bench) -> None:
-    """What was held and what still comes is the client's to send again; acks are not lost."""
+    """The client sends held and later messages again elsewhere; acks are not lost."""
     bench.attach(ns="limited")
     bench.limit("limited", 1000)
     client = bench.producing(held_bytes_max=300)
@@ -319,7 +319,7 @@ def test_participants_are_reported_when_they_begin_and_end(bench: Bench) -> None
 
 
 def test_a_change_of_attachments_moves_producers_at_once(bench: Bench) -> None:
-    """Who waits for the old group waits for the new one, and nobody appears to have left in between."""
+    """A producer that waits for the old group waits for the new one, and its wait goes on."""
     bench.attach(ns="slow")
     bench.limit("slow", 0)
     bench.limit("quick", 1000)

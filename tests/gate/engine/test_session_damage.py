@@ -92,7 +92,7 @@ def test_damaged_frames_raise_one_error_only(
     )
 )
 def test_any_order_of_events_keeps_the_books(steps: list[tuple[str, bytes | int | str]]) -> None:
-    """Whoever says what when: nothing fails, bounds hold, and in the end everybody is counted out."""
+    """No order of events breaks a bound or raises, and in the end every participant is counted out."""
     bench = Bench()
     bench.attach(ns="group")
     client = bench.client(held_bytes_max=1000)

@@ -32,7 +32,7 @@ def test_the_bound_stops_decoding_and_half_of_it_resumes(bench: Bench) -> None:
 
 
 def test_a_frame_larger_than_the_bound_is_held_alone(bench: Bench) -> None:
-    """Or it would never pass."""
+    """Otherwise it would never pass."""
     bench.attach(ns="limited")
     bench.limit("limited", 1000)
     client = bench.producing(held_bytes_max=100)
@@ -59,7 +59,7 @@ def test_during_a_pause_the_gate_answers_for_the_client(bench: Bench) -> None:
     assert client.broker_got() == [peer.PONG]
     client.session.keep_alive()
     assert client.client_got() == [peer.PONG]
-    assert bench.tally.keep_alive_replies == 2
+    assert bench.counters.keep_alive_replies == 2
 
 
 def test_a_challenged_client_is_heard_while_its_producer_is_held(bench: Bench) -> None:

@@ -1,4 +1,4 @@
-"""The fair queue under a clock of our own: limits kept, turns kept, nobody forgotten."""
+"""Under the test's clock the fair queue keeps limits and turns, and forgets no producer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def saturate(clients: list[Client], messages: int = 1, content: bytes = b"x" * 1
 
 
 def delivered(client: Client) -> int:
-    """How many SENDs reached the broker since the last look."""
+    """Return the number of SENDs that reached the broker since the last call."""
     return len([frame for frame in client.broker_got() if peer.kind_of(frame) == 6])
 
 
@@ -87,7 +87,7 @@ def test_a_burst_of_3000_frames_is_spread_out(bench: Bench) -> None:
 
 @pytest.mark.slow
 def test_producers_of_a_group_take_turns(bench: Bench) -> None:
-    """Whether they share a connection or a topic is no matter."""
+    """They may share a connection or a topic, or not."""
     bench.attach(ns="limited")
     bench.limit("limited", 1000)
     clients = [bench.producing(TOPIC if n else f"{TOPIC}-other") for n in range(4)]
@@ -140,7 +140,7 @@ def test_large_batches_do_not_win(bench: Bench) -> None:
 
 
 def test_what_was_had_alone_is_not_held_against_anybody(bench: Bench) -> None:
-    """Who used the limit alone for long shares it equally once another one comes."""
+    """A producer that used the limit alone for long shares it equally with a newcomer."""
     bench.attach(ns="limited")
     bench.limit("limited", 1000)
     early, late = bench.producing(), bench.producing()
@@ -152,7 +152,7 @@ def test_what_was_had_alone_is_not_held_against_anybody(bench: Bench) -> None:
 
 
 def test_a_newcomer_does_not_overtake(bench: Bench) -> None:
-    """While somebody waits, tokens are theirs."""
+    """Tokens belong to the producer that waits."""
     bench.attach(ns="limited")
     bench.limit("limited", 1000)
     early, late = bench.producing(), bench.producing()
@@ -191,7 +191,7 @@ def test_a_raised_limit_releases_at_once(bench: Bench) -> None:
 
 
 def delivered_by(client: Client, frame: bytes) -> int:
-    """How many frames reach the broker because of one."""
+    """Return the number of frames that reach the broker because of one."""
     return len(client.sends(frame))
 
 
@@ -242,7 +242,7 @@ def test_groups_that_cross_starve_nobody(bench: Bench) -> None:
 
 
 def test_a_limit_of_zero_wakes_nobody_and_piles_up_nothing(bench: Bench) -> None:
-    """Clients that come and go leave nothing behind, although nobody is ever served."""
+    """Clients that come and go leave no state behind, although none is ever served."""
     bench.attach(ns="limited")
     bench.limit("limited", 0)
     for _ in range(100):
@@ -305,7 +305,7 @@ def test_few_publishes_under_way_are_enough_for_a_part(bench: Bench) -> None:
 
 
 def test_waiting_is_measured_by_what_is_lacking(bench: Bench) -> None:
-    """Time in which a producer waited for messages, or for bytes; and nothing when nobody did."""
+    """Messages and bytes count the time that producers wait for them, and no time when none waits."""
     bench.attach(ns="limited")
     bench.limit("limited", 10, 10**9)
     client = bench.producing()

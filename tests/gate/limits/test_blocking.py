@@ -24,7 +24,7 @@ def refusal(producer_id: int, sequence_id: int) -> bytes:
 
 
 def test_publishes_of_a_connected_producer_are_held_until_the_quota_is_kept(bench: Bench) -> None:
-    """In order, and those of other topics go on."""
+    """They keep their order, and publishes to other topics go on."""
     client = bench.producing()
     client.opens(peer.producer(OTHER, 2, 2))
     assert client.sends(peer.send(1, 0)) == [peer.send(1, 0)]
@@ -39,19 +39,19 @@ def test_publishes_of_a_connected_producer_are_held_until_the_quota_is_kept(benc
 
 
 def test_publishes_to_a_refused_topic_are_answered_with_the_error_for_it(bench: Bench) -> None:
-    """Nothing reaches the broker; the reason says what is exceeded."""
+    """No publish reaches the broker; the reason names the exceeded quota."""
     client = bench.producing()
     block(bench, REFUSED)
     sends = [peer.send(1, number) for number in (7, 8, 1_000_000)]
     assert client.sends(*sends) == []
     assert client.client_got() == [refusal(1, number) for number in (7, 8, 1_000_000)]
-    assert bench.tally.refused_publishes == 3
+    assert bench.counters.refused_publishes == 3
     block(bench, None)
     assert client.sends(sends[0]) == [sends[0]]
 
 
 def test_a_large_publish_is_refused_before_it_has_arrived(bench: Bench) -> None:
-    """And swallowed to its end."""
+    """The gate swallows it to its end."""
     client = bench.producing()
     block(bench, REFUSED)
     large = peer.send(1, 0, content=b"x" * 100_000)
@@ -70,7 +70,7 @@ def test_who_wants_to_publish_to_a_refused_topic_is_told_the_same(bench: Bench) 
 
 
 def test_what_is_held_already_is_refused_when_the_topic_is(bench: Bench) -> None:
-    """In order, before anything that comes later."""
+    """The refusals keep the order, before those of later publishes."""
     bench.attach(ns="limited")
     bench.limit("limited", 1)
     client = bench.producing()

@@ -46,7 +46,7 @@ def counted(bench: Bench) -> dict[str, int]:
 
 
 def view(bench: Bench) -> DelayedView:
-    """What the gate has counted, as the gate itself asks for it."""
+    """Return the gate's counts, as the gate's own method returns them."""
     assert bench.groups.delayed is not None
     sessions: list[Session] = [client.session for client in bench.clients]
     hasty: dict[str, set[str]] = {}
@@ -72,13 +72,13 @@ def test_a_message_is_delayed_whatever_its_time_of_delivery_is(
     apart.limit("late", 0)
     client = apart.producing()
     assert client.sends(later(deliver_at_ms=deliver_at_ms)) == []
-    assert apart.tally.throttles[ThrottleReason.DELAYED_MESSAGES] == 1
+    assert apart.counters.throttles[ThrottleReason.DELAYED_MESSAGES] == 1
     apart.limit("late", None)
     assert client.broker_got() == [later(deliver_at_ms=deliver_at_ms)]
 
 
 def test_the_limit_of_delayed_messages_holds_nobody_else(apart: Bench) -> None:
-    """Neither another producer of the same connection nor those that are not delayed."""
+    """Other producers of the connection go on, and so do messages without delay."""
     apart.limit("late", 0)
     client = apart.client()
     client.opens(peer.producer(TOPIC, 1, 1), peer.producer(OTHER, 2, 2))
@@ -113,7 +113,7 @@ def test_delayed_messages_pass_at_their_own_rate(apart: Bench) -> None:
 def test_a_producer_whose_next_message_is_not_delayed_waits_for_no_turn_of_delayed_ones(
     apart: Bench,
 ) -> None:
-    """What was held behind a delayed message goes with it, up to the next delayed one."""
+    """The frames behind a delayed message leave with it, up to the next delayed one."""
     apart.limit("late", 20)
     first, second = apart.producing(TOPIC), apart.producing(OTHER)
     apart.wait(1_000)
@@ -140,7 +140,7 @@ def test_a_limit_on_all_messages_holds_delayed_ones_as_well(apart: Bench) -> Non
 
 
 def test_a_namespace_in_the_group_of_delayed_messages_counts_them_once(apart: Bench) -> None:
-    """And nothing but them."""
+    """Its other messages do not count."""
     apart.attach(ns="late")
     client = apart.producing()
     client.sends(prompt(0), later(1))
@@ -156,7 +156,7 @@ def test_consumers_do_not_take_part_in_the_group_of_delayed_messages(apart: Benc
 
 
 def test_geo_replication_and_the_coordinators_own_topics_are_exempt(apart: Bench) -> None:
-    """As from every limit."""
+    """They are exempt from every limit."""
     apart.limit("late", 0)
     client = apart.replicating()
     client.opens(peer.producer(str(BUS), 2, 2))
@@ -189,7 +189,7 @@ def test_a_message_in_pieces_is_decided_once_its_metadata_is_there(
 
 
 def test_what_was_due_when_it_was_published_is_told_by_topic(apart: Bench) -> None:
-    """By the clock of the producer, which wrote both times."""
+    """The producer's clock decides, which wrote both times."""
     first, second = apart.producing(TOPIC), apart.producing(OTHER)
     first.sends(later(0), later(1, deliver_at_ms=peer.PUBLISHED_MS), later(2, deliver_at_ms=0))
     second.sends(later(0), prompt(1))
@@ -199,7 +199,7 @@ def test_what_was_due_when_it_was_published_is_told_by_topic(apart: Bench) -> No
 
 
 def test_held_messages_are_told_once(apart: Bench) -> None:
-    """When they come, not again when they pass."""
+    """They count when they come, and not again when they pass."""
     apart.limit("late", 0)
     client = apart.producing()
     client.sends(later(0), later(1))
@@ -235,7 +235,7 @@ def test_beyond_so_many_topics_messages_are_counted_together() -> None:
 
 
 def test_delayed_messages_are_no_part_of_a_prompt_run() -> None:
-    """Nor is one whose metadata has not arrived in full."""
+    """Neither is a message whose metadata has not arrived in full."""
     scan = built("scan_prompt")
     data = prompt(0) + prompt(1) + later(2) + prompt(3)
     run = scan(data, 0, 10**6)
@@ -250,7 +250,7 @@ def test_delayed_messages_are_no_part_of_a_prompt_run() -> None:
 
 @pytest.mark.parametrize("cut", [1, 2])
 def test_metadata_that_ends_inside_a_field_closes_the_connection(apart: Bench, cut: int) -> None:
-    """Nobody can say whether such a message is delayed."""
+    """The gate could not tell whether such a message is delayed."""
     client = apart.producing()
     metadata = peer.message((1, "p"), (2, 1), (3, 2), (19, LATER))[:-cut]
     payload = len(metadata).to_bytes(4, "big") + metadata

@@ -118,7 +118,7 @@ def test_idle_consumers_that_wake_up_together_do_not_flood(bench: Bench) -> None
 
 
 def test_a_client_that_stops_giving_permits_leaves_its_share_to_the_other(bench: Bench) -> None:
-    """A slow consumer is held back by itself, not by the limit, and nobody waits for it."""
+    """A slow consumer limits itself, and no other consumer waits for it."""
     bench.attach(ns="limited")
     bench.limit_dispatch("limited", 1000)
     (slow,) = begin(bench, 1, [1] * 5000, queue=100)
@@ -132,7 +132,7 @@ def test_a_client_that_stops_giving_permits_leaves_its_share_to_the_other(bench:
 
 
 def test_a_lifted_limit_releases_all_permits_at_once(bench: Bench) -> None:
-    """Also those of consumers that wait for nothing, and later ones pass untouched."""
+    """Consumers that wait for nothing get theirs, and later permits pass untouched."""
     bench.attach(ns="limited")
     bench.limit_dispatch("limited", 10)
     begin(bench, 2, [], queue=100)
@@ -148,7 +148,7 @@ def test_a_lifted_limit_releases_all_permits_at_once(bench: Bench) -> None:
 
 
 def test_a_namespace_that_is_detached_releases_all_permits_at_once(bench: Bench) -> None:
-    """Of consumers that wait as well as of those that do not."""
+    """Waiting consumers get theirs, and so do the others."""
     bench.attach(ns="limited")
     bench.limit_dispatch("limited", 10)
     begin(bench, 2, [], queue=100)
@@ -174,7 +174,7 @@ def test_a_limit_that_comes_later_counts_the_permits_that_are_out(bench: Bench) 
 
 @pytest.mark.parametrize("limit", [0, 10])
 def test_nothing_is_ever_held_but_permits(bench: Bench, limit: int) -> None:
-    """What the broker sends passes as it comes; a limit of 0 gives no permit at all."""
+    """The broker's bytes pass at once; a limit of 0 gives no permit at all."""
     bench.attach(ns="limited")
     bench.limit_dispatch("limited", limit)
     (dispatcher,) = begin(bench, 1, [], queue=100)
@@ -230,7 +230,7 @@ def test_partly_acknowledged_batches_cost_fewer_permits(bench: Bench) -> None:
 
     assert client.is_sent(frame) == [frame]
 
-    (consumer,) = client.session._roster.consumers.values()
+    (consumer,) = client.session._participants.consumers.values()
     assert consumer.permits == 96
     (traffic,) = bench.groups.collect(bench.now_ns)
     assert traffic.messages == 64

@@ -13,7 +13,7 @@ from tests.gate.conftest import Bench
 def test_only_groups_that_may_have_news_are_asked(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of many that have limits the one with a producer, as long as it has one."""
+    """Of many limited groups the gate asks the one with a producer, as long as it has one."""
     for number in range(50):
         bench.limit(f"g{number}", 1_000)
     bench.attach(ns="g7")
@@ -60,7 +60,7 @@ def test_what_passes_after_a_silence_is_counted(bench: Bench) -> None:
 
 
 def test_a_group_is_forgotten_when_nobody_mentions_it_any_more(bench: Bench) -> None:
-    """Not while it has limits or somebody is connected."""
+    """It stays while it has limits or a connected participant."""
     bench.attach(ns="group")
     bench.limit("group", 1_000)
     client = bench.producing()

@@ -44,7 +44,7 @@ def test_the_101st_of_100_messages_a_second_in_400_ms_is_held_for_600_ms(bench: 
 def test_a_soft_limit_of_a_partition_holds_only_after_a_look_and_until_the_second_ends(
     bench: Bench,
 ) -> None:
-    """What came within 50 ms has passed, however much."""
+    """All messages of the first 50 ms pass."""
     with_modes(bench, Modes(topics=LimitMode.SOFT))
     bench.limit_topic(TOPIC, Rates(publish_messages=10))
     client = bench.producing()
@@ -59,7 +59,7 @@ def test_a_soft_limit_of_a_partition_holds_only_after_a_look_and_until_the_secon
 
 
 def test_dispatch_by_windows_passes_on_the_permits_of_a_second_at_once(bench: Bench) -> None:
-    """And none of the next one before it begins."""
+    """No permit of the next second passes before it begins."""
     with_modes(bench, Modes(groups=LimitMode.WINDOW))
     bench.attach(ns="limited")
     bench.limit_dispatch("limited", 20)

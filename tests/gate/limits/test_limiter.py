@@ -20,7 +20,7 @@ def limiter() -> PublishLimiter:
 
 
 def passed(limiter: PublishLimiter, messages: int, size: int, now_ns: int) -> int:
-    """How many messages of this cost the limiter lets through at a moment; 1,000 is no end in sight."""
+    """Return the number of messages of this cost that pass at a moment; 1,000 means no bound."""
     for count in range(1000):
         if not limiter.admits(messages, size, now_ns):
             return count
@@ -29,7 +29,7 @@ def passed(limiter: PublishLimiter, messages: int, size: int, now_ns: int) -> in
 
 
 def test_no_limit_admits_everything(limiter: PublishLimiter) -> None:
-    """And counts it."""
+    """The counter counts it."""
     limiter.set_limits(Rates(), START_NS)
 
     assert passed(limiter, 10, 10**9, START_NS) == 1000
@@ -46,7 +46,7 @@ def test_a_new_limit_starts_empty_and_saves_up_50_ms(limiter: PublishLimiter) ->
 
 
 def test_to_take_is_to_ask_and_to_consume() -> None:
-    """In one call: random messages at random moments are admitted and counted alike."""
+    """One call admits and counts random messages at random moments like two."""
     rolls = random.Random(7)
     asked, taken = (
         PublishLimiter(TrafficCounter("group", MonitoringClass.PUBLISH, Story())) for _ in range(2)
@@ -122,7 +122,7 @@ def test_messages_and_bytes_must_both_be_there(limiter: PublishLimiter) -> None:
 
 
 def test_a_rate_of_zero_lets_nothing_pass(limiter: PublishLimiter) -> None:
-    """Not even what had been saved up; and nobody can say when it will."""
+    """Saved tokens do not pass either, and the wait has no known end."""
     limiter.set_limits(Rates(publish_messages=1000), START_NS)
     now_ns = START_NS + NANOS_PER_SECOND
     limiter.set_limits(Rates(publish_messages=0), now_ns)

@@ -1,4 +1,4 @@
-"""What is counted of each namespace is what passed of it, however it passed."""
+"""Every message that passes counts for its namespace, whichever way it passes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def key(
 
 
 def collected(bench: Bench) -> dict[NamespaceKey, NamespaceTraffic]:
-    """What was counted since the last time."""
+    """Return the counts since the last call."""
     return {each.key: each for each in bench.groups.namespaces.collect(bench.now_ns)}
 
 
@@ -109,7 +109,7 @@ def test_replication_and_the_systems_own_traffic_are_on_nobodys_bill(bench: Benc
 
 
 def test_beyond_the_bound_all_further_ones_count_together() -> None:
-    """Those that nobody needs any more make room first; nothing that passed is lost by it."""
+    """Unused namespaces make room first, and no passed message is lost."""
     namespaces = Namespaces(namespaces_max=2)
     one, two = namespaces.counter(key("1")), namespaces.counter(key("2"))
     one.participants = 1

@@ -34,7 +34,7 @@ def test_each_partition_has_the_whole_limit_for_itself(bench: Bench) -> None:
 
 
 def test_a_lifted_limit_lets_everything_pass_at_once(bench: Bench) -> None:
-    """And nothing is counted by partition any more."""
+    """The gate stops counting by partition."""
     limit(bench, Rates(publish_messages=0))
     client = bench.producing()
     assert client.sends(peer.send()) == []

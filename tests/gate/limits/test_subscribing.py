@@ -1,4 +1,4 @@
-"""The subscribe rate: too often is refused as a broker refuses it, and nobody else is."""
+"""The gate refuses a consumer that subscribes too often as a broker does, and no other one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SECOND_NS = 1_000_000_000
 
 
 def test_who_subscribes_too_often_is_refused(bench: Bench) -> None:
-    """With ERROR NotAllowedError for that request; the broker does not hear of it."""
+    """ERROR NotAllowedError answers that request; the broker does not hear of it."""
     bench.groups.subscribe_rate.set_rate(2, 30)
     client = bench.client()
     again = [peer.subscribe(TOPIC, 1, request) for request in (1, 2, 3)]
@@ -21,7 +21,7 @@ def test_who_subscribes_too_often_is_refused(bench: Bench) -> None:
     refusal = "Subscribe limited by subscribe rate limit per consumer."
     assert client.client_got() == [peer.command(14, (1, 3), (2, 22), (3, refusal))]
     client.is_sent(peer.success(1), peer.success(2))
-    assert bench.tally.refused_subscribes == 1
+    assert bench.counters.refused_subscribes == 1
     assert client.session.consumers == 1  # the one that it had goes on
     other = peer.subscribe(TOPIC, 2, 4)
     assert client.sends(other) == [other]
@@ -50,7 +50,7 @@ def test_strangers_are_forgotten_in_time() -> None:
 
 @pytest.mark.parametrize(("rate", "period_s", "message"), [(-1, 1, "is -1"), (1, 0, "is 0 s")])
 def test_a_rate_that_means_nothing_is_refused(rate: int, period_s: int, message: str) -> None:
-    """And the one in force stays."""
+    """The rate in force stays."""
     limit = SubscribeRate()
     limit.set_rate(0, 1)
 

@@ -54,7 +54,7 @@ def test_a_producer_that_ends_counts_for_no_pending_requests(bench: Bench) -> No
 
 
 def test_the_publish_buffer_bounds_all_connections_together(bench: Bench) -> None:
-    """Who would have to hold more is not read until half of it is free, whoever held it."""
+    """A connection that would exceed the buffer is not read until half of it is free."""
     size = len(peer.send()) + HELD_FRAME_OVERHEAD
     bench.buffer = PublishBuffer(4 * size)
     bench.attach(ns="limited")
@@ -65,7 +65,7 @@ def test_the_publish_buffer_bounds_all_connections_together(bench: Bench) -> Non
     assert second.sends(*sends(3)) == []
 
     assert (second.session.held_frames, second.session.paused) == (0, True)
-    assert bench.tally.throttles[ThrottleReason.PUBLISH_BUFFER] == 1
+    assert bench.counters.throttles[ThrottleReason.PUBLISH_BUFFER] == 1
     first.session.close(bench.now_ns)
     bench.limit("limited", None)
     bench.wait(5)
@@ -96,7 +96,7 @@ def test_a_connection_is_read_when_all_reasons_are_gone(bench: Bench) -> None:
 
 
 def test_connections_that_leave_are_not_kept_by_the_buffer(bench: Bench) -> None:
-    """With a limit of 0 it is never relieved, and reconnecting clients would pile up."""
+    """A limit of 0 never relieves the buffer, and reconnecting clients would pile up."""
     bench.buffer = PublishBuffer(10)
     bench.attach(ns="limited")
     bench.limit("limited", 0)
@@ -143,7 +143,7 @@ def test_each_limit_is_counted_by_its_reason(bench: Bench) -> None:
         set_limit(Rates())
         assert client.broker_got() == [peer.send(), peer.send()]
         assert client.session.throttle.counts[reason] == 1
-        assert bench.tally.throttles[reason] == 1
+        assert bench.counters.throttles[reason] == 1
 
 
 def test_limits_of_topic_and_broker_bind_consumers_too(bench: Bench) -> None:
@@ -159,7 +159,7 @@ def test_limits_of_topic_and_broker_bind_consumers_too(bench: Bench) -> None:
 
 
 def test_pulsars_own_topics_are_free_of_the_brokers_limit(bench: Bench) -> None:
-    """The usage reports must get through, or nobody could lift the limit."""
+    """The usage reports must get through, or no sidecar could raise the limit."""
     bench.limit_broker(NEVER)
     client = bench.producing("non-persistent://pulsar/system/quota-usage")
 
@@ -190,7 +190,7 @@ def test_a_partitioned_topic_keeps_its_limit_as_a_whole(bench: Bench) -> None:
 
 
 def test_invented_partitions_pile_up_nothing(bench: Bench) -> None:
-    """Whoever asks for partitions that there are not shares one limiter with all who do."""
+    """All requests for partitions that do not exist share one limiter."""
     bench.limit_topic(TOPIC, Rates(publish_messages=100), partitions=2)
     dice = random.Random(1)
     for _ in range(50):
@@ -205,7 +205,7 @@ def test_invented_partitions_pile_up_nothing(bench: Bench) -> None:
      ("-partition-1", "-partition-1", 0), ("t-partition-x", "t-partition-x", 0)],
 )  # fmt: skip
 def test_a_partition_is_part_of_its_topic(local_name: str, base: str, index: int) -> None:
-    """As TopicName.getPartitionedTopicName reads it."""
+    """The name is read as TopicName.getPartitionedTopicName does."""
     name = TopicName("persistent", "tenant", "ns", local_name)
 
     assert name.split_partition() == (TopicName("persistent", "tenant", "ns", base), index)

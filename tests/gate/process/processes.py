@@ -54,7 +54,7 @@ class Site(Generic[G]):
 
 
 class ProcessSite(Site[GateProcess]):
-    """One whose gate has a process of its own."""
+    """A site with a gate in a process of its own."""
 
     process: subprocess.Popen[bytes]
 

@@ -65,7 +65,7 @@ async def test_what_came_before_anybody_listened_is_heard_first() -> None:
 
 
 async def test_the_end_of_the_other_is_told() -> None:
-    """And sending goes on to do no harm."""
+    """Sending stays harmless."""
     async with both_ends() as (one, other):
         one.send(Answer(1))
         await one.close()
@@ -75,7 +75,7 @@ async def test_the_end_of_the_other_is_told() -> None:
 
 
 async def test_what_cannot_be_understood_ends_the_channel() -> None:
-    """With what was raised for it."""
+    """The channel raises the reason."""
 
     def refuse(_: Any) -> None:
         raise ValueError("no such message")
@@ -90,7 +90,7 @@ async def test_what_cannot_be_understood_ends_the_channel() -> None:
 
 
 async def test_the_last_words_arrive() -> None:
-    """Whoever closes need not wait before."""
+    """The sender may close at once."""
     heard: list[Any] = []
     async with both_ends() as (one, other):
         other.listen(heard.append)

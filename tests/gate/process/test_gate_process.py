@@ -28,7 +28,7 @@ from tests.gate.server.test_proxy import Client, FakeBroker
 
 
 async def test_a_mistake_in_the_configuration_is_told_by_its_key() -> None:
-    """As if the gate were here."""
+    """The message is the same as for a gate in this process."""
     settings = {
         "gate_tls_listen": "127.0.0.1:0",
         "gate_tls_certificate_file": "/nowhere/certificate.pem",
@@ -41,7 +41,7 @@ async def test_a_mistake_in_the_configuration_is_told_by_its_key() -> None:
 
 
 async def test_a_port_that_is_taken_is_told() -> None:
-    """By whoever started the gate, which is still there to be asked."""
+    """The coordinator that started the gate can still read the reason."""
     with spawned() as child:
         async with site() as here:
             settings = {"gate_listen": f"127.0.0.1:{here.port}"}
@@ -67,7 +67,7 @@ async def test_who_connects_to_a_socket_that_is_kept_waits_for_the_next_gate() -
 
 
 async def test_a_socket_for_which_there_is_no_key_is_a_mistake_in_the_configuration() -> None:
-    """Or in the supervisor's; it would never be answered."""
+    """The supervisor's configuration may have it; the socket would never be answered."""
     with (
         socket.create_server(("127.0.0.1", 0)) as kept,
         spawned(listening=[os.dup(kept.fileno())]) as child,
@@ -80,7 +80,7 @@ async def test_a_socket_for_which_there_is_no_key_is_a_mistake_in_the_configurat
 def test_sockets_are_those_that_were_handed_to_this_very_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As sd_listen_fds(3) has it; what this process starts hears nothing of them."""
+    """sd_listen_fds(3) says so; processes that this one starts hear nothing of them."""
     monkeypatch.setenv("LISTEN_FDS", "2")
     monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
     assert handed_over() == (3, 4)
@@ -91,7 +91,7 @@ def test_sockets_are_those_that_were_handed_to_this_very_process(
 
 
 async def test_a_gate_whose_coordinator_is_gone_ends_at_once() -> None:
-    """With its connections; nobody has to tell it."""
+    """Its connections end with it, without a command."""
     with spawned() as child:
         async with GateProcess.over(child.end, config(1)) as gate:
             await gate.start()
@@ -100,7 +100,7 @@ async def test_a_gate_whose_coordinator_is_gone_ends_at_once() -> None:
 
 
 async def test_a_coordinator_hears_that_its_gate_is_gone() -> None:
-    """Whoever asks, and whoever waits for that."""
+    """Every pending and later question fails."""
     async with site() as here:
         await here.client()
         here.process.kill()
@@ -154,13 +154,13 @@ async def test_who_holds_the_port_of_a_gate_is_its_coordinator() -> None:
 
 
 async def test_a_gate_stands_still_with_its_coordinator() -> None:
-    """What is under way waits where it is, without a limit, and goes on when it speaks again."""
+    """Frames under way wait without a limit, and go on when the coordinator speaks again."""
     async with site(speaks=False, zookeeper_session_timeout_seconds=1.0) as here:
         client = await here.client()
         turns = itertools.cycle(range(1, 100))
         async with asyncio.timeout(60):
             with contextlib.suppress(TimeoutError):
-                while True:  # nobody asks the gate anything meanwhile
+                while True:  # no question reaches the gate meanwhile
                     client.writer.write(peer.send(1, turn := next(turns)))
                     async with asyncio.timeout(1):
                         assert await asyncio.shield(waiting := asyncio.ensure_future(client.next()))
@@ -170,7 +170,7 @@ async def test_a_gate_stands_still_with_its_coordinator() -> None:
 
 
 async def test_the_level_of_the_log_is_told(capfd: pytest.CaptureFixture[str]) -> None:
-    """A malformed frame is a warning, which nobody sees once only errors are logged."""
+    """A malformed frame is a warning, which a log of errors does not show."""
     async with site() as here:
         here.gate.set_log_level("error")
         await here.gate.collect()

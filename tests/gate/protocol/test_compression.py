@@ -1,4 +1,4 @@
-"""What a compressed batch costs: what its content can hold, by the codec that its producer names."""
+"""A compressed batch costs as many messages as its content can hold by its producer's codec."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def publish(compression: int, claimed: int, uncompressed: int, content: bytes) -
 
 
 def charged(bench: Bench, frame: bytes) -> int:
-    """How many messages a group without limits is charged for a publish."""
+    """Return the messages that a group without limits pays for a publish."""
     bench.attach(ns="group")
     client = bench.producing()
     assert client.sends(frame) == [frame]

@@ -47,7 +47,7 @@ def bounds(frame: bytes) -> tuple[int, int]:
 
 
 def test_pong_is_the_golden_bytes() -> None:
-    """What the gate sends on behalf of a peer is what Pulsar's own client sends."""
+    """The gate's own PONG equals that of Pulsar's client."""
     assert frames.PONG_FRAME.hex() == "000000090000000508139a0100"
 
 
@@ -96,7 +96,7 @@ def test_a_negative_number_of_messages_is_malformed() -> None:
 def test_the_messages_of_a_batch_are_read(
     checksum: bool, broker_entry: bytes | None, messages: int
 ) -> None:
-    """With and without checksum, with and without broker entry metadata."""
+    """Checksum and broker entry metadata may be there or not."""
     frame = peer.delivery(7, messages, checksum=checksum, broker_entry=broker_entry)
     start, end = body(frame)
 
@@ -122,7 +122,7 @@ def test_a_producer_without_a_required_field_is_malformed(missing: int) -> None:
 @given(data=st.binary(max_size=60), start=st.integers(0, 20), size=st.integers(0, 60))
 @example(data=b"\x08\x06\x32\x02\x08\xff", start=0, size=6)
 def test_random_bytes_raise_one_error_only(data: bytes, start: int, size: int) -> None:
-    """Whatever the bytes and the bounds inside them, a reader reads or says malformed."""
+    """For any bytes and bounds, a reader reads or raises MalformedFrame."""
     end = min(start + size, len(data))
     start = min(start, end)
     for reader in READERS:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.gate.protocol.introduction import Introduction
+from coordinator.gate.protocol.connect_policy import ConnectPolicy
 from tests.gate import peer
 from tests.gate.conftest import TOPIC, Bench
 from tests.gate.peer import varint
 
-VOUCHES = Introduction(vouches=True)
+VOUCHES = ConnectPolicy(vouches=True)
 PROPERTY = peer.message((1, "key"), (2, "value"))
 LATER = varint(99 << 3) + b"\x05"
 
 
-@pytest.mark.parametrize("introduction", [Introduction(), VOUCHES], ids=["plain", "vouches"])
-def test_no_listener_is_passed_on(bench: Bench, introduction: Introduction) -> None:
+@pytest.mark.parametrize("connect_policy", [ConnectPolicy(), VOUCHES], ids=["plain", "vouches"])
+def test_no_listener_is_passed_on(bench: Bench, connect_policy: ConnectPolicy) -> None:
     """A broker answers with the address of the listener that is named, and that may be its own port."""
-    client = bench.client(introduction=introduction)
+    client = bench.client(connect_policy=connect_policy)
 
     passed = client.sends(peer.command(23, (1, TOPIC), (2, 7), (3, 1), (7, "internal")))
 
@@ -25,7 +25,7 @@ def test_no_listener_is_passed_on(bench: Bench, introduction: Introduction) -> N
 
 
 def test_what_a_lookup_says_else_is_passed_on(bench: Bench) -> None:
-    """In its order, properties that come several times included."""
+    """The order stays, and so do properties that occur several times."""
     fields: list[peer.Field] = [
         (1, TOPIC),
         (2, 7),
@@ -49,7 +49,7 @@ def test_a_principal_is_passed_on_where_the_broker_judges_it(bench: Bench) -> No
 
 def test_no_principal_is_passed_on_where_the_gate_vouches(bench: Bench) -> None:
     """The broker would believe it, because the gate's own role may speak for others."""
-    client = bench.client(introduction=VOUCHES)
+    client = bench.client(connect_policy=VOUCHES)
 
     assert client.sends(
         peer.command(23, (1, TOPIC), (2, 7), (4, "admin"), (5, b"data"), (6, "tls")),
@@ -59,7 +59,7 @@ def test_no_principal_is_passed_on_where_the_gate_vouches(bench: Bench) -> None:
 
 @pytest.mark.parametrize("kind", [21, 23])
 def test_numbers_of_a_later_release_are_left_out(bench: Bench, kind: int) -> None:
-    """What the gate does not know might name an address or a role."""
+    """A field that the gate does not know might name an address or a role."""
     fields = peer.message((1, TOPIC), (2, 7))
     client = bench.client()
 

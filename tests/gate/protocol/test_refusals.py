@@ -1,4 +1,4 @@
-"""What is refused of a connection that goes on: counted each time, and told once."""
+"""A connection that goes on has each refusal counted, and logged once."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_what_happens_to_honest_clients_is_counted_only(reason: RefusalReason) -
 def test_a_topic_that_pulsar_does_not_accept_is_refused(
     bench: Bench, kind: str, topic: str
 ) -> None:
-    """With the error of the broker; a name that no group is found for would count for none."""
+    """The error is the broker's; a name without a group would count for none."""
     opens = peer.producer if kind == "PRODUCER" else peer.subscribe
     client = bench.client()
 
@@ -98,7 +98,7 @@ def test_a_name_that_is_too_long_is_refused(bench: Bench, name: str, request_: b
 
     text = f"{name} is longer than {NAME_SIZE_MAX} bytes: use a shorter one"
     assert client.client_got() == [error_frame(1, INVALID_TOPIC_NAME, text)]
-    assert bench.tally.refusals == {RefusalReason.NAME_TOO_LONG: 1}
+    assert bench.counters.refusals == {RefusalReason.NAME_TOO_LONG: 1}
 
 
 def test_the_longest_name_passes(bench: Bench) -> None:

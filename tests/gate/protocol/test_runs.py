@@ -49,7 +49,7 @@ def test_a_run_has_names() -> None:
     ids=["another producer", "another kind", "ping", "producer", "incomplete", "junk"],
 )
 def test_a_run_ends_in_front_of_what_is_otherwise(other: bytes) -> None:
-    """That is not its business."""
+    """Other frames do not concern the run."""
     run = found(peer.send(1) + other)
     assert run is not None
     assert (run[2], run[-1]) == (1, len(peer.send(1)))
@@ -76,7 +76,7 @@ def test_the_last_frame_need_not_have_arrived_in_full() -> None:
     ids=["checksum", "no checksum", "broker entry"],
 )
 def test_messages_to_one_consumer_are_added_up(delivery: bytes) -> None:
-    """By the number in their metadata, wherever that stands."""
+    """The number in their metadata counts, wherever it stands."""
     size = payload(delivery)
     assert found(delivery * 2) == (9, 1, 2, 10, 2 * size, 5, size, 2 * len(delivery))
 
@@ -99,14 +99,14 @@ def test_nothing_is_found_where_nothing_can_be(data: bytes, pos: int, frame_max:
 
 
 def test_misuse_is_an_error() -> None:
-    """Not a crash."""
+    """The extension raises and does not crash."""
     for arguments in ((bytearray(SENDS[0]), 0, 100), (SENDS[0], "0", 100), (SENDS[0], 0)):
         with pytest.raises(TypeError):
             built()(*arguments)
 
 
 def test_damaged_runs_stay_inside_their_frames() -> None:
-    """Whatever is changed, a run ends where sizes say that frames end."""
+    """After any damage a run ends at the end of a frame."""
     seed = random.randrange(2**32)
     dice = random.Random(seed)
     frames = [*SENDS, peer.receipt(1, 7), peer.delivery(1, 3), peer.delivery(7)]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.gate.protocol.frames import SEND, FrameFault, MalformedFrame
-from coordinator.gate.protocol.stream import FrameStream, Verdict
+from coordinator.gate.protocol.stream import FrameStream, FrameVerdict
 from tests.gate import peer
 
 TAKEN, SWALLOWED, WATCHED = 101, 102, 103
@@ -27,15 +27,15 @@ class Decider:
 
     def decide(
         self, data: bytes, start: int, _body: int, _command_end: int, frame_end: int
-    ) -> Verdict | int:
+    ) -> FrameVerdict | int:
         producer_id = data[start + 13]
         if producer_id == TAKEN:
             if frame_end > len(data):
                 return frame_end
             self.taken.append(data[start:frame_end])
-            return Verdict.TAKEN
+            return FrameVerdict.TAKEN
         self.seen += 1
-        return Verdict.DISCARD if producer_id == SWALLOWED else Verdict.PASSES
+        return FrameVerdict.DISCARD if producer_id == SWALLOWED else FrameVerdict.PASSES
 
     def out(self) -> bytes:
         written = b"".join(self.stream.out)
@@ -60,7 +60,7 @@ def a_frame() -> st.SearchStrategy[bytes]:
 def test_every_split_of_a_stream_gives_the_same_output(
     frames: list[bytes], data: st.DataObject
 ) -> None:
-    """How the network cuts a stream is no matter of the stream."""
+    """The network may cut a stream anywhere."""
     stream = b"".join(frames)
     decider = Decider()
     output = b""
@@ -94,7 +94,7 @@ def test_an_inserted_frame_never_lands_inside_another(position: int) -> None:
 
 
 def test_neighbouring_frames_leave_in_one_piece() -> None:
-    """What was read whole and passes whole is passed on as the very same object."""
+    """Bytes that arrive and pass whole leave as the very same object."""
     decider = Decider()
     data = peer.send(WATCHED) * 50 + peer.PING
 
@@ -130,7 +130,7 @@ def test_a_command_that_nobody_watches_is_not_awaited() -> None:
 
 def test_nothing_behind_a_stop_is_decoded() -> None:
     """apache/pulsar#26006: pausing the socket does not pause what is already in memory."""
-    passes = [Verdict.PASSES, Verdict.STOP]
+    passes = [FrameVerdict.PASSES, FrameVerdict.STOP]
     stream = FrameStream({SEND: lambda *_: passes.pop(0)}, SEND, let_pass)
 
     stream.feed(peer.send(1) + peer.send(2) + peer.send(3) + b"\xff" * 100)
@@ -142,8 +142,14 @@ def test_nothing_behind_a_stop_is_decoded() -> None:
 
 
 def test_resume_begins_with_the_frame_that_stopped() -> None:
-    """Nothing is lost and nothing is decided twice."""
-    verdicts = [Verdict.PASSES, Verdict.STOP, Verdict.PASSES, Verdict.STOP, Verdict.PASSES]
+    """No frame is lost or decided twice."""
+    verdicts = [
+        FrameVerdict.PASSES,
+        FrameVerdict.STOP,
+        FrameVerdict.PASSES,
+        FrameVerdict.STOP,
+        FrameVerdict.PASSES,
+    ]
     stream = FrameStream({SEND: lambda *_: verdicts.pop(0)}, SEND, let_pass)
     frames = [peer.send(1), peer.send(2), peer.send(3)]
 
@@ -195,7 +201,7 @@ def test_only_one_type_carries_a_payload() -> None:
     ],
 )
 def test_sizes_that_cannot_be_are_malformed(head: str, fault: FrameFault, more: int) -> None:
-    """As soon as they are there. Netty's bound holds for the frame with its size field."""
+    """The stream judges them as soon as they arrive; Netty's bound includes the size field."""
     sizes = bytes.fromhex(head)
     behind = b"\x08\x12\x92\x01"[:more]
     with pytest.raises(MalformedFrame) as together:
@@ -222,7 +228,7 @@ def test_the_largest_frame_is_let_through() -> None:
 
 @given(st.binary(max_size=200), st.integers(1, 50))
 def test_random_bytes_raise_one_error_only(data: bytes, chunk: int) -> None:
-    """What precedes the fault has been passed on; nothing but MalformedFrame is raised."""
+    """The frames before the fault have passed; only MalformedFrame is raised."""
     decider = Decider()
     stream = peer.PING + data
     fed = 0

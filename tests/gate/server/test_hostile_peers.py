@@ -142,12 +142,12 @@ class Site:
 
     @property
     def closes(self) -> dict[str, int]:
-        """What the gate closed, by reason."""
+        """Return the number of connections that the gate closed, by reason."""
         return dict(self.gate.figures().closes)
 
     @property
     def unread(self) -> list[int]:
-        """What each client has not taken."""
+        """Return the bytes that each client has not taken."""
         return [connection.unread_bytes for connection in self.gate._connections]
 
 
@@ -258,7 +258,7 @@ async def test_a_broker_that_does_not_answer_connect_is_not_waited_for() -> None
 
 
 async def test_a_client_that_is_connected_may_be_silent() -> None:
-    """What its broker thinks of that is the broker's matter."""
+    """Its broker alone decides about it."""
     async with site() as here:
         client = await here.client()
         here.pass_time(1000)
@@ -293,7 +293,7 @@ async def test_a_tls_handshake_that_does_not_end_is_a_connection(
 
 
 async def test_a_client_that_takes_nothing_is_closed_and_others_feel_nothing() -> None:
-    """What waits for it is bounded, and it is closed after once or twice the time."""
+    """Its waiting bytes are bounded, and it is closed after once or twice the time."""
     async with site() as here:
         deaf, other = await here.client(consumes=True), await here.client()
         deaf.read_no_more()
@@ -390,7 +390,7 @@ async def test_a_broker_that_takes_nothing_is_left(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("half", [True, False], ids=["half-closed", "closed"])
 async def test_a_client_that_does_not_take_the_rest_is_closed(*, half: bool) -> None:
-    """The broker has let it go, with or without listening on; nobody waits for ever."""
+    """The broker has closed its side; the gate does not wait for ever."""
     async with site() as here:
         deaf = await here.client(consumes=True)
         deaf.read_no_more()
@@ -432,7 +432,7 @@ async def test_a_client_that_leaves_behind_what_the_broker_does_not_take_is_forg
 
 
 async def test_a_paused_client_that_reads_slowly_keeps_its_broker() -> None:
-    """Neither is read: the gate gives both a sign of life, or the broker takes the client for dead."""
+    """The gate reads neither side and gives both a sign of life, or the broker drops the client."""
     async with site(held_bytes_max=100_000) as here:
         here.gate.set_attachments(Attachments({}, {"tenant/ns": "group"}))
         here.gate.set_limits("group", Rates(publish_messages=0))

@@ -1,4 +1,4 @@
-"""What the log says of connections, and how much of it."""
+"""The log names connections, and its length is bounded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from coordinator.gate.server.log_ration import (
 
 
 def test_a_flood_is_a_few_lines_and_a_number() -> None:
-    """Of each event on its own: a flood of one hides no other."""
+    """Each event has a ration of its own: a flood of one hides no other."""
     log = LogRation()
     with structlog.testing.capture_logs() as lines:
         for _ in range(10_000):
@@ -60,6 +60,6 @@ def test_what_fits_is_not_told_again() -> None:
     ],
 )
 def test_no_terminal_obeys_what_a_peer_said(said: str, told: str) -> None:
-    """Control characters are escapes, and nobody fills a screen."""
+    """The log escapes control characters and cuts long lines."""
     assert printable(said) == told
     assert printable(said).isprintable()

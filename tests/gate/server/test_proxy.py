@@ -235,7 +235,7 @@ async def test_the_timer_releases_what_may_pass() -> None:
 
 
 async def test_a_client_beyond_its_bound_is_not_read() -> None:
-    """What the gate cannot hold stays in the client's socket, and comes when there is room."""
+    """Bytes beyond the bound stay in the client's socket until there is room."""
     async with site(held_bytes_max=100_000) as here:
         here.gate.set_attachments(GROUP)
         here.gate.set_limits("group", Rates(publish_messages=0))
@@ -256,7 +256,7 @@ async def test_a_client_beyond_its_bound_is_not_read() -> None:
 
 
 async def test_each_release_is_on_its_own() -> None:
-    """apache/pulsar#23930: trouble with one connection keeps nobody else in line waiting."""
+    """apache/pulsar#23930: an error on one connection delays no other one in the queue."""
     async with site(held_bytes_max=1000) as here:
         here.gate.set_attachments(GROUP)
         here.gate.set_limits("group", Rates(publish_messages=0))
@@ -278,7 +278,7 @@ async def test_each_release_is_on_its_own() -> None:
 
 
 async def test_a_pause_beyond_a_send_timeout_is_shown() -> None:
-    """How long the oldest message has been held, as long as it is, and how long it was, afterwards."""
+    """The gate reports the age of the oldest held message, and the length of the pause afterwards."""
     async with site() as here:
         here.gate.set_attachments(GROUP)
         here.gate.set_limits("group", Rates(publish_messages=0))
@@ -311,7 +311,7 @@ async def test_a_changed_attachment_takes_effect_on_open_connections() -> None:
 
 
 async def test_a_malformed_frame_closes_that_connection_only() -> None:
-    """With a reason in the log and in the figures."""
+    """The log and the figures have the reason."""
     async with site() as here:
         good, bad = await here.client(), await here.client()
         with structlog.testing.capture_logs() as logs:
@@ -338,7 +338,7 @@ async def test_a_broker_out_of_reach_turns_clients_away() -> None:
 
 
 async def test_the_end_of_either_side_ends_the_other() -> None:
-    """And what it had held."""
+    """Its held frames are dropped."""
     async with site() as here:
         here.gate.set_attachments(GROUP)
         here.gate.set_limits("group", Rates(publish_messages=0))
@@ -356,7 +356,7 @@ async def test_the_end_of_either_side_ends_the_other() -> None:
 
 
 async def test_a_drain_answers_what_was_forwarded_and_discards_what_was_held() -> None:
-    """So that the client sends again exactly what the broker does not have."""
+    """The client sends again exactly the messages that the broker does not have."""
     async with site() as here:
         here.gate.set_attachments(GROUP)
         here.broker.answers = False
@@ -462,7 +462,7 @@ async def test_a_dispatch_limit_withholds_permits_and_its_end_releases_them() ->
 
 
 async def test_a_limit_of_no_partition_is_refused() -> None:
-    """With what to write instead; nothing changes."""
+    """The message says what to write instead; the limits stay."""
     async with site() as here:
         with pytest.raises(ValueError, match="partitions is 0: use 1"):
             here.gate.set_topic_limits(topic_name(TOPIC), Rates(publish_messages=0), partitions=0)

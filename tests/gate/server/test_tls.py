@@ -13,7 +13,7 @@ import pytest
 import structlog
 
 from coordinator.core.model import Rates
-from coordinator.gate.server.tls import Certificate, TlsError, TlsFiles
+from coordinator.gate.server.tls import ServerCertificate, TlsError, TlsFiles
 from tests.gate import peer
 from tests.gate.conftest import TOPIC
 from tests.gate.server.test_proxy import GROUP, Client, Site, site, until
@@ -43,7 +43,7 @@ def files(tmp_path: Path) -> TlsFiles:
 
 
 def trusting(certificate: Path, own: TlsFiles | None = None) -> ssl.SSLContext:
-    """What a client believes, and its own certificate."""
+    """Return a client's context: the authority that it trusts, and its own certificate."""
     context = ssl.create_default_context(cafile=certificate)
     if own is not None:
         context.load_cert_chain(own.certificate, own.key)
@@ -66,7 +66,7 @@ def refused() -> Iterator[None]:
 
 
 async def test_frames_pass_and_limits_hold(files: TlsFiles) -> None:
-    """With TLS as without, side by side; the broker gets the same plain frames."""
+    """TLS changes nothing: the broker gets the same plain frames."""
     async with site(tls=files) as here:
         here.gate.set_attachments(GROUP)
         secure, plain = await connect(here, trusting(files.certificate)), await here.client()
@@ -85,7 +85,7 @@ async def test_frames_pass_and_limits_hold(files: TlsFiles) -> None:
 
 
 async def test_a_client_without_tls_is_turned_away(files: TlsFiles) -> None:
-    """Its bytes are no handshake; nobody else notices."""
+    """Its bytes are no handshake; other clients go on."""
     async with site(tls=files) as here:
         assert here.gate.tls_port is not None
         stranger = Client(*await asyncio.open_connection("127.0.0.1", here.gate.tls_port))
@@ -100,7 +100,7 @@ async def test_a_client_without_tls_is_turned_away(files: TlsFiles) -> None:
 
 
 async def test_clients_certificates_can_be_demanded(files: TlsFiles, tmp_path: Path) -> None:
-    """Whoever has none, or one that nobody knows, does not get in."""
+    """A client without a certificate, or with an unknown one, does not get in."""
     own, foreign = make_certificate(tmp_path / "own", "c"), make_certificate(tmp_path / "x", "x")
     demanding = TlsFiles(files.certificate, files.key, own.certificate)
     async with site(tls=demanding) as here:
@@ -164,7 +164,7 @@ async def test_a_drain_answers_what_was_forwarded(files: TlsFiles) -> None:
 
 @pytest.mark.parametrize("broken", ["certificate", "key", "client_ca"])
 def test_files_that_cannot_be_used_are_named(files: TlsFiles, broken: str) -> None:
-    """At the start, before anybody connects."""
+    """The gate names them at its start, before a client connects."""
     with_ca = TlsFiles(files.certificate, files.key, files.certificate.with_name("ca.pem"))
     assert with_ca.client_ca is not None
     with_ca.client_ca.write_bytes(files.certificate.read_bytes())
@@ -172,4 +172,4 @@ def test_files_that_cannot_be_used_are_named(files: TlsFiles, broken: str) -> No
     path.write_text("nonsense")
 
     with pytest.raises(TlsError, match=path.name):
-        Certificate(with_ca)
+        ServerCertificate(with_ca)

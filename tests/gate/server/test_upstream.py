@@ -80,7 +80,7 @@ def files(tmp_path: Path) -> TlsFiles:
 
 
 def serving(files: TlsFiles, *clients: TlsFiles) -> ssl.SSLContext:
-    """What the broker needs of it; whoever connects must have one of these, if there are any."""
+    """Return the broker's context; if authorities are given, clients need a certificate of one."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.certificate, files.key)
     for client in clients:
@@ -140,7 +140,7 @@ async def test_the_broker_learns_whose_certificate_a_client_has_shown(
 
 
 async def test_a_gate_that_is_closed_leaves_no_connection_to_the_broker(files: TlsFiles) -> None:
-    """Not even one whose client has gone and whose broker does not answer the end of TLS."""
+    """This holds even when the client has gone and the broker does not answer the end of TLS."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         tls = UpstreamTls("localhost", ClientTls(files.certificate))
         gate = gate_to(listening.getsockname()[1], upstream_tls=tls)
@@ -191,7 +191,7 @@ async def test_the_gates_own_certificate_is_renewed_without_a_restart(
 async def test_a_broker_that_proves_nothing_is_not_spoken_to(
     files: TlsFiles, tmp_path: Path, what: str
 ) -> None:
-    """The client is turned away, and that is counted; nothing reaches whoever listens there."""
+    """The gate turns the client away and counts it; no byte reaches the false broker."""
     received: list[bytes] = []
     other = make_certificate(tmp_path / "other", "other")
     tls = UpstreamTls(
@@ -212,7 +212,7 @@ async def test_a_broker_that_proves_nothing_is_not_spoken_to(
 
 
 def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
-    """At the start, before anybody connects."""
+    """The gate names them at its start, before a client connects."""
     missing = tmp_path / "missing.pem"
     with pytest.raises(TlsError, match=r"missing\.pem"):
         Upstream("127.0.0.1", 1, lambda: 0, tls=UpstreamTls("localhost", ClientTls(missing)))

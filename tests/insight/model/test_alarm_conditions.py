@@ -1,4 +1,4 @@
-"""What is the case at a sidecar, from what its core knows."""
+"""The conditions of a sidecar follow from the knowledge of its core."""
 
 from __future__ import annotations
 
@@ -18,8 +18,12 @@ from coordinator.core.model import Member
 from coordinator.core.settings import AlarmSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model import alarm_conditions
-from coordinator.insight.model.alarm_conditions import CERTIFICATE_PASSES, LOST_FOR_NS, Conditions
-from coordinator.insight.model.alarms import AlarmKind, Sighting
+from coordinator.insight.model.alarm_conditions import (
+    CERTIFICATE_PASSES,
+    LOST_FOR_NS,
+    AlarmConditions,
+)
+from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
 from coordinator.insight.model.board import Board
 from tests.core.cluster import GROUP, Cluster
 
@@ -30,10 +34,10 @@ class Watched(Cluster):
     def __init__(self, settings: AlarmSettings | None = None) -> None:
         super().__init__(limit=3_000)
         self.board = Board()
-        self.conditions = Conditions(settings or AlarmSettings())
+        self.conditions = AlarmConditions(settings or AlarmSettings())
 
     def send(self, broker: str, event: Event) -> None:
-        """Whatever b1's core hears, its conditions hear of."""
+        """Give b1's core an event, and tell its conditions."""
         super().send(broker, event)
         if broker == "b1":
             self.conditions.handled(event, self.own, self.now_ns)
@@ -43,9 +47,9 @@ class Watched(Cluster):
         """The watching core."""
         return self.states["b1"]
 
-    def seen(self) -> dict[AlarmKind, Sighting]:
-        """What is the case now, after as many passes as every group's turn may take."""
-        found: list[Sighting] = []
+    def seen(self) -> dict[AlarmKind, AlarmCondition]:
+        """Return the present conditions, after enough passes for every group's turn."""
+        found: list[AlarmCondition] = []
         for _ in range(CERTIFICATE_PASSES):
             row = self.board.sample(self.own, GROUP, self.now_ns)
             assert row is not None
@@ -85,13 +89,13 @@ def test_throttling_names_the_brokers() -> None:
     """Where clients wait."""
     cluster = started(Watched(), b1=5_000, b2=5_000)
 
-    assert cluster.seen()[AlarmKind.THROTTLED] == Sighting(
+    assert cluster.seen()[AlarmKind.THROTTLED] == AlarmCondition(
         AlarmKind.THROTTLED, GROUP, "clients of orders wait at b1, b2"
     )
 
 
 def test_limits_that_are_tried_out_are_no_case_for_anybody() -> None:
-    """Nobody waits for them."""
+    """No client waits for them."""
     cluster = Watched()
     cluster.enforcement = "observe"
     started(cluster, b1=5_000, b2=5_000)

@@ -7,19 +7,26 @@ import random
 import pytest
 
 from coordinator.core.settings import AlarmSettings
-from coordinator.insight.model.alarms import MAX_PER_KIND, AlarmKind, Alarms, Sighting, Stage, Turn
+from coordinator.insight.model.alarms import (
+    MAX_PER_KIND,
+    AlarmCondition,
+    AlarmKind,
+    Alarms,
+    AlarmStage,
+    AlarmTransition,
+)
 
 SECOND_NS = 1_000_000_000
 SETTINGS = AlarmSettings(raise_after_ns=10 * SECOND_NS, clear_after_ns=60 * SECOND_NS)
 
 
-def lost(peer: str = "b2", text: str = "gone") -> Sighting:
+def lost(peer: str = "b2", text: str = "gone") -> AlarmCondition:
     """Something that is the case."""
-    return Sighting(AlarmKind.PEER_LOST, peer, text)
+    return AlarmCondition(AlarmKind.PEER_LOST, peer, text)
 
 
-def told(turns: list[Turn]) -> list[tuple[str, bool]]:
-    """Whom the turns are about, and whether they begin."""
+def told(turns: list[AlarmTransition]) -> list[tuple[str, bool]]:
+    """Return the subjects of the transitions, and whether they begin."""
     return [(turn.alarm.sighting.subject, turn.begins) for turn in turns]
 
 
@@ -28,7 +35,7 @@ def test_what_passes_soon_is_told_to_nobody() -> None:
     alarms = Alarms(SETTINGS)
 
     assert alarms.look([lost()], 0) == []
-    assert [alarm.stage for alarm in alarms.all()] == [Stage.PENDING]
+    assert [alarm.stage for alarm in alarms.all()] == [AlarmStage.PENDING]
     assert alarms.look([], 9 * SECOND_NS) == []
     assert alarms.all() == ()
     assert alarms.look([lost()], 12 * SECOND_NS) == []
@@ -38,7 +45,7 @@ def test_what_passes_soon_is_told_to_nobody() -> None:
 def test_what_was_counted_over_seconds_already_is_told_at_once() -> None:
     """Traffic round the gate is seen beyond its uncertainty only; it ends like all others."""
     alarms = Alarms(SETTINGS)
-    seen = Sighting(AlarmKind.TRAFFIC_ROUND_THE_GATE, "b1 t/n", "200 messages/s")
+    seen = AlarmCondition(AlarmKind.TRAFFIC_ROUND_THE_GATE, "b1 t/n", "200 messages/s")
     assert told(alarms.look([seen], 0)) == [("b1 t/n", True)]
     alarms.look([], 1)
     assert told(alarms.look([], 60 * SECOND_NS + 1)) == [("b1 t/n", False)]
@@ -59,7 +66,7 @@ def test_what_lasts_is_told_once_and_once_more_when_it_is_over() -> None:
 
 
 def test_what_comes_and_goes_is_one_alarm() -> None:
-    """Nobody hears of every turn of something at the edge."""
+    """A condition at the edge of its bound does not send a notice for every change."""
     alarms = Alarms(SETTINGS)
     alarms.look([lost()], 0)
     alarms.look([lost()], 10 * SECOND_NS)
@@ -93,7 +100,7 @@ def test_of_one_kind_there_is_a_bound_and_the_rest_is_counted() -> None:
     """Another kind has room of its own."""
     alarms = Alarms(SETTINGS)
     many = [lost(f"b{number}") for number in range(MAX_PER_KIND + 7)]
-    silent = Sighting(AlarmKind.BUS_SILENT, "b1", "silent")
+    silent = AlarmCondition(AlarmKind.BUS_SILENT, "b1", "silent")
 
     alarms.look([*many, silent], 0)
 

@@ -15,9 +15,9 @@ from coordinator.core.events import (
 from coordinator.core.model import Dimension, Rates, ResourceGroup
 from coordinator.insight.model import board
 from coordinator.insight.model.board import Board
-from coordinator.insight.model.journal import Journal, Kind
+from coordinator.insight.model.journal import Journal, NoteKind
 from coordinator.insight.model.preview import BrokerPreview, preview
-from coordinator.insight.model.settling import Standing
+from coordinator.insight.model.settling import GroupStatus
 from tests.core.cluster import GROUP, Cluster
 
 MESSAGES = Dimension.PUBLISH_MESSAGES
@@ -41,7 +41,7 @@ def test_a_busy_group_shows_its_use_and_who_is_throttled() -> None:
         row = shown.sample(cluster.states[broker], GROUP, cluster.now_ns)
 
         assert row is not None
-        assert row.standing is Standing.SETTLED
+        assert row.standing is GroupStatus.SETTLED
         assert row.throttled == ("b1", "b2")
         assert row.foremost is MESSAGES
         assert 950 <= row.used_permille <= 1_010
@@ -49,7 +49,7 @@ def test_a_busy_group_shows_its_use_and_who_is_throttled() -> None:
 
 
 def test_a_strict_group_settles_whatever_those_hold_who_take_no_part() -> None:
-    """The books tell of everybody; only whoever takes part has a target to be off from."""
+    """The books name every broker; only a participant has a target to miss."""
     cluster = Cluster(limit=3_000, policy="strict")
     for broker, demand in (("b1", 5_000), ("b2", 5_000), ("b3", 5_000)):
         cluster.start(broker, demand)
@@ -58,11 +58,11 @@ def test_a_strict_group_settles_whatever_those_hold_who_take_no_part() -> None:
     cluster.run(5)
     rows = [Board().sample(state, GROUP, cluster.now_ns) for state in cluster.states.values()]
 
-    assert [row.standing for row in rows if row is not None] == [Standing.SETTLED] * 3
+    assert [row.standing for row in rows if row is not None] == [GroupStatus.SETTLED] * 3
 
 
 def test_a_change_shows_as_converging_until_it_is_settled() -> None:
-    """And the row says since when it stands so."""
+    """The row says since when."""
     cluster = busy_cluster()
     shown, state = Board(), cluster.states["b1"]
     shown.sample(state, GROUP, cluster.now_ns)
@@ -71,15 +71,15 @@ def test_a_change_shows_as_converging_until_it_is_settled() -> None:
 
     row = shown.sample(state, GROUP, cluster.now_ns)
     assert row is not None
-    assert (row.standing, row.since_ns) == (Standing.CONVERGING, changed_ns)
+    assert (row.standing, row.since_ns) == (GroupStatus.CONVERGING, changed_ns)
     cluster.run(10)
     row = shown.sample(state, GROUP, cluster.now_ns)
     assert row is not None
-    assert row.standing is Standing.SETTLED
+    assert row.standing is GroupStatus.SETTLED
 
 
 def test_idle_unlimited_and_degraded_groups_say_so() -> None:
-    """Nobody takes part; nothing is limited; the sidecar is cut off."""
+    """The groups have no participant, no limit, and a sidecar that is cut off."""
     cluster = Cluster(limit=100)
     cluster.start("b1")
     cluster.run(3)
@@ -88,11 +88,11 @@ def test_idle_unlimited_and_degraded_groups_say_so() -> None:
     cluster.send("b1", GroupsChanged((cluster.group(), free)))
 
     standings = [shown.sample(state, name, cluster.now_ns) for name in (GROUP, "free")]
-    assert [row.standing for row in standings if row] == [Standing.IDLE, Standing.UNLIMITED]
+    assert [row.standing for row in standings if row] == [GroupStatus.IDLE, GroupStatus.UNLIMITED]
     cluster.send("b1", ConnectionChanged(ConnectionState.SUSPENDED))
     row = shown.sample(state, GROUP, cluster.now_ns)
     assert row is not None
-    assert row.standing is Standing.DEGRADED
+    assert row.standing is GroupStatus.DEGRADED
     assert shown.sample(state, "gone", cluster.now_ns) is None
 
 
@@ -125,7 +125,7 @@ def test_a_group_that_is_gone_is_forgotten() -> None:
 
 
 def test_throttling_and_settling_are_noted_once() -> None:
-    """What lasts is not noted again."""
+    """A state that lasts is not noted again."""
     cluster, shown, journal = busy_cluster(), Board(), Journal()
 
     def look() -> None:
@@ -145,7 +145,7 @@ def test_throttling_and_settling_are_noted_once() -> None:
         look()
 
     kinds = [note.kind for note in journal.notes() if note.text.startswith("b3 ")]
-    assert kinds == [Kind.THROTTLED, Kind.RELEASED]
+    assert kinds == [NoteKind.THROTTLED, NoteKind.RELEASED]
     assert journal.notes(after=journal.notes()[0].number)[0].number == 1
 
 
@@ -158,7 +158,7 @@ def test_who_is_named_is_noted_once() -> None:
         cluster.run(1)
         journal.handled(TrafficCounted(()), state, cluster.now_ns)
 
-    noted = [(note.subject, note.text) for note in journal.notes() if note.kind is Kind.SUSPECT]
+    noted = [(note.subject, note.text) for note in journal.notes() if note.kind is NoteKind.SUSPECT]
     assert noted == [("b3", "b3 reports after its farewell")]
 
 
@@ -191,7 +191,7 @@ def test_a_preview_of_a_lifted_limit_is_unlimited() -> None:
 
 
 def test_nobody_waits_for_a_limit_that_is_tried_out() -> None:
-    """Who waits there waits for another one; the row says that it holds nothing back."""
+    """Clients wait for another limit; the row says that this one holds nothing back."""
     cluster = busy_cluster()
     cluster.enforcement = "observe"
     shown = Board()

@@ -43,7 +43,7 @@ def watched() -> Watched:
 
 
 def test_a_group_that_is_left_alone_adds_nothing(watched: Watched) -> None:
-    """Whatever noise there is below the threshold of a report."""
+    """Noise below the threshold of a report adds nothing."""
     before = watched.history.decisions(GROUP, MESSAGES)
     watched.run(60)
 
@@ -110,7 +110,7 @@ def test_the_past_of_one_group_is_bounded(
 def test_many_groups_and_brokers_shorten_the_past(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that the whole stays within its bound; a few are always kept."""
+    """The whole stays within its bound; a few decisions are always kept."""
     monkeypatch.setattr(decision_history, "MAX_CELLS", 18)
     watched.run(1)
 

@@ -1,4 +1,4 @@
-"""What is said of delayed messages."""
+"""The view of delayed messages shows their number, limit and effect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ TOPIC = "persistent://shop/orders/later"
 
 
 def test_messages_that_wait_for_their_time_give_no_cause_for_a_warning() -> None:
-    """Whatever they count against."""
+    """This holds for every group that they count against."""
     assert DelayedTopic(TOPIC, 1_000, 0).warnings == ()
 
 
@@ -27,7 +27,7 @@ def test_subscriptions_that_do_not_wait_are_named() -> None:
 
 
 def test_a_topic_that_is_not_persistent_has_one_warning() -> None:
-    """Which says it all."""
+    """One warning says it all."""
     (warning,) = DelayedTopic(f"non-{TOPIC}", 7, 7, ("audit",)).warnings
     assert "is not persistent, so its 7 delayed messages were delivered at once" in warning
 
@@ -51,7 +51,7 @@ def test_an_explanation_stays_short_however_many_topics_there_are() -> None:
 
 
 def test_more_is_advised_above_four_fifths_of_the_limit_of_delayed_messages() -> None:
-    """So that four fifths of it would be used."""
+    """Four fifths of the advised limit would be used."""
     assert delayed_advice(100, 80) == ""
     assert delayed_advice(None, 10**9) == ""
     assert delayed_advice(100, 95) == (

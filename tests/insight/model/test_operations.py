@@ -7,7 +7,7 @@ from coordinator.core.model import NANOS_PER_SECOND, Dimension
 from coordinator.insight.model.operations import (
     Followed,
     Operation,
-    Stage,
+    OperationStage,
     advance,
     holdings,
     superseded,
@@ -48,11 +48,11 @@ def test_a_new_limit_converges_and_settles_with_who_gained() -> None:
     cluster.set_limit(6_000)
 
     followed = advance(followed, cluster.states["b1"], cluster.now_ns)
-    assert followed.operation.stage is Stage.CONVERGING
+    assert followed.operation.stage is OperationStage.CONVERGING
     followed = run(cluster, followed, 10)
 
     operation = followed.operation
-    assert operation.stage is Stage.SETTLED
+    assert operation.stage is OperationStage.SETTLED
     assert operation.settle_ns is not None
     assert 0 < operation.settle_ns < 5 * NANOS_PER_SECOND
     assert operation.residual_permille is not None
@@ -63,14 +63,14 @@ def test_a_new_limit_converges_and_settles_with_who_gained() -> None:
 
 
 def test_a_lowered_limit_says_who_lost() -> None:
-    """What is lost is negative."""
+    """A loss is negative."""
     cluster = busy_cluster()
     followed = follow(cluster)
     cluster.set_limit(1_500)
 
     operation = run(cluster, followed, 10).operation
 
-    assert operation.stage is Stage.SETTLED
+    assert operation.stage is OperationStage.SETTLED
     assert all(abs(lost + 500) <= 50 for lost in operation.moved[MESSAGES].values())
 
 
@@ -89,7 +89,7 @@ def test_a_sidecar_that_takes_no_part_judges_as_the_others_do() -> None:
         own = run(cluster, own, 0.2)
         watched = advance(watched, cluster.states["idle"], cluster.now_ns)
 
-    assert watched.operation.stage is own.operation.stage is Stage.SETTLED
+    assert watched.operation.stage is own.operation.stage is OperationStage.SETTLED
     assert watched.operation.settle_ns is not None
     assert own.operation.settle_ns is not None
     assert abs(watched.operation.settle_ns - own.operation.settle_ns) <= NANOS_PER_SECOND
@@ -106,7 +106,7 @@ def test_a_definition_that_has_not_arrived_is_only_accepted() -> None:
 
     followed = run(cluster, Followed(operation, cluster.now_ns), 5)
 
-    assert followed.operation.stage is Stage.ACCEPTED
+    assert followed.operation.stage is OperationStage.ACCEPTED
 
 
 def test_a_short_calm_is_not_settled() -> None:
@@ -121,9 +121,9 @@ def test_a_short_calm_is_not_settled() -> None:
     third = advance(second, cluster.states["b1"], cluster.now_ns)
 
     assert [each.operation.stage for each in (first, second, third)] == [
-        Stage.CONVERGING,
-        Stage.CONVERGING,
-        Stage.SETTLED,
+        OperationStage.CONVERGING,
+        OperationStage.CONVERGING,
+        OperationStage.SETTLED,
     ]
     assert third.operation.settle_ns == 0
 
@@ -136,7 +136,7 @@ def test_a_group_that_is_deleted_needs_no_settling() -> None:
 
     followed = advance(followed, cluster.states["b1"], cluster.now_ns)
 
-    assert followed.operation.stage is Stage.SETTLED
+    assert followed.operation.stage is OperationStage.SETTLED
 
 
 def test_a_later_change_supersedes_one_that_is_not_settled() -> None:
@@ -146,7 +146,7 @@ def test_a_later_change_supersedes_one_that_is_not_settled() -> None:
 
     followed = run(cluster, followed, 5)
 
-    assert followed.operation.stage is Stage.SUPERSEDED
+    assert followed.operation.stage is OperationStage.SUPERSEDED
     assert followed.operation.settle_ns is None
 
 
@@ -157,4 +157,4 @@ def test_what_does_not_settle_in_ten_minutes_is_given_up() -> None:
 
     followed = advance(followed, cluster.states["b1"], cluster.now_ns + 601 * NANOS_PER_SECOND)
 
-    assert followed.operation.stage is Stage.UNSETTLED
+    assert followed.operation.stage is OperationStage.UNSETTLED

@@ -34,7 +34,7 @@ def test_letters_without_a_glyph_become_their_numbers(text: str, shown: str) -> 
 
 @given(st.text(st.characters()))
 def test_what_is_shown_can_be_encoded_and_holds_no_control(text: str) -> None:
-    """Whatever the text is, and showing it twice changes nothing more."""
+    """This holds for any text, and a second pass changes nothing."""
     shown = printable(text)
 
     shown.encode()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from coordinator.insight.model.series import Series
+from coordinator.insight.model.series import SampleSeries
 
 
 def test_a_broker_is_absent_before_it_came_and_after_it_went() -> None:
     """Absence is not a rate of 0."""
-    series = Series()
+    series = SampleSeries()
     series.add(1, 100, {"a": (10, 50)}, keep=10)
     series.add(2, 100, {"a": (11, 50), "b": (0, 50)}, keep=10)
     series.add(3, 200, {"b": (5, 200)}, keep=10)
@@ -22,7 +22,7 @@ def test_a_broker_is_absent_before_it_came_and_after_it_went() -> None:
 
 def test_only_what_is_new_is_given_to_who_has_the_rest() -> None:
     """Samples are numbered from the first one on, also when older ones are gone."""
-    series = Series()
+    series = SampleSeries()
     for at in range(20):
         series.add(at, 100, {"a": (at, 100)}, keep=8)
 
@@ -34,7 +34,7 @@ def test_only_what_is_new_is_given_to_who_has_the_rest() -> None:
 
 def test_the_past_is_bounded_and_forgets_who_is_not_in_it() -> None:
     """At most a quarter more than is to be kept."""
-    series = Series()
+    series = SampleSeries()
     series.add(0, 100, {"gone": (1, 1)}, keep=8)
     for at in range(1, 50):
         series.add(at, 100, {"a": (at, 100)}, keep=8)
@@ -48,7 +48,7 @@ def test_the_past_is_bounded_and_forgets_who_is_not_in_it() -> None:
 
 def test_a_series_without_brokers_has_totals_of_nothing() -> None:
     """One zero a sample."""
-    series = Series()
+    series = SampleSeries()
     series.add(0, 100, {}, keep=8)
     series.add(1, 100, {}, keep=8)
 

@@ -54,7 +54,7 @@ def test_all_sidecars_say_the_same() -> None:
 
 @pytest.mark.parametrize("law", LAWS)
 def test_the_law_in_force_is_its_own_shadow(law: str) -> None:
-    """Nobody would gain or lose."""
+    """No broker would gain or lose."""
     cluster = Cluster(limit=3_000, law=law)
     for broker, demand in {"b1": 500, "b2": 5_000, "b3": 5_000}.items():
         cluster.start(broker, demand)

@@ -17,7 +17,7 @@ def test_a_specification_is_split_by_the_allocation_ratio() -> None:
 
 
 def test_the_parts_add_up_and_tell_the_specification_again() -> None:
-    """Whatever the rounding, nothing is lost and nothing is too much."""
+    """Rounding loses and adds nothing."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")  # noqa: T201  # pytest shows it when the test fails
     dice = random.Random(seed)

@@ -78,7 +78,7 @@ def test_a_report_stands_beside_the_decision_that_it_caused(cluster: ToldCluster
 
 
 def test_a_changed_definition_is_told_with_both_limits(cluster: ToldCluster) -> None:
-    """And with the decision that follows in the same moment."""
+    """The decision of the same moment follows."""
     cluster.version += 1
     cluster.set_limit(1_500)
 
@@ -88,7 +88,7 @@ def test_a_changed_definition_is_told_with_both_limits(cluster: ToldCluster) -> 
 
 
 def test_the_membership_is_told_with_those_who_joined_and_left(cluster: ToldCluster) -> None:
-    """And with the number of members."""
+    """The number of members is told, too."""
     cluster.kill("b2")
     cluster.end_session("b2")
 
@@ -109,7 +109,7 @@ def test_a_backlog_is_told_when_it_begins_and_when_it_ends(cluster: ToldCluster)
 
 
 def test_the_first_producer_is_told(cluster: ToldCluster) -> None:
-    """And the last one, as the participants are why a broker takes part."""
+    """The last one is, too: participants are why a broker takes part."""
     cluster.want("b2", 0)
 
     lines = cluster.lines("b2")
@@ -149,7 +149,7 @@ def state() -> CoordinatorState:
 
 
 def test_a_group_has_its_own_events_and_those_of_all(state: CoordinatorState) -> None:
-    """Not the participants of another group."""
+    """It has no participants of another group."""
     log = StimulusLog()
     for event in (
         ParticipantsChanged(GROUP, MonitoringClass.PUBLISH, 1),

@@ -1,4 +1,4 @@
-"""What would change a limit: exact, because the law is asked again."""
+"""The changes that would change a limit are exact, because the law computes them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_what_it_promises_comes_true(broker: str, expected: int) -> None:
 
 
 def test_of_two_units_the_one_that_binds_is_named() -> None:
-    """More bytes would help nobody who is cut by messages; a preview of the change says the same."""
+    """More bytes help no broker that messages limit; a preview of the change says the same."""
     cluster = Cluster(limit=1000, bytes_limit=5_000_000)
     cluster.sizes = {"b1": 100, "b2": 10_000}
     for broker in cluster.sizes:
@@ -74,7 +74,7 @@ def test_of_two_units_the_one_that_binds_is_named() -> None:
 
 
 def test_nothing_is_said_where_nothing_is_cut() -> None:
-    """Not to a broker that has what it wants, nor of what is not limited, nor of an unknown group."""
+    """This holds for a broker whose demand is met, an unlimited dimension, and an unknown group."""
     cluster = Cluster(limit=3000)
     cluster.start("b1", demand=300)
     cluster.start("b2", demand=5000)

@@ -11,14 +11,14 @@ from coordinator.core.events import MembersChanged
 from coordinator.core.model import Member
 from coordinator.core.settings import AlarmSettings, CoreSettings
 from coordinator.core.state import CoordinatorState
-from coordinator.insight.model.alarms import AlarmKind, Sighting
+from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
 from coordinator.insight.shell import alarming
 from coordinator.insight.shell.alarming import Alarming
-from coordinator.insight.shell.watch import Watch
+from coordinator.insight.shell.sampler import Sampler
 
 AT_ONCE = AlarmSettings(raise_after_ns=0, clear_after_ns=0)
-SHARED = Sighting(AlarmKind.PEER_LOST, "b9", "b9 is gone")
-OWN = Sighting(AlarmKind.BUS_SILENT, "b2", "b2 hears nothing")
+SHARED = AlarmCondition(AlarmKind.PEER_LOST, "b9", "b9 is gone")
+OWN = AlarmCondition(AlarmKind.BUS_SILENT, "b2", "b2 hears nothing")
 
 
 class Site:
@@ -26,24 +26,24 @@ class Site:
 
     def __init__(self, receiver: MemoryReceiver) -> None:
         self.state = CoordinatorState(CoreSettings(broker="b2", alarms=AT_ONCE))
-        self.watch = Watch(self.state, ManualClock())
+        self.watch = Sampler(self.state, ManualClock())
         self.receiver = receiver
         self.alarming = Alarming(self.state, self.watch, receiver)
         self._now_ns = 0
 
     def members(self, *names: str) -> None:
-        """Who is alive."""
+        """Return the live members."""
         members = tuple(Member(name, 1) for name in names)
         self.state.handle(MembersChanged(members), self._now_ns)
 
-    def see(self, *sightings: Sighting) -> None:
-        """What is the case now; looked at twice, so that what is over is over."""
+    def see(self, *sightings: AlarmCondition) -> None:
+        """Look twice at the present conditions, so that ended ones clear."""
         for _ in range(2):
             self._now_ns += 1
             self.watch.alarms.look(sightings, self._now_ns)
 
     def told(self) -> list[tuple[str, str]]:
-        """What the receiver has taken since the last time, as subject and state."""
+        """Return the subjects and states that the receiver has taken since the last call."""
         taken, self.receiver.taken = self.receiver.taken, []
         return [
             (notice.sighting.subject, "over" if notice.ended_ms else "begins") for notice in taken
@@ -59,7 +59,7 @@ def site() -> Site:
 
 
 async def test_an_alarm_is_told_once_when_it_begins_and_once_when_it_is_over(site: Site) -> None:
-    """However often somebody looks."""
+    """The number of checks does not matter."""
     site.see(SHARED)
     for _ in range(3):
         assert await site.alarming.tell()
@@ -72,12 +72,12 @@ async def test_an_alarm_is_told_once_when_it_begins_and_once_when_it_is_over(sit
 
 
 async def test_a_receiver_that_was_away_hears_what_is_still_the_case(site: Site) -> None:
-    """What began and ended meanwhile is nobody's worry any more."""
+    """It does not hear of alarms that began and ended meanwhile."""
     site.see(SHARED)
     await site.alarming.tell()
     site.told()
     site.receiver.away = True
-    site.see(SHARED, Sighting(AlarmKind.PEER_LOST, "b7", "gone"))
+    site.see(SHARED, AlarmCondition(AlarmKind.PEER_LOST, "b7", "gone"))
     assert not await site.alarming.tell()
     site.see(OWN)
     assert not await site.alarming.tell()
@@ -90,7 +90,7 @@ async def test_a_receiver_that_was_away_hears_what_is_still_the_case(site: Site)
 
 
 async def test_what_all_see_is_told_by_the_lowest_name_only(site: Site) -> None:
-    """What one sees of itself, by itself."""
+    """Each sidecar tells of its own alarms itself."""
     site.members("b1", "b2")
     site.see(SHARED, OWN)
     await site.alarming.tell()
@@ -129,7 +129,7 @@ async def test_many_alarms_are_told_in_messages_of_a_bounded_size(
 ) -> None:
     """A receiver has a bound of its own on what it takes."""
     monkeypatch.setattr(alarming, "MAX_NOTICES", 2)
-    site.see(*(Sighting(AlarmKind.PEER_LOST, f"x{number}", "gone") for number in range(5)))
+    site.see(*(AlarmCondition(AlarmKind.PEER_LOST, f"x{number}", "gone") for number in range(5)))
 
     await site.alarming.tell()
 

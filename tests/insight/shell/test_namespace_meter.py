@@ -1,10 +1,10 @@
-"""What passed of each namespace comes into the recording, up to the end."""
+"""The recording holds the traffic of each namespace, up to the end."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from coordinator.adapters.recorder.tables import Table
+from coordinator.adapters.recorder.tables import RecordedTable
 from coordinator.core.events import DrainCompleted, DrainRequested
 from coordinator.core.model import NamespaceTraffic
 from coordinator.insight.shell.namespace_meter import NamespaceMeter
@@ -21,7 +21,7 @@ class BenchGate:
         self._bench = bench
 
     async def namespace_traffic(self) -> tuple[NamespaceTraffic, ...]:
-        """What was counted since the last time."""
+        """Return the counts since the last call."""
         return self._bench.groups.namespaces.collect(self._bench.now_ns)
 
 
@@ -49,7 +49,7 @@ async def test_clients_of_the_gate_are_recorded_by_the_minute(tmp_path: Path) ->
         passed = sum(each.messages for each in bench.groups.collect(bench.now_ns)) // 2
         core.send(DrainRequested(), DrainCompleted())
         await meter.count()
-    rows = recording.rows(Table.NAMESPACES)
+    rows = recording.rows(RecordedTable.NAMESPACES)
 
     assert passed == 70 + 1_000
     assert {(row["namespace"], row["observed_us"]): row["messages"] for row in rows} == {

@@ -1,4 +1,4 @@
-"""What partitions use of their limits."""
+"""The meter shows the use that partitions make of their limits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Counts:
     waiting: list[Traffic] = field(default_factory=list)
 
     async def partition_limits(self) -> Rates:
-        """What the test says."""
+        """Return the test's limits."""
         return self.limits
 
     async def partition_traffic(self) -> tuple[Traffic, ...]:

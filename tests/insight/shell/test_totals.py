@@ -1,4 +1,4 @@
-"""What was counted since the start."""
+"""The totals count since the start."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PUBLISH, DISPATCH = MonitoringClass
 
 
 def test_differences_add_up_by_group_and_class() -> None:
-    """What was never counted is zero."""
+    """A group without counts has zero."""
     totals = TrafficTotals()
     for _ in range(3):
         totals.add([Traffic("a", PUBLISH, 1, 20, 300, 4_000), Traffic("a", DISPATCH, messages=5)])

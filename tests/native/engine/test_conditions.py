@@ -25,7 +25,7 @@ def well(**seen: object) -> Observed:
 
 
 def test_nothing_is_said_when_all_is_well() -> None:
-    """At a broker that reports."""
+    """The broker reports."""
     assert list(conditions(well(), 101 * S)) == []
 
 
@@ -50,7 +50,7 @@ def test_nothing_is_said_when_all_is_well() -> None:
     ],
 )
 def test_what_is_the_case_is_named(code: str, seen: dict[str, object]) -> None:
-    """Once, in words that say what is wrong and what to do."""
+    """Each condition is named once, with the fault and the remedy."""
     (found,) = conditions(well(**seen), 101 * S)
     assert found.code == code
     assert len(found.text) > 20

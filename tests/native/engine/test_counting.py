@@ -13,7 +13,7 @@ def topic(name: str, messages: int, producers: int = 0, throttles: int = 0) -> T
 
 
 def test_the_first_poll_counts_nothing_that_came_before() -> None:
-    """But tells who is connected."""
+    """It tells the connected clients."""
     book = CounterBook()
     first = book.poll([topic("a", 100, producers=2)])["t/n"]
     second = book.poll([topic("a", 130, producers=1)])["t/n"]
@@ -24,7 +24,7 @@ def test_the_first_poll_counts_nothing_that_came_before() -> None:
 
 
 def test_a_topic_that_was_loaded_anew_counts_from_nothing() -> None:
-    """So does one that was not there before."""
+    """A topic that was not there before does the same."""
     book = CounterBook()
     book.poll([topic("a", 100)])
     found = book.poll([topic("a", 7), topic("b", 5)])["t/n"]
@@ -33,7 +33,7 @@ def test_a_topic_that_was_loaded_anew_counts_from_nothing() -> None:
 
 
 def test_throttles_that_began_anew_are_unsure() -> None:
-    """With every update of the broker's statistics they do."""
+    """They begin anew with every update of the broker's statistics."""
     book = CounterBook()
     book.poll([topic("a", 1, throttles=98)])
     found = book.poll([topic("a", 2, throttles=1)])["t/n"]

@@ -39,7 +39,7 @@ class Bucket:
 def rounds(
     limit: int, demand: int, interval_s: int, phase_ns: int, count: int
 ) -> Iterator[tuple[int, int]]:
-    """What a core sees: admitted and held, a second at a time; polls jitter."""
+    """Return the core's view, a second at a time: admitted and held messages; polls jitter."""
     random = Random(SEED)
     bucket, pacer = Bucket(limit, interval_s, phase_ns), Pacer(interval_s)
     pacer.set_limit(limit, 0)
@@ -65,7 +65,7 @@ def rounds(
 def test_a_saturated_broker_uses_its_limit_up_in_every_round(
     interval_s: int, phase_ms: int
 ) -> None:
-    """Whatever the phase of its lumps."""
+    """This holds for any phase of its bursts."""
     seen = list(rounds(1_000, 5_000, interval_s, phase_ms * 1_000_000, 40))[2 * interval_s + 3 :]
 
     assert all(955 <= admitted <= 1_060 for admitted, _ in seen), f"seed {SEED}: {seen}"
@@ -74,7 +74,7 @@ def test_a_saturated_broker_uses_its_limit_up_in_every_round(
 
 @pytest.mark.parametrize("demand", [10, 300, 900])
 def test_who_wants_less_never_waits(demand: int) -> None:
-    """And what passes is what it wants."""
+    """Its admitted rate is its demand."""
     seen = list(rounds(1_000, demand, 1, 300_000_000, 20))[3:]
 
     assert all(abs(admitted - demand) <= 0.1 * demand + 1 for admitted, _ in seen)
@@ -82,7 +82,7 @@ def test_who_wants_less_never_waits(demand: int) -> None:
 
 
 def test_nothing_is_lost_or_added_in_the_end() -> None:
-    """Over a minute, whoever waits."""
+    """This holds over a minute, for any waiting."""
     total = sum(admitted for admitted, _ in rounds(1_000, 5_000, 1, 300_000_000, 60))
     assert abs(total - 60_000) <= 1_500
 
@@ -107,7 +107,7 @@ def test_without_a_limit_nobody_waits() -> None:
 
 
 def test_throttles_that_began_anew_end_no_waiting() -> None:
-    """What is not known is as before."""
+    """An unknown count leaves the state as it was."""
     pacer = Pacer(1)
     pacer.set_limit(1_000, 0)
     for number in range(1, 5):
@@ -118,7 +118,7 @@ def test_throttles_that_began_anew_end_no_waiting() -> None:
 
 
 def test_a_raised_limit_that_the_broker_takes_late_ends_no_waiting() -> None:
-    """Or what passes meanwhile would be taken for all that is wanted, and the limit be lowered again."""
+    """Otherwise the traffic meanwhile would count as the whole demand, and lower the limit again."""
     pacer = Pacer(1)
     pacer.set_limit(50, 0)
     for number in range(1, 11):

@@ -1,4 +1,4 @@
-"""Which native groups there are, and that no group's limit is exceeded by their parts."""
+"""Native groups follow from sets of groups, and their parts exceed no group's limit."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ def test_one_group_keeps_its_name_and_many_fit_into_one() -> None:
 
 
 def test_a_set_alone_has_the_whole_limit() -> None:
-    """Whether or not it wants it: what is left over is headroom."""
+    """Its demand does not matter: the surplus is headroom."""
     part = split({"g": 100}, {("g",): 3})[("g",)]
     assert part is not None
     assert part.rate == 100
 
 
 def test_who_wants_less_leaves_the_rest_to_others() -> None:
-    """And what binds is named."""
+    """The part names the limit that binds."""
     parts = split({"t": 100, "a": 30}, {("a", "t"): None, ("t",): None})
     assert parts == {("a", "t"): (30, "a"), ("t",): (70, "t")}
 
 
 def test_what_is_not_limited_has_no_part() -> None:
-    """Nor does an unlimited group bind another."""
+    """An unlimited group does not bind another one."""
     assert split({}, {("g",): None}) == {("g",): None}
     part = split({"t": 5}, {("g", "t"): None})[("g", "t")]
     assert part == (5, "t")

@@ -16,7 +16,7 @@ C = 3_000
 
 
 def url(broker: str) -> str:
-    """What a broker reports as."""
+    """Return the name that a broker reports under."""
     return f"pulsar://{broker}:6650"
 
 
@@ -68,7 +68,7 @@ class World:
                     self.say(broker, amounts, name)
 
     def quotas(self, record: int = C // 2, group: str = "g") -> dict[str, int]:
-        """What each broker makes of the table."""
+        """Return the quota that each broker computes from the table."""
         rows = {name: row.get(group, Amounts()).messages for name, row in self.table.items()}
         total = sum(rows.values())
         return {
@@ -77,7 +77,7 @@ class World:
 
 
 def test_every_broker_gets_its_limit_and_no_rest_is_needed() -> None:
-    """Where the limits add up to the group's."""
+    """The limits add up to the group's."""
     world = World("a", "b", "c")
     world.limit(a=1_500, b=1_000, c=500)
     world.write()
@@ -87,7 +87,7 @@ def test_every_broker_gets_its_limit_and_no_rest_is_needed() -> None:
 
 
 def test_what_nobody_gets_is_in_the_rest() -> None:
-    """So quotas are not scaled up while limits move, and it goes when it is not needed."""
+    """The rest keeps quotas from growing while limits move, and ends when it is not needed."""
     world = World("a", "b")
     world.limit(a=1_000, b=500)
     world.write()
@@ -101,7 +101,7 @@ def test_what_nobody_gets_is_in_the_rest() -> None:
 
 
 def test_a_brokers_own_report_is_written_over() -> None:
-    """Whatever it was; who has to do it is told."""
+    """This holds for any report; the view names the sidecar that must write."""
     world = World("a", "b")
     world.limit(a=2_000, b=1_000)
     world.write()
@@ -125,7 +125,7 @@ def test_a_forged_entry_is_written_over_at_once() -> None:
 
 
 def test_the_row_of_a_dead_broker_is_set_to_nothing() -> None:
-    """Once its sidecar is gone and it is silent."""
+    """Its sidecar must be gone and the broker silent."""
     world = World("a", "b", "c")
     world.limit(a=1_000, b=1_000, c=1_000)
     world.say(url("c"), {"g": Amounts(990)})
@@ -154,7 +154,7 @@ def test_a_broker_behind_a_gate_shares_the_limit() -> None:
 
 
 def test_an_entry_behind_a_gate_is_above_the_gates_limit() -> None:
-    """By the margin, as is the record; so is a native broker's own quota exact in the same cluster."""
+    """The margin raises entry and record, and a native broker's quota in the same cluster stays exact."""
     gated = Steering(margin_permille=200, behind_gate=True)
     native = Steering(margin_permille=200)
     for name, steering in (("a", gated), ("b", native)):
@@ -202,7 +202,7 @@ def test_every_limit_of_several_groups_holds() -> None:
 
 
 def test_traffic_counts_against_every_group_of_its_namespace() -> None:
-    """And who waits does so for the group that binds."""
+    """A client waits for the group that binds."""
     steering = Steering(cluster_group="all")
     steering.configure(url("a"), 1)
     steering.set_attachments(Attachments({}, {"t/n": "g"}))

@@ -1,4 +1,4 @@
-"""What is known of brokers' tables, and of who writes there."""
+"""The table keeps brokers' entries and names the strangers that write there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ours(broker: str, messages: int, sidecar: str = "a") -> Statement:
 
 
 def test_the_last_word_counts() -> None:
-    """As at the brokers; groups that a message leaves out stay as they are."""
+    """Brokers do the same; groups that a message leaves out stay as they are."""
     table = Table()
     table.take(own(A, 5), 1, 0)
     table.take(ours(A, 1_000), 1, 1)
@@ -72,7 +72,7 @@ def test_a_second_producer_in_a_brokers_name_is_a_stranger() -> None:
 
 
 def test_strangers_are_remembered_up_to_a_bound() -> None:
-    """Whoever invents names fills no memory."""
+    """Invented names fill no memory."""
     table = Table()
     table.take(own(A, 5), 1, 0)
     for number in range(1_000):

@@ -1,4 +1,4 @@
-"""What batches add is taken out."""
+"""The trim takes out the messages that batches add."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ S = NANOS_PER_SECOND
 
 
 def run(trim: Trim, over: float, seconds: int, limit: int = 1_000) -> None:
-    """A broker that admits so much more than it is told, for so long."""
+    """Run a broker that admits this much more than its limit, for this long."""
     for _ in range(2 * seconds):
         trim.count(int(limit * trim.permille / WHOLE * over / 2), limit, S // 2, held=True)
 
@@ -32,14 +32,14 @@ def test_what_is_no_longer_needed_ends() -> None:
 
 
 def test_it_is_bounded() -> None:
-    """Whatever the counters say."""
+    """This holds for any counts."""
     trim = Trim(1)
     run(trim, 50.0, 60)
     assert trim.permille == LEAST_PERMILLE
 
 
 def test_a_limit_that_moves_and_who_does_not_wait_teach_nothing() -> None:
-    """What was admitted then says nothing of the limit."""
+    """Admitted messages say nothing of a limit that moved or does not bind."""
     trim = Trim(1)
     for number in range(200):
         trim.count(2_000, 1_000 + 50 * (number % 2), S // 2, held=True)

@@ -1,4 +1,4 @@
-"""What is said of a limit that the broker's own limiter holds."""
+"""The view shows a limit that the broker's own limiter holds."""
 
 from __future__ import annotations
 

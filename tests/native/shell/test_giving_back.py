@@ -19,7 +19,7 @@ BOTH = name_of(("g", "all"))
 
 
 class World:
-    """What native sidecars with a group for a namespace and one for its tenant leave behind."""
+    """The records that native sidecars leave behind for a group of a namespace and one of its tenant."""
 
     def __init__(self) -> None:
         self.admin, self.topics = MemoryNativeAdmin(), MemoryEntryTopics()
@@ -49,7 +49,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_records_go_back_to_the_limits_and_namespaces_to_their_narrowest_group() -> None:
-    """What stands for several groups is gone, and what others have made is left alone."""
+    """Records of several groups are gone, and other people's records stay."""
     world = World()
     world.back.members_changed(())
     done = await world.back.run()
@@ -92,7 +92,7 @@ async def test_while_a_sidecar_is_alive_nothing_is_changed() -> None:
 
 
 async def test_nothing_is_done_before_membership_and_groups_are_known() -> None:
-    """Or all groups would be taken for gone."""
+    """Otherwise all groups would count as gone."""
     world = World()
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.05):

@@ -86,7 +86,7 @@ class World:
         self.steering.set_whole({"g": Rates(publish_messages=messages)})
 
     async def after(self, seconds: float) -> None:
-        """Look, so much later."""
+        """Run the upkeep again after this time."""
         self.clock.now += round(seconds * S)
         await self.upkeep.look()
 
@@ -100,7 +100,7 @@ async def test_the_first_member_makes_what_is_missing() -> None:
 
 
 async def test_the_second_waits_for_its_turn() -> None:
-    """And who is no member writes nothing."""
+    """A sidecar that is no member writes nothing."""
     world, outsider = World(rank=1), World(rank=None)
     await world.after(0)
     assert world.pulsar.writes == []
@@ -167,7 +167,7 @@ async def test_a_raised_limit_is_written_at_once_and_a_lowered_one_later() -> No
 
 
 async def test_a_raised_limit_within_the_headroom_is_not_written_while_the_group_is_used() -> None:
-    """So no broker lets a whole record pass; without traffic the record follows at once."""
+    """No broker then lets a whole record pass; without traffic the record follows at once."""
     world = World(headroom_permille=1_000)
     await world.after(0)
     assert world.pulsar.records["g"] == Record(3_000, -1)
@@ -187,7 +187,7 @@ async def test_a_raised_limit_within_the_headroom_is_not_written_while_the_group
 
 
 async def test_a_namespace_in_a_group_of_theirs_is_left_there() -> None:
-    """And told of."""
+    """The upkeep tells of it."""
     world = World()
     world.pulsar.groups["t/n"] = "theirs"
     await world.after(0)
@@ -197,7 +197,7 @@ async def test_a_namespace_in_a_group_of_theirs_is_left_there() -> None:
 
 
 async def test_a_tenants_namespaces_follow_new_ones_too() -> None:
-    """And leave when the tenant is detached."""
+    """They leave when the tenant is detached."""
     world = World()
     world.steering.set_attachments(Attachments({"t": "g"}, {}))
     await world.after(0)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.core.model import NANOS_PER_SECOND
-from coordinator.reconciliation.engine.account import LEAST, SETTLING, WINDOW_NS, Account
-from coordinator.reconciliation.engine.counting import NOTHING, Published
+from coordinator.reconciliation.engine.account import LEAST, SETTLING, WINDOW_NS, NamespaceAccount
+from coordinator.reconciliation.engine.counting import NOTHING, PublishedCount
 
 STEP_NS = 2 * NANOS_PER_SECOND
 TOOK_NS = NANOS_PER_SECOND // 50
@@ -22,7 +22,7 @@ SIZE = 100
 class Played:
     """An account, fed every two seconds with what a namespace's clients did."""
 
-    account: Account = field(default_factory=lambda: Account(0))
+    account: NamespaceAccount = field(default_factory=lambda: NamespaceAccount(0))
     now_ns: int = 0
     #: Passed by the gate and not counted by the broker at the last reading.
     in_flight: int = 0
@@ -42,8 +42,8 @@ class Played:
         counted = passed + self.in_flight - in_flight - lost + escaped
         self.in_flight = in_flight
         self.account.read(
-            Published(counted, counted * SIZE) if known else None,
-            Published(passed, passed * SIZE),
+            PublishedCount(counted, counted * SIZE) if known else None,
+            PublishedCount(passed, passed * SIZE),
             elapsed_ns=STEP_NS,
             took_ns=TOOK_NS,
             now_ns=self.now_ns,
@@ -68,7 +68,7 @@ def test_escaped_traffic_is_told_whole() -> None:
     """200 a second beside as many through the gate, from the first full reading on."""
     played = Played()
     assert [played.step(400, 400) for _ in range(4)] == [400] * 4
-    assert played.account.told == Published(1_600, 1_600 * SIZE)
+    assert played.account.told == PublishedCount(1_600, 1_600 * SIZE)
     assert played.escapes()
     assert played.account.rate().messages == pytest.approx(200)
     assert played.account.rate().bytes == pytest.approx(200 * SIZE)
@@ -143,20 +143,20 @@ def test_losses_hide_escaped_traffic_for_a_window_at_most() -> None:
 
 
 def test_an_unknown_increase_is_no_escaped_traffic() -> None:
-    """Nor does the next known one include it."""
+    """The next known increase does not include it either."""
     played = Played()
     played.step(400)
     played.now_ns += STEP_NS
     times = {"elapsed_ns": STEP_NS, "took_ns": TOOK_NS, "now_ns": played.now_ns}
-    played.account.read(None, Published(5_000, 5_000), **times)
-    played.account.read(Published(5_000, 5_000), None, **times)
+    played.account.read(None, PublishedCount(5_000, 5_000), **times)
+    played.account.read(PublishedCount(5_000, 5_000), None, **times)
     assert played.account.excess == NOTHING
     assert played.step(400) == 0
 
 
 def test_a_namespace_with_earlier_traffic_finds_its_level_first() -> None:
-    """What was in flight at the first reading is not told; what escapes after the start is."""
-    played = Played(Account())
+    """Messages in flight at the first reading are not told; those that escape later are."""
+    played = Played(NamespaceAccount())
     played.in_flight = 500
     assert [played.step(400, in_flight=flight) for flight in (200, 0, 100)] == [0] * SETTLING
     assert [played.step(400) for _ in range(10)] == [0] * 10
@@ -170,8 +170,8 @@ def test_replication_of_named_peers_is_no_escaped_traffic() -> None:
     assert played.step(0, 1_000, replicated_permille=1_000) == 0
     assert not played.escapes()
     assert played.step(0, 1_000, replicated_permille=250) == 750
-    assert played.account.replicated == Published(1_250, 1_250 * SIZE)
-    assert played.account.told == Published(750, 750 * SIZE)
+    assert played.account.replicated == PublishedCount(1_250, 1_250 * SIZE)
+    assert played.account.told == PublishedCount(750, 750 * SIZE)
     assert played.escapes()
 
 
@@ -209,7 +209,7 @@ READINGS = st.lists(
 
 @given(READINGS)
 def test_no_more_is_told_than_escaped(readings: list[tuple[int, int, int, int]]) -> None:
-    """Whatever is in flight or lost: all errors are on one side, from an exact start."""
+    """All errors are on one side, from an exact start, with any number in flight or lost."""
     played, escaped = Played(), 0
     for passed, round_it, flight, lost in readings:
         escaped += round_it
@@ -238,7 +238,7 @@ def test_what_is_not_told_is_less_than_uncertainty_flight_and_losses(
 
 def test_noise_of_hours_is_never_told() -> None:
     """Bursts, flights and rare losses, without any escaped traffic."""
-    random, played = Random(24), Played(Account())
+    random, played = Random(24), Played(NamespaceAccount())
     for _ in range(5_000):
         passed = random.choice((0, 10, 400, 20_000))
         flight = round(passed * random.random() * 0.12)

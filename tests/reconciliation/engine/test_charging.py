@@ -1,4 +1,4 @@
-"""What escapes counts for its groups, and the gate gets the rest of their limits."""
+"""Escaped traffic counts for its groups, and the gate gets the rest of their limits."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_gates_counts_stay_beside_the_charge() -> None:
 
 
 def test_a_group_without_a_producer_at_the_gate_takes_part_while_it_is_charged() -> None:
-    """And once more to say that it does no longer, or its share would never be free."""
+    """A last report says that it takes part no longer, or its share would never be free."""
     charges = Charges()
     charges.set_rates({"g": Rate(10.0)})
     assert charges.charge([], 0) == (Traffic("g", PUBLISH, participants=1),)

@@ -13,7 +13,7 @@ from coordinator.reconciliation.engine.counting import (
     BrokerBook,
     GateBook,
     Increase,
-    Published,
+    PublishedCount,
     is_system,
 )
 
@@ -44,7 +44,7 @@ def test_the_topics_of_a_namespace_add_up() -> None:
     book = BrokerBook()
     read(book, topic("a", 5, 50), topic("b", 7, 70))
     found = read(book, topic("a", 8, 90), topic("b", 7, 70))[SPACE]
-    assert (found.published, found.is_known) == (Published(3, 40), True)
+    assert (found.published, found.is_known) == (PublishedCount(3, 40), True)
     assert found.topics == {f"persistent://{SPACE}/a": 3}
 
 
@@ -52,14 +52,14 @@ def test_a_topic_that_fell_began_anew() -> None:
     """As after an unload: its whole value was counted since."""
     book = BrokerBook()
     read(book, topic("a", 1_000, 10_000))
-    assert read(book, topic("a", 4, 40))[SPACE].published == Published(4, 40)
+    assert read(book, topic("a", 4, 40))[SPACE].published == PublishedCount(4, 40)
 
 
 def test_a_topic_that_was_loaded_since_counts_whole() -> None:
     """Its counter began at 0."""
     book = BrokerBook()
     read(book)
-    assert read(book, topic("a", 4, 40))[SPACE].published == Published(4, 40)
+    assert read(book, topic("a", 4, 40))[SPACE].published == PublishedCount(4, 40)
 
 
 def test_a_topic_that_a_reading_left_out_does_not_count_twice() -> None:
@@ -68,7 +68,7 @@ def test_a_topic_that_a_reading_left_out_does_not_count_twice() -> None:
     read(book, topic("a", 1_000, 10_000))
     for _ in range(REMEMBERED):
         read(book)
-    assert read(book, topic("a", 1_003, 10_030))[SPACE].published == Published(3, 30)
+    assert read(book, topic("a", 1_003, 10_030))[SPACE].published == PublishedCount(3, 30)
 
 
 def test_a_topic_that_is_gone_is_forgotten_in_the_end() -> None:
@@ -86,7 +86,7 @@ def test_a_namespace_that_fell_has_an_unknown_increase() -> None:
     book = BrokerBook()
     read(book, TopicCount(SPACE, "", 1_000, 10_000))
     assert not read(book, TopicCount(SPACE, "", 900, 9_000))[SPACE].is_known
-    assert read(book, TopicCount(SPACE, "", 950, 9_500))[SPACE].published == Published(50, 500)
+    assert read(book, TopicCount(SPACE, "", 950, 9_500))[SPACE].published == PublishedCount(50, 500)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_system_topics_are_left_out() -> None:
     book = BrokerBook()
     read(book, topic("a", 5), topic("__change_events", 5))
     found = read(book, topic("a", 5), topic("__change_events", 900))
-    assert found[SPACE].published == Published()
+    assert found[SPACE].published == PublishedCount()
 
 
 def test_topics_without_a_producer_at_the_gate_are_inspected_first() -> None:
@@ -126,16 +126,16 @@ def test_topics_without_a_producer_at_the_gate_are_inspected_first() -> None:
 def test_the_gates_first_reading_knows_no_increase() -> None:
     """It may have passed messages before."""
     book = GateBook()
-    assert book.read({"a": Published(5, 50)}) == {"a": None}
-    assert book.read({"a": Published(7, 70), "b": Published(1, 10)}) == {
-        "a": Published(2, 20),
-        "b": Published(1, 10),
+    assert book.read({"a": PublishedCount(5, 50)}) == {"a": None}
+    assert book.read({"a": PublishedCount(7, 70), "b": PublishedCount(1, 10)}) == {
+        "a": PublishedCount(2, 20),
+        "b": PublishedCount(1, 10),
     }
 
 
 def test_a_namespace_that_the_gate_forgot_has_an_unknown_increase() -> None:
     """Its counter fell, or is gone."""
     book = GateBook()
-    book.read({"a": Published(5, 50), "b": Published(6, 60)})
-    assert book.read({"a": Published(2, 20)}) == {"a": None, "b": None}
-    assert book.read({"a": Published(3, 30)}) == {"a": Published(1, 10)}
+    book.read({"a": PublishedCount(5, 50), "b": PublishedCount(6, 60)})
+    assert book.read({"a": PublishedCount(2, 20)}) == {"a": None, "b": None}
+    assert book.read({"a": PublishedCount(3, 30)}) == {"a": PublishedCount(1, 10)}

@@ -9,17 +9,17 @@ import pytest
 
 from coordinator.core.model import NANOS_PER_SECOND, Attachments
 from coordinator.insight.model.alarms import AlarmKind
-from coordinator.reconciliation.engine.counting import Increase, Published
+from coordinator.reconciliation.engine.counting import Increase, PublishedCount
 from coordinator.reconciliation.engine.reconciliation import (
     GATE_OTHERS,
     PULSARS_OWN,
     STEP,
     Reconciliation,
 )
-from coordinator.reconciliation.engine.ways import Finding, Publisher, Way
+from coordinator.reconciliation.engine.ways import ListedPublisher, Way, WayFinding
 
 STEP_NS = 2 * NANOS_PER_SECOND
-DIRECT = Finding(Way.DIRECT, Publisher("persistent://t/a/x", "shop", "10.0.0.9", 4_444))
+DIRECT = WayFinding(Way.DIRECT, ListedPublisher("persistent://t/a/x", "shop", "10.0.0.9", 4_444))
 
 
 class Played:
@@ -35,7 +35,7 @@ class Played:
         self,
         counted: Mapping[str, int],
         passed: Mapping[str, int] | None = None,
-        finding: Finding = DIRECT,
+        finding: WayFinding = DIRECT,
     ) -> tuple[str, ...]:
         """Read once; without ``passed`` the gate passed nothing. Return the suspects."""
         self.now_ns += STEP_NS
@@ -44,8 +44,8 @@ class Played:
         self.steps = sum(
             1
             for _ in self.all.read(
-                {name: Increase(Published(each, 10 * each)) for name, each in counted.items()},
-                {name: Published(each, 10 * each) for name, each in self.totals.items()},
+                {name: Increase(PublishedCount(each, 10 * each)) for name, each in counted.items()},
+                {name: PublishedCount(each, 10 * each) for name, each in self.totals.items()},
                 took_ns=0,
                 now_ns=self.now_ns,
             )
@@ -62,7 +62,11 @@ def test_the_namespace_that_escapes_is_told_and_no_other() -> None:
     for _ in range(4):
         assert played.step({"t/a": 500, "t/b": 100}, {"t/a": 100, "t/b": 100}) == ("t/a",)
     (view,) = played.all.views()
-    assert (view.namespace, view.total, view.is_escaping) == ("t/a", Published(1_600, 16_000), True)
+    assert (view.namespace, view.total, view.is_escaping) == (
+        "t/a",
+        PublishedCount(1_600, 16_000),
+        True,
+    )
     assert view.rate.messages == pytest.approx(200)
     (sighting,) = played.all.sightings("broker-1")
     assert sighting.kind is AlarmKind.TRAFFIC_ROUND_THE_GATE
@@ -126,25 +130,25 @@ def test_a_namespace_without_room_is_counted_as_left_out() -> None:
 
 
 def test_many_namespaces_are_read_in_steps() -> None:
-    """So that a reading delays no round."""
+    """A reading delays no round."""
     played = Played()
     played.step(dict.fromkeys((f"t/{number}" for number in range(1_000)), 1))
     assert played.steps == 1_000 // STEP
 
 
 def test_further_namespaces_are_told_together() -> None:
-    """So that metrics have a bounded number of series."""
+    """The number of series is bounded."""
     played = Played(series_max=1)
     played.step({"t/a": 500, "t/b": 300, "t/c": 200})
     assert [view.namespace for view in played.all.views()] == ["t/a"]
-    assert played.all.others == Published(500, 5_000)
+    assert played.all.others == PublishedCount(500, 5_000)
 
 
 def test_named_peers_of_replication_raise_no_alarm() -> None:
     """Their traffic is paid for elsewhere."""
     played = Played()
     for _ in range(3):
-        played.step({"t/a": 500}, finding=Finding(replicated_permille=1_000))
+        played.step({"t/a": 500}, finding=WayFinding(replicated_permille=1_000))
     (view,) = played.all.views()
     assert (view.total.messages, view.replicated.messages) == (0, 1_500)
     assert list(played.all.sightings("broker-1")) == []

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.reconciliation.engine.ways import Finding, Publisher, Surroundings, Way, find
+from coordinator.reconciliation.engine.ways import (
+    KnownOrigins,
+    ListedPublisher,
+    Way,
+    WayFinding,
+    find,
+)
 
 GATE = ("127.0.0.1", 41_000)
 BROKER = "10.0.0.1"
 PEER = "10.9.0.7"
-AROUND = Surroundings(frozenset({BROKER}), "pulsar.repl", lambda host: host == PEER)
+AROUND = KnownOrigins(frozenset({BROKER}), "pulsar.repl", lambda host: host == PEER)
 TOPIC = "persistent://t/n/a"
 
 
-def publisher(name: str = "p", host: str = "10.0.0.9", **others: object) -> Publisher:
+def publisher(name: str = "p", host: str = "10.0.0.9", **others: object) -> ListedPublisher:
     """A publisher of the topic."""
-    return Publisher(TOPIC, name, host, 5_000, **others)  # type: ignore[arg-type]
+    return ListedPublisher(TOPIC, name, host, 5_000, **others)  # type: ignore[arg-type]
 
 
-def found(*publishers: Publisher) -> Finding:
-    """What these publishers show, beside one through the gate."""
-    through = Publisher(TOPIC, "through", *GATE, messages=900.0)
+def found(*publishers: ListedPublisher) -> WayFinding:
+    """Find the way that these publishers show, beside one through the gate."""
+    through = ListedPublisher(TOPIC, "through", *GATE, messages=900.0)
     return find([through, *publishers], {GATE}, AROUND)
 
 
@@ -36,26 +42,26 @@ def found(*publishers: Publisher) -> Finding:
         (publisher("pulsar.repl.west"), Way.REPLICATION),
     ],
 )
-def test_a_publisher_shows_its_way(seen: Publisher, way: Way) -> None:
+def test_a_publisher_shows_its_way(seen: ListedPublisher, way: Way) -> None:
     """By name, address, library and properties."""
-    assert found(seen) == Finding(way, seen)
+    assert found(seen) == WayFinding(way, seen)
 
 
 def test_publishers_of_the_gate_show_no_way() -> None:
     """Then the producers are gone already, or there is none."""
-    assert found() == Finding(Way.UNSEEN)
+    assert found() == WayFinding(Way.UNSEEN)
     assert found().sentence.startswith("most likely a producer that the broker does not list")
 
 
 def test_the_way_of_the_largest_rate_is_the_likeliest() -> None:
-    """And its busiest publisher is the example."""
+    """Its busiest publisher is the example."""
     busy = publisher("busy", messages=60.0)
     many = [publisher(str(n), properties={"application": "pulsar-function"}) for n in range(9)]
-    assert found(*many, publisher("idle", messages=1.0), busy) == Finding(Way.DIRECT, busy)
+    assert found(*many, publisher("idle", messages=1.0), busy) == WayFinding(Way.DIRECT, busy)
 
 
 def test_the_commonest_way_is_the_likeliest_without_rates() -> None:
-    """As before the broker's next update of its rates."""
+    """All rates are 0 until the broker's next update."""
     many = [publisher(str(n), properties={"application": "pulsar-function"}) for n in range(3)]
     assert found(publisher(), *many).way is Way.FUNCTIONS
 
@@ -71,7 +77,7 @@ def test_the_part_of_replication_is_its_part_of_the_rates() -> None:
     """Of their number where the broker has no rates yet."""
     repl = publisher("pulsar.repl.west", PEER, messages=30.0)
     direct = publisher(messages=10.0)
-    assert found(repl, direct) == Finding(Way.DIRECT, direct, 750)
+    assert found(repl, direct) == WayFinding(Way.DIRECT, direct, 750)
     idle = publisher("pulsar.repl.west", PEER), publisher("a"), publisher("b"), publisher("c")
     assert found(*idle).replicated_permille == 250
 
@@ -86,7 +92,7 @@ def test_names_of_clients_are_safe_to_show() -> None:
 
 def test_trouble_is_told_in_place_of_a_way() -> None:
     """As when the sidecar's token may not read statistics."""
-    assert Finding(trouble="GET /x answered 403").sentence == "way unknown: GET /x answered 403"
+    assert WayFinding(trouble="GET /x answered 403").sentence == "way unknown: GET /x answered 403"
 
 
 @pytest.mark.parametrize("way", Way)

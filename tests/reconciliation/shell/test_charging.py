@@ -51,7 +51,7 @@ class Inner:
 
 
 def test_a_charge_lowers_the_limits_in_force_at_once() -> None:
-    """And gives them back when it ends; leased ones stay leased."""
+    """The end of the charge gives them back; leased ones stay leased."""
     inner = Inner()
     gate = ChargedGate(inner, ManualClock())
     gate.set_limits("g", Rates(500), leased=True)
@@ -64,7 +64,7 @@ def test_a_charge_lowers_the_limits_in_force_at_once() -> None:
 
 
 def test_removed_limits_do_not_come_back() -> None:
-    """Whatever is charged afterwards."""
+    """A later charge sets no limit."""
     inner = Inner()
     gate = ChargedGate(inner, ManualClock())
     gate.set_limits("g", Rates(500))

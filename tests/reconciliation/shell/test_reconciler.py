@@ -13,7 +13,7 @@ from coordinator.native.engine.counting import TopicCount
 from coordinator.ports import BrokerUnreachable, Catalogue, NotFound, PortError, Refused
 from coordinator.reconciliation.engine.account import Rate
 from coordinator.reconciliation.engine.reconciliation import Reconciliation
-from coordinator.reconciliation.engine.ways import Publisher, Surroundings, Way
+from coordinator.reconciliation.engine.ways import KnownOrigins, ListedPublisher, Way
 from coordinator.reconciliation.shell.reconciler import Reconciler
 
 TOPIC = "persistent://t/n/orders"
@@ -27,7 +27,7 @@ class Site:
     clock: ManualClock = field(default_factory=ManualClock)
     counts: list[TopicCount] = field(default_factory=list)
     totals: dict[str, tuple[int, int]] = field(default_factory=dict)
-    listed: dict[str, list[Publisher]] = field(default_factory=dict)
+    listed: dict[str, list[ListedPublisher]] = field(default_factory=dict)
     trouble: PortError | None = None
     refusal: PortError | None = None
     asked: list[str] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Site:
         """Return the gate's one connection."""
         return frozenset({GATE})
 
-    async def publishers(self, topic: str) -> Sequence[Publisher]:
+    async def publishers(self, topic: str) -> Sequence[ListedPublisher]:
         """Return a topic's publishers."""
         self.asked.append(topic)
         if self.refusal is not None:
@@ -68,7 +68,7 @@ class Site:
     def reconciler(self) -> Reconciler:
         """Return the subject of the tests."""
         made = Reconciler(
-            "broker-1", self, self, self, Reconciliation(), Surroundings(), self.clock,
+            "broker-1", self, self, self, Reconciliation(), KnownOrigins(), self.clock,
             interval_s=2.0, charge=self.charged.append,
         )  # fmt: skip
         made.catalogue_changed(Catalogue(attachments=Attachments({}, {"t/n": "g"})))
@@ -85,8 +85,8 @@ class Site:
 @pytest.fixture
 async def site() -> Site:
     """A site whose topic has one publisher beside the gate."""
-    direct = Publisher(TOPIC, "shop", "10.0.0.9", 4_444, "Pulsar-CPP-v3.5.1")
-    return Site(listed={TOPIC: [Publisher(TOPIC, "through", *GATE), direct]})
+    direct = ListedPublisher(TOPIC, "shop", "10.0.0.9", 4_444, "Pulsar-CPP-v3.5.1")
+    return Site(listed={TOPIC: [ListedPublisher(TOPIC, "through", *GATE), direct]})
 
 
 async def test_the_publisher_of_a_difference_is_named(site: Site) -> None:
@@ -104,7 +104,7 @@ async def test_the_publisher_of_a_difference_is_named(site: Site) -> None:
 
 
 async def test_publishers_are_asked_for_only_where_something_is_unexplained(site: Site) -> None:
-    """And once in ten seconds, as the answer costs the broker something."""
+    """The broker is asked once in ten seconds, as the answer costs it something."""
     reconciler = site.reconciler()
     for _ in range(3):
         site.totals["t/n"] = (sum(each.messages for each in site.counts), 0)
@@ -149,7 +149,7 @@ async def test_statistics_that_are_refused_leave_the_way_unknown(site: Site) -> 
 
 
 async def test_counters_that_cannot_be_read_change_nothing(site: Site) -> None:
-    """What was counted meanwhile is in the next reading."""
+    """The next reading includes the traffic of the meantime."""
     reconciler = site.reconciler()
     await reconciler.read()
     await site.escape(reconciler, 400)

@@ -85,7 +85,7 @@ class _Request(NamedTuple):
     slot: _Slot | None = None
 
 
-class Roster:
+class Participants:
     """The participants of one connection.
 
     Args:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from coordinator.cli.failures import WrongUse
-from coordinator.cli.moments import age_of, clock_of
+from coordinator.cli.timestamps import age_of, clock_of
 
 NOW = datetime(2026, 11, 21, 12, 30, 0, tzinfo=UTC)
 
@@ -30,7 +30,7 @@ def test_a_moment_has_an_age(moment: str, age: timedelta) -> None:
 
 @pytest.mark.parametrize("moment", ["noon", "25:00", "2026-11-22T00:00:00", ""])
 def test_what_is_no_moment_or_not_yet_is_refused_with_the_forms(moment: str) -> None:
-    """So that the next try succeeds."""
+    """The message shows the forms, so the next try succeeds."""
     with pytest.raises(WrongUse, match="use HH:MM"):
         age_of(moment, NOW)
 

@@ -1,4 +1,4 @@
-"""What is loaded is nothing that the garbage collector looks at again."""
+"""The garbage collector does not visit loaded code again."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 
 import pytest
 
-from coordinator.runtime.collector import not_collecting
+from coordinator.runtime.gc_tuning import not_collecting
 
 SAYS_SO = """
 import gc
-from coordinator.runtime.collector import keep_what_is_loaded
+from coordinator.runtime.gc_tuning import keep_what_is_loaded
 loaded = [[] for _ in range(1000)]
 keep_what_is_loaded()
 late = []
@@ -27,7 +27,7 @@ def test_the_collector_leaves_alone_what_was_there_and_looks_at_what_comes() -> 
 
 
 def test_what_is_loaded_is_not_looked_through_meanwhile() -> None:
-    """And what comes afterwards is, be it that nothing could be loaded."""
+    """Later objects are, even after a failed import."""
 
     def load() -> None:
         with not_collecting():

@@ -21,7 +21,7 @@ from coordinator.insight.model.operations import (
     Followed,
     Holdings,
     Operation,
-    Stage,
+    OperationStage,
     advance,
     holdings,
     superseded,
@@ -43,8 +43,8 @@ _NANOS_PER_MILLI = 1_000_000
 _log = structlog.get_logger(__name__)
 
 
-class Following:
-    """The operations that one sidecar follows; `admin_api.backend.Following` for the admin API.
+class OperationTracker:
+    """The operations that one sidecar follows; it is `admin_api.backend.Following`.
 
     Args:
         state: the core.
@@ -128,7 +128,7 @@ class Following:
             await asyncio.sleep(0)  # rounds are closed on this loop, too
         for number in list(self._followed)[:-MAX_FOLLOWED]:
             followed, at_ms = self._followed[number]
-            given_up = replace(followed.operation, stage=Stage.UNSETTLED)
+            given_up = replace(followed.operation, stage=OperationStage.UNSETTLED)
             self._keep(replace(followed, operation=given_up), at_ms)
         for number, (followed, at_ms) in list(self._followed.items()):
             if followed.operation.stage.is_final:

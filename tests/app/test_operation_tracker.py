@@ -10,9 +10,9 @@ import pytest
 
 from coordinator.adapters.memory.operations import MemoryOperations
 from coordinator.adapters.memory.surroundings import ManualClock
-from coordinator.adapters.recorder.tables import Table
-from coordinator.app.following import Following
-from coordinator.insight.model.operations import Operation, Stage
+from coordinator.adapters.recorder.tables import RecordedTable
+from coordinator.app.operation_tracker import OperationTracker
+from coordinator.insight.model.operations import Operation, OperationStage
 from tests.adapters.recorder.world import Recording
 from tests.core.cluster import GROUP, Cluster
 from tests.turns import turns_of
@@ -30,9 +30,9 @@ class Sidecars:
         self.clock = ManualClock(self.cluster.now_ns)
         self.following = {broker: self.follow(broker) for broker in self.cluster.states}
 
-    def follow(self, broker: str) -> Following:
+    def follow(self, broker: str) -> OperationTracker:
         """The following of a sidecar that has just started."""
-        return Following(self.cluster.states[broker], self.clock, self.store)
+        return OperationTracker(self.cluster.states[broker], self.clock, self.store)
 
     async def run(self, seconds: float) -> None:
         """Let time pass; everybody looks as often as in life, and adopts what is orphaned."""
@@ -75,7 +75,7 @@ async def test_an_operation_outlives_the_sidecar_that_took_it(sidecars: Sidecars
 
     assert await sidecars.store.opened() == ()
     (ended,) = await sidecars.store.ended(10)
-    assert (ended.operation.id, ended.operation.stage) == (taken.id, Stage.SETTLED)
+    assert (ended.operation.id, ended.operation.stage) == (taken.id, OperationStage.SETTLED)
     assert ended.operation.taker == "b2"
     (moved,) = ended.operation.moved.values()
     assert moved["b1"] > 1_500
@@ -85,14 +85,14 @@ async def test_an_operation_outlives_the_sidecar_that_took_it(sidecars: Sidecars
 async def test_every_stage_is_recorded_once(sidecars: Sidecars, tmp_path: Path) -> None:
     """By the sidecar that follows the operation, for as long as it does."""
     with Recording(tmp_path, broker="b1") as recording:
-        sidecars.following["b1"] = Following(
+        sidecars.following["b1"] = OperationTracker(
             sidecars.cluster.states["b1"], sidecars.clock, sidecars.store, recording.recorder
         )
         first = await sidecars.change("b1", 6_000)
         second = await sidecars.change("b1", 4_000)
         await sidecars.run(10)
 
-    stages = [(row["operation"], row["stage"]) for row in recording.rows(Table.OPERATIONS)]
+    stages = [(row["operation"], row["stage"]) for row in recording.rows(RecordedTable.OPERATIONS)]
     assert sorted(stages) == [
         (first.id, "accepted"),
         (first.id, "superseded"),
@@ -114,25 +114,27 @@ async def test_following_many_changes_leaves_rounds_their_turns(sidecars: Sideca
 
 
 async def test_only_the_lowest_name_adopts(sidecars: Sidecars) -> None:
-    """Everybody else leaves it alone, so nobody's work is done twice."""
+    """All others leave it alone, so no work is done twice."""
     await sidecars.change("b2", 6_000)
     sidecars.kill("b2")
     del sidecars.following["b1"]
 
     await sidecars.run(10)
 
-    assert [each.operation.stage for each in await sidecars.store.opened()] == [Stage.ACCEPTED]
+    assert [each.operation.stage for each in await sidecars.store.opened()] == [
+        OperationStage.ACCEPTED
+    ]
 
 
 async def test_a_restarted_sidecar_goes_on_with_its_own(sidecars: Sidecars) -> None:
-    """Whatever its name: it is a member again, so nobody else would."""
+    """It is a member again, so no other one would adopt them."""
     await sidecars.change("b3", 6_000)
     sidecars.following["b3"] = sidecars.follow("b3")
 
     await sidecars.run(10)
 
     (ended,) = await sidecars.store.ended(10)
-    assert ended.operation.stage is Stage.SETTLED
+    assert ended.operation.stage is OperationStage.SETTLED
 
 
 async def test_the_time_of_an_adopted_one_counts_from_its_acceptance(
@@ -164,7 +166,7 @@ async def test_nobody_looks_while_there_is_nothing_to_follow(
     sidecars: Sidecars, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before the first change, and after the last has ended."""
-    monkeypatch.setattr("coordinator.app.following._LOOK_S", 0.0)
+    monkeypatch.setattr("coordinator.app.operation_tracker._LOOK_S", 0.0)
     following, looks = sidecars.following["b1"], 0
     look = following.look
 

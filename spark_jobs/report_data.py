@@ -52,7 +52,7 @@ class Curves:
 
 
 @dataclass(slots=True)
-class Collected:
+class ReportData:
     """Everything that the page, the summary and figures.json show of one recording."""
 
     events: list[Value] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Peer:
     """Another recording that is shown beside, for example of Pulsar's own resource groups."""
 
     cluster: str
-    collected: Collected
+    collected: ReportData
     warnings: list[str]
 
 

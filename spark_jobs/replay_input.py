@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
 from coordinator.core.model import Dimension, MonitoringClass, Rates, ResourceGroup
-from coordinator.simulation.replay import UNBOUNDED, BrokerStory, Story
+from coordinator.simulation.replay import UNBOUNDED, BrokerStory, ReplayInput
 from spark_jobs.tables import DIMENSION_COLUMNS
 from spark_jobs.timeline import SATURATED, THROTTLED
 
@@ -94,7 +94,7 @@ def definitions(configuration: DataFrame) -> DataFrame:
     return known.withColumn("monitoring_class", F.explode(classes))
 
 
-def story_of(rows: pd.DataFrame, told: pd.DataFrame) -> Story | None:
+def story_of(rows: pd.DataFrame, told: pd.DataFrame) -> ReplayInput | None:
     """One group and class as a story; None when no definition of it limits anything.
 
     Args:
@@ -107,7 +107,7 @@ def story_of(rows: pd.DataFrame, told: pd.DataFrame) -> Story | None:
     told = told.sort_values("configuration_version")
     since = [0, *((told["known_second"].iloc[1:] - first).clip(lower=0).astype(int))]
     groups = [_definition(row) for row in told.to_dict("records")]
-    story = Story(
+    story = ReplayInput(
         MonitoringClass(rows["monitoring_class"].iloc[0]),
         list(zip(since, groups, strict=True)),
         {

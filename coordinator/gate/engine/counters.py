@@ -10,7 +10,7 @@ from coordinator.gate.protocol.refusals import RefusalReason
 
 
 @dataclass(slots=True)
-class Tally:
+class GateCounters:
     """Counts that only grow; every connection adds to the same one.
 
     Args:

@@ -39,11 +39,11 @@ from coordinator.ports import Clock
 from coordinator.reconciliation.engine.account import Rate
 from coordinator.reconciliation.engine.outside import PassedCounters, PublisherLists
 from coordinator.reconciliation.engine.reconciliation import Reconciliation
-from coordinator.reconciliation.engine.ways import Surroundings
+from coordinator.reconciliation.engine.ways import KnownOrigins
 from coordinator.reconciliation.shell.reconciler import Reconciler
 from coordinator.runtime.client_tls import ClientTls
 from coordinator.runtime.release import RELEASE
-from coordinator.runtime.supervision import Supervisor
+from coordinator.runtime.supervision import TaskSupervisor
 from coordinator.wire.seal import Seal
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 _SECONDS_PER_DAY = 86_400
 
 
-def session(config: Config, supervisor: Supervisor | None = None) -> ZooKeeperSession:
+def session(config: Config, supervisor: TaskSupervisor | None = None) -> ZooKeeperSession:
     """Return the one session with ZooKeeper."""
     return ZooKeeperSession(
         config.zookeeper_servers,
@@ -69,7 +69,7 @@ def broker_admin(config: Config) -> HttpBrokerAdmin:
     return HttpBrokerAdmin(config.broker_web_url, token=_broker_token(config))
 
 
-def bus(config: Config, supervisor: Supervisor | None = None) -> PulsarBus:
+def bus(config: Config, supervisor: TaskSupervisor | None = None) -> PulsarBus:
     """Return the bus that carries usage reports."""
     return PulsarBus(
         config.bus_service_url,
@@ -166,7 +166,7 @@ def reconciler(
         Reconciliation(
             buses | {*config.reconcile_exempt_namespaces}, cluster_group=config.cluster_group
         ),
-        Surroundings(
+        KnownOrigins(
             brokers=_own_hosts(),
             replication_prefix=config.replication_producer_prefix,
             is_peer=lambda host: bool(host) and any(ip_address(host) in each for each in peers),

@@ -19,10 +19,10 @@ import pulsar
 
 from deploy.chaos import LISTENERS
 from deploy.chaos.checker.history import History
-from deploy.chaos.checker.verdict import Verdict, judge
+from deploy.chaos.checker.verdict import RunVerdict, judge
 from deploy.chaos.choices import Choice
-from deploy.chaos.run import Run
-from deploy.chaos.stage import INTERVAL_S, Stage
+from deploy.chaos.run import ChaosRun
+from deploy.chaos.testbed import INTERVAL_S, Testbed
 from deploy.demo.errors import DemoError
 from deploy.local import readiness
 from deploy.local.cluster import Cluster
@@ -36,7 +36,7 @@ _ZOOKEEPERS = 3
 _READY_WITHIN_S = 20.0
 
 
-class ClusterGround:
+class ClusterEnvironment:
     """A cluster that is started when the first run needs it.
 
     Args:
@@ -75,7 +75,7 @@ class ClusterGround:
                 )
             )
 
-    def play(self, choice: Choice) -> Verdict:
+    def play(self, choice: Choice) -> RunVerdict:
         """Play a run, and judge what was seen."""
         assert self._cluster is not None, "a run needs servers"
         self._runs += 1
@@ -83,9 +83,11 @@ class ClusterGround:
         self._run.mkdir(parents=True)
         try:
             chosen = (choice.policy, choice.seed)
-            with Stage(self._cluster, self._run, *chosen, path=choice.path) as stage:
+            with Testbed(self._cluster, self._run, *chosen, path=choice.path) as testbed:
                 until_s = time.monotonic() + 60 * choice.minutes
-                history = Run(stage, self._tell).play(choice.planned, until_s, choice.every_s)
+                history = ChaosRun(testbed, self._tell).play(
+                    choice.planned, until_s, choice.every_s
+                )
         except (OSError, pulsar.PulsarException) as error:
             raise DemoError(f"The bench itself failed: {error!r}") from error
         _write(history, self._run / "history.json")

@@ -13,8 +13,8 @@ from coordinator.core.model import Dimension, Rates, ResourceGroup
 from coordinator.core.settings import AlarmSettings, CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.board import Board, GroupRow
-from coordinator.insight.model.journal import Kind
-from coordinator.insight.shell.watch import Watch
+from coordinator.insight.model.journal import NoteKind
+from coordinator.insight.shell.sampler import Sampler
 from tests.backlog.rules.world import TOPIC, World
 from tests.core.cluster import GROUP, Cluster
 from tests.turns import turns_of
@@ -24,7 +24,7 @@ async def test_a_look_that_fails_does_not_end_the_watch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It is logged, and the next one is made."""
-    watch = Watch(CoordinatorState(CoreSettings(broker="b1")), ManualClock())
+    watch = Sampler(CoordinatorState(CoreSettings(broker="b1")), ManualClock())
     looks = 0
     again = asyncio.Event()
 
@@ -36,7 +36,7 @@ async def test_a_look_that_fails_does_not_end_the_watch(
         raise KeyError("b7")
 
     monkeypatch.setattr(watch, "look", look)
-    monkeypatch.setattr("coordinator.insight.shell.watch._PASS_S", 0.001)
+    monkeypatch.setattr("coordinator.insight.shell.sampler._PASS_S", 0.001)
     running = asyncio.create_task(watch.run())
     async with asyncio.timeout(30):
         await again.wait()
@@ -51,7 +51,7 @@ async def test_a_look_at_many_groups_leaves_rounds_their_turns() -> None:
     groups = tuple(ResourceGroup(f"g{n}", Rates(publish_messages=100)) for n in range(100))
     state.handle(GroupsChanged(groups), 0)
 
-    assert await turns_of(Watch(state, ManualClock()).look()) >= 5
+    assert await turns_of(Sampler(state, ManualClock()).look()) >= 5
 
 
 async def test_a_group_that_rests_shows_what_a_look_at_it_would_show() -> None:
@@ -60,7 +60,7 @@ async def test_a_group_that_rests_shows_what_a_look_at_it_would_show() -> None:
     for broker in ("b1", "b2"):
         cluster.start(broker)
     state, clock = cluster.states["b1"], ManualClock(cluster.now_ns)
-    watch, looked_at = Watch(state, clock), Board()
+    watch, looked_at = Sampler(state, clock), Board()
 
     async def look(seconds: int = 4) -> None:
         for _ in range(seconds):
@@ -92,7 +92,7 @@ async def test_a_group_that_rests_is_not_looked_at(monkeypatch: pytest.MonkeyPat
     state = CoordinatorState(CoreSettings(broker="b1"))
     groups = tuple(ResourceGroup(f"g{n}", Rates(publish_messages=100)) for n in range(100))
     state.handle(GroupsChanged(groups), 0)
-    watch, looks = Watch(state, ManualClock()), list[str]()
+    watch, looks = Sampler(state, ManualClock()), list[str]()
     sample = Board.sample
 
     def noted(self: Board, state: CoordinatorState, name: str, now_ns: int) -> GroupRow | None:
@@ -117,7 +117,7 @@ async def test_an_exceeded_backlog_quota_fires_once_and_is_over_when_a_check_say
     """Between two checks, which are a minute apart, the last one stands."""
     at_once = AlarmSettings(raise_after_ns=0, clear_after_ns=0)
     state = CoordinatorState(CoreSettings(broker="b1", alarms=at_once))
-    watch = Watch(state, ManualClock())
+    watch = Sampler(state, ManualClock())
     world = World()
     world.topic.acknowledged = {"billing": 0}
     world.topic.quota = BacklogQuota(size_bytes=1024)
@@ -134,4 +134,4 @@ async def test_an_exceeded_backlog_quota_fires_once_and_is_over_when_a_check_say
     for _ in range(3):
         await watch.look()
     assert watch.alarms.firing() == {}
-    assert [note.kind for note in watch.journal.notes()] == [Kind.ALARM, Kind.OVER]
+    assert [note.kind for note in watch.journal.notes()] == [NoteKind.ALARM, NoteKind.OVER]

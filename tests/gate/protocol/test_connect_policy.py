@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from coordinator.gate.engine.session import Session
+from coordinator.gate.protocol.connect_policy import Client, ConnectPolicy
 from coordinator.gate.protocol.frames import FrameFault, MalformedFrame
-from coordinator.gate.protocol.introduction import Client, Introduction
 from tests.gate import peer
 from tests.gate.conftest import Bench
 
@@ -21,16 +21,16 @@ def session(bench: Bench, *, vouches: bool, principal: str = "") -> Session:
     made = Session(
         bench.groups,
         bench.queue,
-        bench.tally,
+        bench.counters,
         released=lambda: None,
-        introduction=Introduction(frozenset({"broker:6650"}), vouches=vouches),
+        connect_policy=ConnectPolicy(frozenset({"broker:6650"}), vouches=vouches),
     )
     made.connected(Client("10.0.0.1", principal))
     return made
 
 
 def told(made: Session, *frames: bytes) -> list[bytes]:
-    """What the broker receives of these."""
+    """Return the bytes that the broker receives of these commands."""
     made.receive_from_client(b"".join(frames), 0)
     return peer.split(b"".join(made.to_broker))
 
@@ -39,19 +39,19 @@ def told(made: Session, *frames: bytes) -> list[bytes]:
     "connect", [TOKEN, BASIC, CERTIFICATE, PROXY], ids=["token", "basic", "tls", "proxy"]
 )
 def test_a_gate_without_a_certificate_passes_every_connect(bench: Bench, connect: bytes) -> None:
-    """Untouched: the broker sees no certificate, so nobody gets anything by method tls."""
+    """CONNECT stays as it is: the broker sees no certificate, so method tls gives a client no role."""
     assert told(session(bench, vouches=False), connect) == [connect]
 
 
 @pytest.mark.parametrize("principal", ["", "alice"])
 @pytest.mark.parametrize("connect", [TOKEN, BASIC], ids=["token", "basic"])
 def test_credentials_say_who_a_client_is(bench: Bench, principal: str, connect: bytes) -> None:
-    """With a certificate or without they are the broker's to judge; OAuth2 shows its token as one."""
+    """The broker judges them, with a certificate or without; OAuth2 shows its token as one."""
     assert told(session(bench, vouches=True, principal=principal), connect) == [connect]
 
 
 def test_the_broker_is_told_whose_certificate_it_was(bench: Bench) -> None:
-    """As Pulsar's proxy does it, in front of everything that came with it; the rest stays as it is."""
+    """The gate does as Pulsar's proxy, before all other frames of the client, which stay as they are."""
     expected = peer.command(
         2, (1, "client 4.2"), (4, 19), (5, "tls"), (7, "alice"), (10, b"\x08\x01")
     )
@@ -99,7 +99,7 @@ def test_what_a_later_release_adds_is_left_out(bench: Bench) -> None:
 
 
 def test_who_asks_for_another_broker_is_refused_however_it_says_who_it_is(bench: Bench) -> None:
-    """And whoever asks for ours is not."""
+    """A client that asks for our broker is accepted."""
     ours = peer.command(2, (1, "c"), (4, 19), (5, "none"), (6, "broker:6650"))
     foreign = peer.command(2, (1, "c"), (4, 19), (5, "none"), (6, "elsewhere:6650"))
 

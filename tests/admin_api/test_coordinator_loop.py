@@ -1,4 +1,4 @@
-"""The sidecar's state is read and changed at home alone; all else of a request is not done there."""
+"""Only the coordinator's loop reads or changes its state; the rest of a request runs elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import structlog
 from fastapi.routing import APIRoute, APIRouter
 
 from admin_api import routes
-from admin_api.home import Home
+from admin_api.coordinator_loop import CoordinatorLoop
 from admin_api.routes import (
     alarms,
     attachments,
@@ -39,7 +39,7 @@ from admin_api.routes import (
     topic_stats,
     topics,
 )
-from admin_api.routes.common import HomeRoute, is_given_backend
+from admin_api.routes.common import CoordinatorRoute, is_given_backend
 
 T = TypeVar("T")
 
@@ -52,11 +52,11 @@ MODULES = (
 FREE = {
     "list_choices",  # names that are written into the program
     "get_page", "get_docs", "get_file",  # files
-    "relay", "get_stats", "get_partitioned_stats",  # the broker's answers; what is added is from home
-    "get_metrics",  # gathered at home, written elsewhere
-    "stream_events",  # made at home, sent elsewhere
+    "relay", "get_stats", "get_partitioned_stats",  # the broker's answers, with fields added
+    "get_metrics",  # gathered on the coordinator's loop, written elsewhere
+    "stream_events",  # made on the coordinator's loop, sent elsewhere
 }  # fmt: skip
-"""Handlers that do not run at home."""
+"""Handlers that do not run on the coordinator's loop."""
 
 
 def all_routes() -> list[APIRoute]:
@@ -71,7 +71,7 @@ def all_routes() -> list[APIRoute]:
 
 
 def test_every_route_runs_at_home_but_for_those_that_are_named_here() -> None:
-    """Whoever is given the backend is sent home; whoever is not is in the list."""
+    """A handler without the backend is in the list."""
     elsewhere = {
         route.endpoint.__name__ for route in all_routes() if not is_given_backend(route.endpoint)
     }
@@ -79,11 +79,11 @@ def test_every_route_runs_at_home_but_for_those_that_are_named_here() -> None:
 
     assert elsewhere == FREE
     assert len(given) > 50
-    assert {type(route) for route in given} == {HomeRoute}
+    assert {type(route) for route in given} == {CoordinatorRoute}
 
 
 def test_no_module_of_routes_is_overlooked_here() -> None:
-    """What has a router is looked at."""
+    """The test reads every module with a router."""
     names = {found.name for found in pkgutil.iter_modules(routes.__path__)}
     assert names - {module.__name__.rpartition(".")[2] for module in MODULES} == {
         "callers",
@@ -102,7 +102,7 @@ def test_who_runs_at_home_reads_no_body() -> None:
 
 @asynccontextmanager
 async def another_loop() -> AsyncIterator[Callable[[Coroutine[Any, Any, T]], asyncio.Future[T]]]:
-    """Runs what it is given on a loop in another thread; the test's own is home."""
+    """Runs coroutines on a loop in another thread; the test's own is the coordinator's."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -128,12 +128,12 @@ async def here() -> str:
 
 
 async def test_work_runs_at_home_and_its_result_comes_back() -> None:
-    """With what is bound to the log of whoever asked."""
-    home = Home(asyncio.get_running_loop())
+    """The work sees the log's context of its caller."""
+    loop = CoordinatorLoop(asyncio.get_running_loop())
 
     async def ask() -> str:
         with structlog.contextvars.bound_contextvars(request_id="r1"):
-            return await home.run(here())
+            return await loop.run(here())
 
     async with another_loop() as elsewhere:
         found = await elsewhere(ask())
@@ -142,8 +142,8 @@ async def test_work_runs_at_home_and_its_result_comes_back() -> None:
 
 
 async def test_what_fails_at_home_fails_for_who_asked() -> None:
-    """With the very same exception."""
-    home = Home(asyncio.get_running_loop())
+    """The exception is the same object."""
+    loop = CoordinatorLoop(asyncio.get_running_loop())
     trouble = KeyError("orders")
 
     async def fail() -> None:
@@ -151,14 +151,14 @@ async def test_what_fails_at_home_fails_for_who_asked() -> None:
 
     async with another_loop() as elsewhere:
         with pytest.raises(KeyError) as caught:
-            await elsewhere(home.run(fail()))
+            await elsewhere(loop.run(fail()))
 
     assert caught.value is trouble
 
 
 async def test_who_is_gone_cancels_what_runs_for_him() -> None:
-    """At home, where it gets the chance to clean up."""
-    home = Home(asyncio.get_running_loop())
+    """The cancelled work cleans up on the coordinator's loop."""
+    loop = CoordinatorLoop(asyncio.get_running_loop())
     begun, ended = asyncio.Event(), asyncio.Event()
 
     async def wait_for_ever() -> None:
@@ -169,7 +169,7 @@ async def test_who_is_gone_cancels_what_runs_for_him() -> None:
             ended.set()
 
     async with another_loop() as elsewhere:
-        asking = elsewhere(home.run(wait_for_ever()))
+        asking = elsewhere(loop.run(wait_for_ever()))
         await begun.wait()
         asking.cancel()
         async with asyncio.timeout(60):
@@ -177,8 +177,8 @@ async def test_who_is_gone_cancels_what_runs_for_him() -> None:
 
 
 async def test_a_stream_is_made_at_home_and_closed_there_when_its_reader_goes() -> None:
-    """Whether he is gone between two pieces or while he waits for one."""
-    home = Home(asyncio.get_running_loop())
+    """The reader may leave between two pieces or while he waits for one."""
+    loop = CoordinatorLoop(asyncio.get_running_loop())
     closed: asyncio.Queue[str] = asyncio.Queue()
 
     async def pieces() -> AsyncGenerator[str, None]:
@@ -190,7 +190,7 @@ async def test_a_stream_is_made_at_home_and_closed_there_when_its_reader_goes() 
             closed.put_nowait(await here())
 
     async def read(count: int, wait: asyncio.Event | None = None) -> list[str]:
-        stream = home.stream(pieces())
+        stream = loop.stream(pieces())
         found = [await anext(stream) for _ in range(count)]
         if wait is None:
             await stream.aclose()
@@ -212,15 +212,15 @@ async def test_a_stream_is_made_at_home_and_closed_there_when_its_reader_goes() 
 
 
 async def test_a_stream_ends_when_its_generator_does() -> None:
-    """On both loops alike."""
+    """This holds on either loop."""
 
     async def pieces() -> AsyncGenerator[int, None]:
         yield 1
         yield 2
 
-    async def read(home: Home) -> list[int]:
-        return [piece async for piece in home.stream(pieces())]
+    async def read(loop: CoordinatorLoop) -> list[int]:
+        return [piece async for piece in loop.stream(pieces())]
 
     async with another_loop() as elsewhere:
-        assert await elsewhere(read(Home(asyncio.get_running_loop()))) == [1, 2]
-    assert await read(Home()) == [1, 2]
+        assert await elsewhere(read(CoordinatorLoop(asyncio.get_running_loop()))) == [1, 2]
+    assert await read(CoordinatorLoop()) == [1, 2]

@@ -33,7 +33,7 @@ _READS = 32
 """Members that certificates are made of after one raise, on average."""
 
 
-class Watch:
+class CertificateWatch:
     """Reads certificates and complains.
 
     Args:

@@ -1,4 +1,4 @@
-"""Who is on a connection: ids belong to what the broker has, whatever a client asks for."""
+"""An id belongs to the participant that the broker has, whatever a client asks for."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_an_id_in_use_is_not_taken_for_another_topic(bench: Bench, kind: str) ->
     assert client.sends(OPENS[kind](FREE, 1, 2)) == []
 
     assert refusal(client.client_got(), 2) == SERVICE_NOT_READY
-    assert bench.tally.refusals == {IN_USE[kind]: 1}
+    assert bench.counters.refusals == {IN_USE[kind]: 1}
     (traffic,) = bench.groups.collect(bench.now_ns)
     assert (traffic.group, traffic.participants) == ("limited", 1)
 
@@ -103,7 +103,7 @@ def test_an_id_is_free_when_the_broker_refused_it(bench: Bench, kind: str) -> No
 
 @kinds
 def test_an_id_is_free_when_its_close_is_answered(bench: Bench, kind: str) -> None:
-    """And not before: the broker may still have what is closed."""
+    """It is not free before: the broker may still have the participant."""
     client = bench.client()
     client.opens(OPENS[kind](TOPIC, 1, 1))
     client.sends(CLOSES[kind](1, 2))
@@ -131,7 +131,7 @@ def test_a_close_that_overtakes_ends_nothing_that_is_under_way(bench: Bench, kin
 
 
 def test_ids_of_producers_and_of_consumers_are_apart(bench: Bench) -> None:
-    """As at the broker."""
+    """The broker keeps them apart, too."""
     client = bench.client()
     client.opens(peer.producer(TOPIC, 1, 1), peer.subscribe(FREE, 1, 2))
 
@@ -143,14 +143,14 @@ def test_ids_of_producers_and_of_consumers_are_apart(bench: Bench) -> None:
 
 @kinds
 def test_a_connection_has_so_many_participants(bench: Bench, kind: str) -> None:
-    """Those that are under way included; one more may come when one has gone."""
+    """Participants under way count; one more may come when one has gone."""
     client = bench.client(participants_max=2)
     client.opens(OPENS[kind](TOPIC, 1, 1))
     client.sends(OPENS[kind](TOPIC, 2, 2))
 
     assert client.sends(OPENS[kind](TOPIC, 3, 3)) == []
     assert refusal(client.client_got(), 3) == TOO_MANY_REQUESTS
-    assert bench.tally.refusals == {RefusalReason.PARTICIPANTS: 1}
+    assert bench.counters.refusals == {RefusalReason.PARTICIPANTS: 1}
 
     client.is_sent(peer.error(2))
     client.opens(OPENS[kind](TOPIC, 3, 4))
@@ -186,14 +186,14 @@ def test_permits_of_a_consumer_that_is_refused_are_gone(bench: Bench) -> None:
     ids=["FLOW", "ACK", "REDELIVER"],
 )
 def test_what_is_said_of_no_consumer_is_dropped(bench: Bench, frame: bytes) -> None:
-    """As by the broker; the client is to blame unless the consumer has just been closed."""
+    """The broker does the same; the client is to blame unless the consumer has just been closed."""
     client = bench.client()
     assert client.sends(frame, peer.PING) == [peer.PING]
-    assert bench.tally.refusals == {RefusalReason.UNKNOWN_CONSUMER: 1}
+    assert bench.counters.refusals == {RefusalReason.UNKNOWN_CONSUMER: 1}
 
     client.opens(peer.subscribe(TOPIC, 7, 1))
     client.is_sent(peer.close_consumer(7, 2**64 - 1))
     assert client.sends(frame, peer.PING) == [peer.PING]
 
-    assert bench.tally.refusals[RefusalReason.CLOSED_CONSUMER] == 1
+    assert bench.counters.refusals[RefusalReason.CLOSED_CONSUMER] == 1
     assert client.refusals == [(RefusalReason.UNKNOWN_CONSUMER, "consumer 7")]

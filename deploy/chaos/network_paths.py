@@ -1,6 +1,6 @@
-"""The ways of a sidecar to what it shares with the others, each over links that the bench controls.
+"""The network paths of a sidecar to ZooKeeper and the bus, over links that the bench controls.
 
-A way to a ZooKeeper is an address in the sidecar's configuration. The brokers of the bus say themselves
+A path to a ZooKeeper is an address in the sidecar's configuration. The brokers of the bus say themselves
 where they are, so they do that for each sidecar under a listener of its own (`LISTENERS`).
 """
 
@@ -15,7 +15,7 @@ from deploy.local.cluster import Cluster
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class NetworkPaths:
     """The links of one sidecar.
 
     Attributes:
@@ -38,10 +38,10 @@ class Ways:
         }
 
 
-def open_ways(links: Links, cluster: Cluster) -> dict[str, Ways]:
-    """Open the ways of every sidecar, by the name of its broker, in a cluster with `LISTENERS`."""
+def open_network_paths(links: Links, cluster: Cluster) -> dict[str, NetworkPaths]:
+    """Open the paths of every sidecar, by the name of its broker, in a cluster with `LISTENERS`."""
     return {
-        broker.name: Ways(
+        broker.name: NetworkPaths(
             listener,
             tuple(links.open(server.port) for server in cluster.state.zookeepers),
             tuple(

@@ -22,15 +22,15 @@ from coordinator.core.events import Event
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import NANOS_PER_SECOND, Dimension, ResourceGroup
 from coordinator.core.state import CoordinatorState
-from coordinator.insight.model.alarm_conditions import Conditions
-from coordinator.insight.model.alarms import Alarms, Sighting
+from coordinator.insight.model.alarm_conditions import AlarmConditions
+from coordinator.insight.model.alarms import AlarmCondition, Alarms
 from coordinator.insight.model.board import Board
 from coordinator.insight.model.decision_history import DecisionHistory
 from coordinator.insight.model.journal import Journal
 from coordinator.insight.model.preview import DimensionPreview, preview
 from coordinator.insight.model.story import GroupStory, StimulusLog
 from coordinator.ports import Clock
-from coordinator.runtime.supervision import Supervisor
+from coordinator.runtime.supervision import TaskSupervisor
 
 _PASS_S = 1.0
 _COLUMNS_PER_SECOND = 10_000
@@ -61,7 +61,7 @@ class _Facts(NamedTuple):
         )
 
 
-class Watch:
+class Sampler:
     """Samples one core; `admin_api.backend.Watching` for the admin API.
 
     Args:
@@ -71,9 +71,9 @@ class Watch:
     """
 
     def __init__(
-        self, state: CoordinatorState, clock: Clock, supervisor: Supervisor | None = None
+        self, state: CoordinatorState, clock: Clock, supervisor: TaskSupervisor | None = None
     ) -> None:
-        self._supervisor = supervisor or Supervisor()
+        self._supervisor = supervisor or TaskSupervisor()
         self._state = state
         self._clock = clock
         self._pass_ended_ns = clock.now_ns()
@@ -85,13 +85,13 @@ class Watch:
         self.decisions = DecisionHistory()
         self.alarms = Alarms(state.settings.alarms)
         #: Each yields further conditions for alarms, at the end of each pass.
-        self.also_seen: list[Callable[[int], Iterable[Sighting]]] = []
-        self._conditions = Conditions(state.settings.alarms)
+        self.also_seen: list[Callable[[int], Iterable[AlarmCondition]]] = []
+        self._conditions = AlarmConditions(state.settings.alarms)
         #: The groups without participants at the last sample, with their facts.
         self._resting: dict[str, _Facts] = {}
         #: Backlogs as of the last check, until they are looked at; and what was the case with them then.
         self._checked: tuple[BacklogView, ...] | None = None
-        self._backlogs: list[Sighting] = []
+        self._backlogs: list[AlarmCondition] = []
 
     def now_ns(self) -> int:
         """Return the time that ages count from."""
@@ -138,7 +138,7 @@ class Watch:
         if not self._resting.keys() <= groups.keys():
             self._resting = {name: facts for name, facts in self._resting.items() if name in groups}
         mentioned = await self._mentioned()
-        sightings: list[Sighting] = []
+        sightings: list[AlarmCondition] = []
         columns = 0.0
         for name in sorted(groups):
             if name not in mentioned and self._has_rested(name):
@@ -198,7 +198,7 @@ class Watch:
         decision = self._state.decider.decisions.get((name, Dimension.PUBLISH_MESSAGES))
         return _Facts(group, decision, self._state.lifecycle)
 
-    def _look_at(self, name: str, sightings: list[Sighting]) -> int:
+    def _look_at(self, name: str, sightings: list[AlarmCondition]) -> int:
         """Sample one group; return the cost in columns."""
         facts = self._facts(name)
         self._resting.pop(name, None)

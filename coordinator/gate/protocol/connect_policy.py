@@ -72,7 +72,7 @@ class NotWelcome(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Introduction:
+class ConnectPolicy:
     """The policy for CONNECT at this gate.
 
     Args:

@@ -21,9 +21,9 @@ import pulsar
 
 from coordinator.config.model import GATE, NATIVE
 from deploy.chaos import LISTENERS, clients
-from deploy.chaos.checker.history import Received, Sent, Topic
+from deploy.chaos.checker.history import Delivery, Sent, TopicMessages
 from deploy.chaos.links import Link, Links
-from deploy.chaos.ways import Ways, open_ways
+from deploy.chaos.network_paths import NetworkPaths, open_network_paths
 from deploy.demo.programs import Programs
 from deploy.local import rest
 from deploy.local.cluster import Cluster
@@ -49,7 +49,7 @@ _RECORD_FILE_S = 2.0
 _RECORDED_WITHIN_S = 10.0
 
 
-class Stage:
+class Testbed:
     """A cluster with sidecars, links and load.
 
     Args:
@@ -86,7 +86,7 @@ class Stage:
         self._programs = Programs(directory)
         self.sidecars = Sidecars(cluster, directory, program=program)
         #: By sidecar: to ZooKeeper and to the bus, and of its gate to its broker.
-        self.ways: dict[str, Ways] = {}
+        self.network_paths: dict[str, NetworkPaths] = {}
         self.to_broker: dict[str, Link] = {}
         #: By broker: the topic that is at home there.
         self.topic_of: dict[str, str] = {}
@@ -187,24 +187,26 @@ class Stage:
             )
         ]
 
-    def diaries(self) -> list[Topic]:
+    def diaries(self) -> list[TopicMessages]:
         """Read the records of clients and the messages in brokers, topic by topic."""
         names = list(self.topic_of.values())
         sent: list[list[Sent]] = [[] for _ in names]
-        delivered: list[list[Received]] = [[] for _ in names]
+        delivered: list[list[Delivery]] = [[] for _ in names]
         for line in self._diary("publish").read_text().splitlines():
             place, number, sent_s, outcome = line.split()
             sent[int(place)].append(_sent(int(number), float(sent_s), outcome))
         for line in self._diary("consume").read_text().splitlines():
             place, number, message_id, at_s = line.split()
-            delivered[int(place)].append(Received(int(number), message_id, float(at_s)))
+            delivered[int(place)].append(Delivery(int(number), message_id, float(at_s)))
         return [
-            Topic(name, sorted(sent[n], key=lambda s: s.number), self._stored(name), delivered[n])
+            TopicMessages(
+                name, sorted(sent[n], key=lambda s: s.number), self._stored(name), delivered[n]
+            )
             for n, name in enumerate(names)
         ]
 
     def _open_links(self) -> None:
-        self.ways = open_ways(self._links, self.cluster)
+        self.network_paths = open_network_paths(self._links, self.cluster)
         for name, broker in self.brokers.items():
             self._configure(name, broker)
 
@@ -215,7 +217,7 @@ class Stage:
             self.to_broker[name] = self._links.open(broker.gate_upstream_port)
             keys["gate_upstream"] = f"127.0.0.1:{self.to_broker[name].port}"
             keys["burst_seconds"] = BURST_S
-        keys |= self.ways[name].keys
+        keys |= self.network_paths[name].keys
         keys |= {
             "zookeeper_root": self._root,
             "zookeeper_session_timeout_seconds": SESSION_TIMEOUT_S,
@@ -271,7 +273,7 @@ class Stage:
     def _broker_addresses(self) -> str:
         return ",".join(f"127.0.0.1:{broker.broker_port}" for broker in self.brokers.values())
 
-    def _stored(self, topic: str) -> list[Received]:
+    def _stored(self, topic: str) -> list[Delivery]:
         url = f"pulsar://{self._broker_addresses}"
         logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
         client = pulsar.Client(url, listener_name="internal", logger=logger)
@@ -281,7 +283,7 @@ class Stage:
             while reader.has_message_available():
                 message = reader.read_next(timeout_millis=int(_READ_WITHIN_S * 1000))
                 name = clients.name_of(message.message_id())
-                found.append(Received(int(message.data()), name, time.monotonic()))
+                found.append(Delivery(int(message.data()), name, time.monotonic()))
             return found
         finally:
             client.close()

@@ -1,22 +1,21 @@
-"""The loop that answers a request: HTTP runs on the API's own loop, work on the sidecar's state at home.
+"""The coordinator's loop, as the admin API calls it: HTTP runs on the API's loop, work on the state here.
 
 The admin API has a thread and a loop of its own. Sockets, TLS, HTTP, routing, tokens, validation and the
 writing of JSON cost ten times as much as reading the state: many requests at once, or a large answer,
 would delay rounds and urgent reports. But the state has no locks: it belongs to the coordinator's loop
-(coordinator.app.runner), its *home*, and only code on that loop may read or change it. There is one rule,
-which one class keeps:
+(coordinator.app.runner), and only code on that loop may read or change it. One class keeps the one rule:
 
-    A handler that is given the backend runs at home.
+    A handler that is given the backend runs on the coordinator's loop.
 
-Such a handler has the parameter ``backend``: its route (`admin_api.routes.common.HomeRoute`) sends it
-home, waits, and returns or raises its result. It goes once per request. It may use the request and the
-answer there, except the request's body, because that arrives on the API's loop: bodies are read by
-dependencies, and these run on the API's loop, as do the few handlers without the backend. Both know only
-the constant parts of the state, above all the rules of access, and send all other questions home
-(`Home.run`, `Home.stream`). tests/admin_api/test_home.py lists them.
+Such a handler has the parameter ``backend``: its route (`routes.common.CoordinatorRoute`) runs it there,
+waits, and returns or raises its result, once per request. There the handler may use the request and the
+answer, except the request's body, which arrives on the API's loop: dependencies read bodies, and they run
+on the API's loop, as do the few handlers without the backend. Both know only the constant parts of the
+state, above all the rules of access, and send all other questions to the coordinator's loop
+(`CoordinatorLoop.run`, `CoordinatorLoop.stream`). tests/admin_api/test_coordinator_loop.py lists them.
 
-A caller who leaves before the answer cancels the work for him at home. Where the API runs on the
-coordinator's loop, as in most tests, all code is at home.
+A caller who leaves before the answer cancels his work there. In most tests the API runs on the
+coordinator's loop itself.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Home:
+class CoordinatorLoop:
     """The loop that the sidecar's state belongs to.
 
     Args:
@@ -39,13 +38,13 @@ class Home:
         self._loop = loop
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run work at home: return or raise its result, and cancel it when cancelled."""
+        """Run work on this loop: return or raise its result, and cancel it when cancelled."""
         if self._loop is None or self._loop is asyncio.get_running_loop():
             return await work
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     async def stream(self, pieces: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
-        """Yield the pieces of a generator that runs at home, and close it there in every case."""
+        """Yield the pieces of a generator that runs on this loop, and close it here in every case."""
         try:
             while True:
                 try:

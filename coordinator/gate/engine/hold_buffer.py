@@ -22,25 +22,25 @@ from collections.abc import Callable
 
 from coordinator.core.model import MonitoringClass
 from coordinator.gate.engine.consumer import Consumer, Entries
+from coordinator.gate.engine.counters import GateCounters
+from coordinator.gate.engine.participants import Participants
 from coordinator.gate.engine.producer import HELD_FRAME_OVERHEAD, Cost, Producer
-from coordinator.gate.engine.roster import Roster
-from coordinator.gate.engine.tally import Tally
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.groups import GroupTable
-from coordinator.gate.limits.throttle import Bounds, PublishBuffer, Throttle, ThrottleReason
+from coordinator.gate.limits.throttle import PublishBuffer, Throttle, ThrottleBounds, ThrottleReason
 from coordinator.gate.protocol.commands import ProducerCommand
 from coordinator.gate.protocol.own_frames import QUOTA_EXCEEDED, flow_frame, send_error_frame
 from coordinator.gate.protocol.refusals import RefusalReason, Refusals
-from coordinator.gate.protocol.stream import Verdict
+from coordinator.gate.protocol.stream import FrameVerdict
 
 
-class Holding:
+class HoldBuffer:
     """Holds the SENDs and permits of one connection that the limits do not admit yet.
 
     Args:
         groups: resolves topics.
         queue: admits messages and permits and serves those that wait.
-        tally: counts what happens on all connections.
+        counters: counts what happens on all connections.
         send: takes a frame for the broker, to be sent between two others.
         answer: the same for the client.
         released: called when the queue released something of this connection.
@@ -56,12 +56,12 @@ class Holding:
         self,
         groups: GroupTable,
         queue: AdmissionQueue,
-        tally: Tally,
+        counters: GateCounters,
         *,
         send: Callable[[bytes], None],
         answer: Callable[[bytes], None],
         released: Callable[[], None],
-        bounds: Bounds,
+        bounds: ThrottleBounds,
         buffer: PublishBuffer,
         refusals: Refusals,
         is_challenged: Callable[[], bool],
@@ -69,7 +69,7 @@ class Holding:
     ) -> None:
         self._groups = groups
         self._queue = queue
-        self._tally = tally
+        self._counters = counters
         self._send = send
         self._answer = answer
         self._released = released
@@ -77,10 +77,10 @@ class Holding:
         self._buffer = buffer
         self._refusals = refusals
         self._is_challenged = is_challenged
-        self.roster = Roster(
+        self.participants = Participants(
             groups, bounds.participants_max, self._forward, self._grant, self._ask, exempted
         )
-        self.throttle = Throttle(tally.throttles)
+        self.throttle = Throttle(counters.throttles)
         #: The time of the call that is being handled.
         self.now_ns = 0
         #: Bytes in the held queues of all producers, and of a frame that is waited for.
@@ -90,28 +90,28 @@ class Holding:
     def has_room_for_requests(self, frames: int) -> bool:
         """Return whether the broker may get this many more SENDs without an answer."""
         pending_max = self._bounds.pending_requests_max
-        return pending_max is None or self.roster.unanswered + frames <= pending_max
+        return pending_max is None or self.participants.unanswered + frames <= pending_max
 
     def hold(
         self, producer: Producer, data: bytes, start: int, frame_end: int, cost: Cost | None
-    ) -> Verdict | int:
+    ) -> FrameVerdict | int:
         """Hold a frame, if there is room for it; a command other than SEND needs no tokens."""
         refusal = producer.refusal
         if refusal and cost is not None:
             self._refuse(producer, cost, refusal)
-            return Verdict.DISCARD
+            return FrameVerdict.DISCARD
         if frame_end > len(data):
             return frame_end
         frame_size = frame_end - start + HELD_FRAME_OVERHEAD
         if not self._has_room(frame_size):
-            return Verdict.STOP
+            return FrameVerdict.STOP
         producer.hold(data[start:frame_end], cost, self.now_ns)
         self._count_held(frame_size)
         if producer.waits_for is None:
             self._queue.wait(producer, self.now_ns)
             if producer.held:
                 self.throttle.count(producer.reason)
-        return Verdict.TAKEN
+        return FrameVerdict.TAKEN
 
     def has_room_for_unfinished(self, size: int) -> bool:
         """Return whether a frame of this size may be awaited and held; stop reading if not."""
@@ -137,12 +137,12 @@ class Holding:
             return False
         return True
 
-    def stop(self, reason: ThrottleReason) -> Verdict:
+    def stop(self, reason: ThrottleReason) -> FrameVerdict:
         """Read the client no further."""
-        self._tally.pauses += 1
+        self._counters.pauses += 1
         self.throttle.count(reason)
         self.throttle.pausing.add(reason)
-        return Verdict.STOP
+        return FrameVerdict.STOP
 
     def may_resume(self) -> bool:
         """Return whether the client may be read again, because every reason against it is gone."""
@@ -156,7 +156,7 @@ class Holding:
         if reason is ThrottleReason.PUBLISH_BUFFER:
             return self._buffer.is_relieved
         pending_max = self._bounds.pending_requests_max
-        return pending_max is None or self.roster.unanswered <= pending_max // 2
+        return pending_max is None or self.participants.unanswered <= pending_max // 2
 
     def shape(self, consumer: Consumer, entries: Entries) -> None:
         """Count entries that pass to a limited consumer, and ask for its next permits."""
@@ -168,14 +168,14 @@ class Holding:
 
     def reattach(self) -> None:
         """Resolve the groups of all participants again; those that wait, wait for the new groups."""
-        for consumer in self.roster.consumers.values():
+        for consumer in self.participants.consumers.values():
             groups = self._groups.resolve(consumer.topic, self.now_ns)
             if not consumer.counts_for(groups):
                 self._queue.withdraw(consumer, self.now_ns)
             consumer.attach(groups)
             consumer.count_for(self._groups.namespace(consumer.topic, MonitoringClass.DISPATCH))
             consumer.ask(self._queue, self.now_ns)
-        for producer in self.roster.producers.values():
+        for producer in self.participants.producers.values():
             groups = self._groups.resolve(producer.topic, self.now_ns, publishing=True)
             if not producer.counts_for(groups):
                 self._queue.withdraw(producer, self.now_ns)
@@ -192,28 +192,28 @@ class Holding:
             self.drop_held(participant)
         else:
             self._queue.withdraw(participant, self.now_ns)
-        self.roster.remove(participant)
+        self.participants.remove(participant)
 
     def drop_held(self, producer: Producer) -> None:
         """Drop held SENDs; the commands that waited behind them go to the broker."""
         self._queue.withdraw(producer, self.now_ns)
         self._count_held(-producer.held_bytes)
-        self._tally.dropped_frames += len(producer.held)
+        self._counters.dropped_frames += len(producer.held)
         for frame in producer.drop_held():
             self._send(frame)
 
     def close(self) -> None:
         """Remove all participants, because the connection is closed."""
-        for producer in tuple(self.roster.producers.values()):
+        for producer in tuple(self.participants.producers.values()):
             self.end(producer)
-        for consumer in tuple(self.roster.consumers.values()):
+        for consumer in tuple(self.participants.consumers.values()):
             self.end(consumer)
         self.count_unfinished(0)
         self._buffer.forget(self._released)
 
     def _refuse(self, producer: Producer, cost: Cost, reason: str) -> None:
         """Answer a SEND with an error."""
-        self._tally.refused_publishes += 1
+        self._counters.refused_publishes += 1
         self._refusals.count(RefusalReason.BACKLOG_QUOTA, producer.topic)
         self._answer(
             send_error_frame(producer.producer_id, cost.sequence_id, QUOTA_EXCEEDED, reason)
@@ -240,7 +240,7 @@ class Holding:
 
     def _forward(self, frame: bytes, messages: int) -> None:
         self._count_held(-len(frame) - HELD_FRAME_OVERHEAD)
-        self.roster.unanswered += messages > 0
+        self.participants.unanswered += messages > 0
         self._send(frame)
         self._released()
 

@@ -30,7 +30,7 @@ Span = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Aftermath:
+class RecoveryWindow:
     """A mishap and what came of it.
 
     Attributes:
@@ -57,14 +57,15 @@ class Aftermath:
         return self.mishap.began_s <= until_s and from_s <= self.excused_s
 
 
-def aftermaths(history: History, counted: Counted) -> Sequence[Aftermath]:
+def recovery_windows(history: History, counted: Counted) -> Sequence[RecoveryWindow]:
     """Return what came of every mishap, in order."""
     return [
-        Aftermath(mishap, recovered_after(history, counted, mishap)) for mishap in history.mishaps
+        RecoveryWindow(mishap, recovered_after(history, counted, mishap))
+        for mishap in history.mishaps
     ]
 
 
-def calm(history: History, found: Sequence[Aftermath]) -> Sequence[Span]:
+def calm(history: History, found: Sequence[RecoveryWindow]) -> Sequence[Span]:
     """Return the times from one recovery to the next mishap; none after one that did not recover."""
     recoveries = [each.over_s if each.recovered_s is not None else inf for each in found]
     beginnings = [each.mishap.began_s for each in found]

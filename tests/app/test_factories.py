@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from coordinator.adapters.zookeeper.access import ZooKeeperAccess
-from coordinator.app import parts
+from coordinator.app import factories
 from coordinator.config import ConfigError
 from coordinator.config.rules import check
 from coordinator.wire.fields import BadReport
@@ -23,13 +23,15 @@ def test_the_first_key_seals_and_all_open(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     old, new = str(tmp_path / "old"), str(tmp_path / "new")
 
-    only_old = parts.seal(replace(NOWHERE, bus_key_files=(old,)))
-    both = parts.seal(replace(NOWHERE, bus_key_files=(new, old)))
+    only_old = factories.seal(replace(NOWHERE, bus_key_files=(old,)))
+    both = factories.seal(replace(NOWHERE, bus_key_files=(new, old)))
 
     both.check(only_old.close(b"report"))
     with pytest.raises(BadReport, match="unknown key"):
         only_old.check(both.close(b"report"))
-    parts.seal(replace(NOWHERE, bus_key_files=(old,), bus_accept_unsealed=True)).check(b"report")
+    factories.seal(replace(NOWHERE, bus_key_files=(old,), bus_accept_unsealed=True)).check(
+        b"report"
+    )
 
 
 def test_a_key_that_cannot_be_used_is_named(tmp_path: Path) -> None:
@@ -38,9 +40,9 @@ def test_a_key_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     short.write_text("secret")
 
     with pytest.raises(ConfigError, match=r"bus_key_files: .*short: a key needs at least 16 bytes"):
-        parts.seal(replace(NOWHERE, bus_key_files=(str(short),)))
+        factories.seal(replace(NOWHERE, bus_key_files=(str(short),)))
     with pytest.raises(ConfigError, match=r"bus_key_files: .*missing cannot be read"):
-        parts.seal(replace(NOWHERE, bus_key_files=(str(tmp_path / "missing"),)))
+        factories.seal(replace(NOWHERE, bus_key_files=(str(tmp_path / "missing"),)))
 
 
 def test_a_webhooks_token_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -48,7 +50,7 @@ def test_a_webhooks_token_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     config = replace(NOWHERE, alarm_webhook_url="http://pager/hook")
 
     with pytest.raises(ConfigError, match=r"alarm_webhook_token_file: .*missing cannot be read"):
-        parts.webhook(replace(config, alarm_webhook_token_file=str(tmp_path / "missing")))
+        factories.webhook(replace(config, alarm_webhook_token_file=str(tmp_path / "missing")))
 
 
 @pytest.mark.parametrize("text", ["quota", "quota:", ":secret"])
@@ -57,22 +59,22 @@ def test_credentials_are_a_user_and_a_password(tmp_path: Path, text: str) -> Non
     path = tmp_path / "credentials"
     path.write_text("quota:a:secret\n")
     config = replace(NOWHERE, zookeeper_credentials_file=str(path))
-    assert parts.credentials(config) == "quota:a:secret"
-    assert parts.credentials(NOWHERE) == ""
+    assert factories.credentials(config) == "quota:a:secret"
+    assert factories.credentials(NOWHERE) == ""
 
     path.write_text(text)
     with pytest.raises(ConfigError, match=r"zookeeper_credentials_file: .* user:password"):
-        parts.credentials(config)
+        factories.credentials(config)
 
 
 def test_files_for_tls_to_zookeeper_are_tried_out(tmp_path: Path) -> None:
-    """What is no certificate, or fits no key, is refused at the start; what can be used is used."""
+    """A file that is no certificate, or fits no key, is refused at the start."""
     own, other = (make_certificate(tmp_path / name, name) for name in ("own", "other"))
     missing, text = tmp_path / "missing.pem", tmp_path / "text.pem"
     text.write_text("no certificate")
 
     def access(ca: Path, certificate: Path, key: Path) -> ZooKeeperAccess:
-        return parts.zookeeper_access(
+        return factories.zookeeper_access(
             replace(
                 NOWHERE,
                 zookeeper_tls=True,
@@ -93,7 +95,7 @@ def test_files_for_tls_to_zookeeper_are_tried_out(tmp_path: Path) -> None:
     assert usable is not None
     assert len(usable.context().get_ca_certs()) == 1
     assert usable.context().check_hostname
-    assert parts.zookeeper_access(NOWHERE).tls is None
+    assert factories.zookeeper_access(NOWHERE).tls is None
 
 
 @pytest.mark.parametrize(
@@ -136,8 +138,8 @@ async def test_what_may_go_round_a_gate_is_not_compared() -> None:
         replication_peer_addresses=("10.9.0.0/16",),
     )
     site = Site()
-    async with parts.broker_counters(config, published_only=True) as counters:
-        reconciler = parts.reconciler(config, counters, site, site, site.clock, None)
+    async with factories.broker_counters(config, published_only=True) as counters:
+        reconciler = factories.reconciler(config, counters, site, site, site.clock, None)
     state = reconciler.state()
     assert (state.is_on, state.interval_s, state.charges) == (True, 2.0, False)
     around = reconciler.surroundings
