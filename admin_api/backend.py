@@ -291,7 +291,7 @@ class Backlogs:
 
 @dataclass(frozen=True, slots=True)
 class AdminBackend:
-    """Everything that `create_app` needs. All of it lives at ``home``, except the relay.
+    """Everything that `create_app` needs. It lives on the coordinator's loop, except the relay.
 
     Without a relay nothing is passed to the broker; without ``alarming`` alarms, and without ``otlp``
     metrics, are sent nowhere; without ``backlogs`` and ``partitions`` these are unknown; without

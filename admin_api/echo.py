@@ -24,7 +24,7 @@ class Echo(Generic[T]):
     """Wait for copies of a store.
 
     Args:
-        watch: the store's watch; calls its listener with every new copy, at home.
+        watch: the store's watch; calls its listener with every new copy, on the coordinator's loop.
     """
 
     def __init__(self, watch: Callable[[Callable[[T], None]], None]) -> None:

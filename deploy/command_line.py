@@ -28,7 +28,7 @@ def exit_code(work: Callable[[], int]) -> int:
 
 
 def policy() -> str:
-    """The group's overshoot policy: POLICY in the environment, or balanced; raises WrongUse."""
+    """The group's overshoot policy: POLICY in the environment, or balanced; raises WrongDemoUse."""
     chosen = os.environ.get("POLICY") or BALANCED
     if chosen not in POLICIES:
         raise WrongDemoUse(f"POLICY is {chosen!r}: use {', '.join(POLICIES)}.")
@@ -36,7 +36,7 @@ def policy() -> str:
 
 
 def pulsar() -> str:
-    """The version of the brokers: PULSAR in the environment, or the launcher's; raises WrongUse."""
+    """The version of the brokers: PULSAR in the environment, or the launcher's; raises WrongDemoUse."""
     chosen = os.environ.get("PULSAR") or DEFAULT_PULSAR
     if not is_version(chosen):
         raise WrongDemoUse(
@@ -46,7 +46,7 @@ def pulsar() -> str:
 
 
 def enforcement_path(possible: Iterable[str]) -> str:
-    """Where limits are enforced: ENFORCE in the environment, or the gate; raises WrongUse."""
+    """Where limits are enforced: ENFORCE in the environment, or the gate; raises WrongDemoUse."""
     paths = sorted(possible)
     chosen = os.environ.get("ENFORCE") or "gate"
     if chosen not in paths:

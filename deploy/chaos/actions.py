@@ -1,6 +1,6 @@
-"""The actions of mishaps: each function does one thing to a stage for a while, and undoes it.
+"""The actions of mishaps: each function does one thing to a testbed for a while, and undoes it.
 
-All take the stage, the broker that it happens to or whose sidecar, and for how many seconds. What
+All take the testbed, the broker that it happens to or whose sidecar, and for how many seconds. What
 cannot be done to a process without privileges is left out: clocks are not made to jump (that takes a time
 name space; the sidecar's decisions go by CLOCK_MONOTONIC alone, which no one can set), and no disk is
 really full: a sidecar's processes are forbidden to write to files instead (RLIMIT_FSIZE), which they
@@ -39,7 +39,7 @@ _READY_WITHIN_S = 60.0
 _GARBAGE_PER_S = 200
 
 Do = Callable[[Testbed, str, float], None]
-"""Does something to a stage, at the sidecar or broker of this name, for so many seconds."""
+"""Does something to a testbed, at the sidecar or broker of this name, for so many seconds."""
 
 
 def kill_sidecar(testbed: Testbed, name: str, seconds: float) -> None:

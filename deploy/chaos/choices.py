@@ -62,7 +62,7 @@ def chosen() -> tuple[Choice, ...]:
     """Return the runs that are asked for, at least one.
 
     Raises:
-        WrongUse: what is asked for makes no sense; the text names the variable.
+        WrongDemoUse: what is asked for makes no sense; the text names the variable.
     """
     minutes, every_s = _number("MINUTES", _MINUTES), _number("EVERY", 0.0)
     if not minutes:

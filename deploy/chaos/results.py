@@ -69,7 +69,7 @@ class Results:
         file: one line a run, in the order in which they ended.
 
     Raises:
-        WrongUse: a line of it is no result.
+        WrongDemoUse: a line of it is no result.
     """
 
     def __init__(self, file: Path) -> None:

@@ -1,4 +1,4 @@
-"""One run: mishaps one after the other on a stage under load, and the history that it leaves.
+"""One run: mishaps one after the other on a testbed under load, and the history that it leaves.
 
 Each mishap has time to be over before the next one begins: until all is as before by the checker's own
 rule, or for as long as it may take, which is then a finding. So every recovery is seen for itself.
@@ -32,15 +32,15 @@ _BEFORE_S = 1.0
 
 
 class ChaosRun:
-    """One run on a stage that has load.
+    """One run on a testbed that has load.
 
     Args:
-        stage: entered.
+        testbed: entered.
         tell: called with a line for people whenever something happens.
     """
 
     def __init__(self, testbed: Testbed, tell: Callable[[str], None]) -> None:
-        self._stage = testbed
+        self._testbed = testbed
         self._tell = tell
         self._sampler = CounterSampler(testbed.web_urls, list(testbed.topic_of.values()))
         self._watcher = SidecarWatcher(testbed)
@@ -66,17 +66,17 @@ class ChaosRun:
                     break
                 began_s = time.monotonic()
                 self._happen(number, each, settled_s)
-                wait_for(began_s + every_s, self._stage.check)
-            wait_for(time.monotonic() + _CALM_S, self._stage.check)
+                wait_for(began_s + every_s, self._testbed.check)
+            wait_for(time.monotonic() + _CALM_S, self._testbed.check)
             ended_s = time.monotonic() - 1.0  # a sample lies behind it
-            unsettled = self._stage.unsettled()
-            not_recording = self._stage.not_recording()
+            unsettled = self._testbed.unsettled()
+            not_recording = self._testbed.not_recording()
             self._tell("the load ends; all that was stored and delivered is read")
-            self._stage.end_publishing()
-        self._stage.end_consuming()
+            self._testbed.end_publishing()
+        self._testbed.end_consuming()
         return replace(
             self._seen(settled_s, ended_s),
-            topics=self._stage.diaries(),
+            topics=self._testbed.diaries(),
             unsettled=unsettled,
             not_recording=not_recording,
         )
@@ -84,9 +84,9 @@ class ChaosRun:
     def _happen(self, number: int, planned: Planned, settled_s: float) -> None:
         kind = planned.kind
         began_s = time.monotonic()
-        kind.do(self._stage, planned.target, planned.seconds)
+        kind.do(self._testbed, planned.target, planned.seconds)
         occasion = Occasion(planned.target, planned.seconds, began_s, time.monotonic())
-        testbed = self._stage
+        testbed = self._testbed
         mishap = kind.happened(
             f"{number}. {planned}", occasion, testbed.policy, testbed.brokers, testbed.path
         )
@@ -94,7 +94,7 @@ class ChaosRun:
         after_s = self._recovered(mishap)
         outcome = "NOT RECOVERED" if after_s is None else f"as before after {after_s:4.1f} s"
         self._tell(f"{began_s - settled_s:6.1f} s  {mishap.what}: {outcome}")
-        wait_for(time.monotonic() + _PAUSE_S, self._stage.check)
+        wait_for(time.monotonic() + _PAUSE_S, self._testbed.check)
 
     def _at_the_limit(self) -> float:
         """Wait until the load runs at the limit for the first time; return that moment."""
@@ -110,7 +110,7 @@ class ChaosRun:
             after_s = recovered_after(recent, Counted(recent), mishap)
             if after_s is not None or now_s > deadline_s + _POLL_S:
                 return after_s
-            self._stage.check()
+            self._testbed.check()
             time.sleep(_POLL_S)
 
     def _seen(self, from_s: float, until_s: float) -> History:
@@ -118,8 +118,8 @@ class ChaosRun:
         since_s = from_s - _BEFORE_S
         return History(
             limit=LIMIT,
-            policy=self._stage.policy,
-            burst_s=self._stage.burst_s,
+            policy=self._testbed.policy,
+            burst_s=self._testbed.burst_s,
             settled_s=from_s,
             ended_s=until_s,
             topics=(),

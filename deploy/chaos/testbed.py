@@ -1,8 +1,8 @@
 """The scene of mishaps: a cluster, sidecars behind links that the bench controls, and load.
 
 Between every sidecar and every ZooKeeper stands a link, another between every sidecar and every
-broker's bus (ways.py), and one between each gate and its broker, whose upstream is a setting. Under
-native enforcement there are no gates: clients connect to the brokers themselves.
+broker's bus (network_paths.py), and one between each gate and its broker, whose upstream is a setting.
+Under native enforcement there are no gates: clients connect to the brokers themselves.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def play(console: Console, kind: type[System], directory: Path, chosen: Chosen) 
         chosen: the rest.
 
     Raises:
-        WrongUse: something runs from this directory.
+        WrongDemoUse: something runs from this directory.
         DemoError: the story could not be told to its end.
         LocalClusterError: the cluster failed.
     """
@@ -123,7 +123,7 @@ def _clear(directory: Path) -> None:
     """Make an empty directory for a run.
 
     Raises:
-        WrongUse: an earlier run is still in it.
+        WrongDemoUse: an earlier run is still in it.
     """
     if state.file_of(directory / "cluster").exists() or Programs(directory).any:
         raise WrongDemoUse(

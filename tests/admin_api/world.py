@@ -250,7 +250,7 @@ class FixedGate:
         return self.counted_apart
 
     async def connection_figures(self) -> tuple[ConnectionFigures, ...]:
-        """Return the test's connections."""
+        """Return the test's connections, or fail as the test says."""
         if self.failure is not None:
             raise self.failure
         return self.connected

@@ -87,15 +87,15 @@ class Client:
         )
 
     def refused(self, reason: RefusalReason, detail: str) -> None:
-        """See `Audit`."""
+        """See `ConnectionAudit`."""
         self.refusals.append((reason, detail))
 
     def exempted(self, producer: ProducerCommand) -> None:
-        """See `Audit`."""
+        """See `ConnectionAudit`."""
         self.exemptions.append(producer.producer_name)
 
     def migrated(self, url: str) -> None:
-        """See `Audit`."""
+        """See `ConnectionAudit`."""
         self.migrations.append(url)
 
     def sends(self, *frames: bytes) -> list[bytes]:

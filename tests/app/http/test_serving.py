@@ -49,13 +49,13 @@ def config(**keys: object) -> Config:
 
 
 def app_of(world: World, *, broker_url: str = "", **changes: Any) -> serving.Build:
-    """The world's app for a thread of its own, with the test's loop as the home of its state."""
-    home = CoordinatorLoop(asyncio.get_running_loop())
+    """The world's app for a thread of its own, with the test's loop as the coordinator's."""
+    loop = CoordinatorLoop(asyncio.get_running_loop())
 
     @asynccontextmanager
     async def build() -> AsyncIterator[FastAPI]:
         async with HttpBrokerRelay(broker_url or "http://127.0.0.1:1") as relay:
-            changed = {"home": home, "relay": relay if broker_url else None} | changes
+            changed = {"coordinator_loop": loop, "relay": relay if broker_url else None} | changes
             yield create_app(replace(world.backend, **changed))
 
     return build
