@@ -31,6 +31,7 @@ from admin_api.routes import (
     native,
     operations,
     quota,
+    reconciliation,
     relay,
     shadow,
     sidecar,
@@ -62,7 +63,7 @@ def create_app(backend: AdminBackend) -> FastAPI:
         quota.router, board.router, groups.router, sidecar.router, operations.router,
         events.router, metrics.router, attachments.router, topics.router, gate.router,
         audit.router, alarms.router, shadow.router, backlog.router, cluster.router, logs.router,
-        native.router,
+        native.router, reconciliation.router,
     )  # fmt: skip
     for router in guarded:
         app.include_router(router, dependencies=[Depends(identified), Depends(refuse_large_body)])

@@ -8,7 +8,7 @@ than the store.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -52,6 +52,8 @@ from coordinator.ports import (
     TopicLimits,
     TopicLimitStore,
 )
+from coordinator.reconciliation.engine.account import Rate
+from coordinator.reconciliation.engine.reconciliation import EscapeView, ReconciliationState
 
 
 class Views(Protocol):
@@ -248,6 +250,22 @@ class NativeMeter(Protocol):
         ...
 
 
+class Reconciling(Protocol):
+    """Reconciliation's reports of escaped traffic."""
+
+    def state(self) -> ReconciliationState:
+        """Return its present state."""
+        ...
+
+    def escapes_of(self, group: str) -> tuple[EscapeView, ...]:
+        """Return the namespaces of a group in which traffic goes round the gate now."""
+        ...
+
+    def rates(self) -> Mapping[str, Rate]:
+        """Return the rates that go round the gate now, by group."""
+        ...
+
+
 class BusMeter(Protocol):
     """The report bus's reports about itself."""
 
@@ -279,6 +297,7 @@ class AdminBackend:
     metrics, are sent nowhere; without ``backlogs`` and ``partitions`` these are unknown; without
     ``cluster_group`` the cluster has no specification, and without ``delayed_group`` delayed messages
     have none; without ``native`` the broker's own limiter is left alone; without
+    ``reconciling`` escaped traffic is unknown; without
     ``requests_per_second`` (of one client address) there is no bound on requests. Without tokens the
     API answers to loopback and ``hosts`` alone (admin_api.hosts). Lookups through the relay ask for
     ``gate_listener``; empty leaves that to the callers (admin_api.lookups).
@@ -305,6 +324,7 @@ class AdminBackend:
     cluster_group: str = ""
     delayed_group: str = ""
     native: NativeMeter | None = None
+    reconciling: Reconciling | None = None
     enforcement_path: str = "gate"
     requests_per_second: int | None = None
     hosts: tuple[str, ...] = ()

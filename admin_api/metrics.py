@@ -33,6 +33,7 @@ from admin_api.metrics_gate import gate_families
 from admin_api.metrics_groups import GroupFamilies
 from admin_api.metrics_minute import MinuteFamilies
 from admin_api.metrics_native import native_families
+from admin_api.metrics_reconciliation import reconciliation_families
 from coordinator.core.events import ConnectionState
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Suspicion
@@ -97,6 +98,11 @@ async def gather(backend: AdminBackend) -> list[Metric]:
             await backend.gate.delayed(),
         ),
         *(() if backend.native is None else native_families(backend.native.state())),
+        *(
+            ()
+            if backend.reconciling is None
+            else reconciliation_families(backend.reconciling.state())
+        ),
         *groups,
         *minutes,
         *(() if backend.backlogs is None else await backlog_families(backend.backlogs)),

@@ -69,10 +69,13 @@ class GroupRowBody(CamelModel):
     observed: bool = Field(description="its limits are tried out and hold nothing back")
     throttled: list[str] = Field(description="the first throttled brokers by name")
     throttled_count: int
+    escaping: int = Field(
+        description="messages per second round the answering sidecar's gate, of the group's namespaces"
+    )
     recent: list[int] = Field(description="admitted of the foremost dimension, oldest first")
 
     @classmethod
-    def of(cls, row: GroupRow, recent: Sequence[int], now_ns: int) -> Self:
+    def of(cls, row: GroupRow, recent: Sequence[int], now_ns: int, escaping: float = 0.0) -> Self:
         """Write one row."""
         return cls(
             group=row.group,
@@ -84,6 +87,7 @@ class GroupRowBody(CamelModel):
             observed=row.observed,
             throttled=list(row.throttled[:NAMED_BROKERS]),
             throttled_count=len(row.throttled),
+            escaping=round(escaping),
             recent=list(recent),
         )
 

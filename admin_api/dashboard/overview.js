@@ -11,6 +11,7 @@ const COLUMNS = [
   ["limit", "Limit", "number"],
   ["used", "Used"],
   ["throttled", "Throttled"],
+  [null, "Round the gate", "number"],
   ["standing", "State"],
   [null, "Recent", "recent"],
 ];
@@ -164,6 +165,7 @@ function createRow(first) {
   const use = meter(`Used by ${first.group}`);
   const used = h("span", { class: "number" });
   const throttled = h("td", { "data-label": "Throttled:" });
+  const escaping = h("td", { class: "number", "data-label": "Round the gate:" });
   const tag = h("span");
   const since = h("span", { class: "minor" });
   const recent = h("td", { class: "recent" });
@@ -174,6 +176,7 @@ function createRow(first) {
     h("td", { class: "number" }, limit, what),
     h("td", {}, h("div", { class: "use" }, use.element, used)),
     throttled,
+    escaping,
     h("td", {}, tag, " ", since),
     recent,
   );
@@ -187,6 +190,7 @@ function createRow(first) {
     const names = shown.throttled.slice(0, 2).join(", ");
     const more = shown.throttledCount - Math.min(2, shown.throttled.length);
     setText(throttled, shown.throttledCount ? names + (more > 0 ? ` and ${more} more` : "") : "–");
+    setText(escaping, shown.escaping ? `${rate(shown.escaping)} msg` : "–");
     tag.className = `tag ${shown.standing}`;
     setText(tag, shown.standing);
     const moving = shown.standing === "converging" || shown.standing === "degraded";

@@ -28,6 +28,7 @@ from coordinator.insight.model.alarms import AlarmKind
 from coordinator.insight.model.board import GroupRow
 from coordinator.insight.model.preview import DimensionPreview
 from coordinator.insight.model.settling import GroupStatus
+from coordinator.reconciliation.engine.account import Rate
 
 router = coordinator_router("/quota/v1", "dashboard")
 
@@ -109,7 +110,7 @@ async def get_overview(
         standings=dict(Counter(row.standing.value for row in rows)),
         throttled=sum(1 for row in rows if row.throttled),
         attention=_attention(backend),
-        rows=[body async for body in _bodies(watching, wanted[offset : offset + limit])],
+        rows=[body async for body in _bodies(backend, wanted[offset : offset + limit])],
     )
 
 
@@ -166,18 +167,20 @@ async def list_choices() -> Choices:
     )
 
 
-async def _bodies(watching: Watching, rows: Sequence[GroupRow]) -> AsyncIterator[GroupRowBody]:
+async def _bodies(backend: AdminBackend, rows: Sequence[GroupRow]) -> AsyncIterator[GroupRowBody]:
+    escaping = {} if backend.reconciling is None else backend.reconciling.rates()
     for number, row in enumerate(rows, 1):
-        yield _row_body(watching, row)
+        rate = escaping.get(row.group, Rate())
+        yield _row_body(backend.watching, row, rate.messages)
         if not number % _ROWS_PER_STEP:
             await asyncio.sleep(0)
 
 
-def _row_body(watching: Watching, row: GroupRow) -> GroupRowBody:
+def _row_body(watching: Watching, row: GroupRow, escaping: float) -> GroupRowBody:
     recent: tuple[int, ...] = ()
     if row.foremost is not None:
         recent = watching.board.totals(row.group, row.foremost, _RECENT_SAMPLES)
-    return GroupRowBody.of(row, recent, watching.now_ns())
+    return GroupRowBody.of(row, recent, watching.now_ns(), escaping)
 
 
 def _require_group(backend: AdminBackend, name: str) -> None:
@@ -188,6 +191,7 @@ def _require_group(backend: AdminBackend, name: str) -> None:
 _NOT_SAID_YET = (
     AlarmKind.CERTIFICATE_HIGH,
     AlarmKind.PEER_LOST,
+    AlarmKind.TRAFFIC_ROUND_THE_GATE,
     AlarmKind.BACKLOG_EXCEEDED,
     AlarmKind.BACKLOG_AGES,
 )

@@ -59,6 +59,7 @@ MAX_AGE_MILLIS = 2**53
 """JavaScript's largest whole number."""
 
 _NANOS_PER_MILLI = 1_000_000
+_PUBLISHED = (Dimension.PUBLISH_MESSAGES, Dimension.PUBLISH_BYTES)
 _DECISION_POLLS = 200
 _DECISION_POLL_S = 0.005
 
@@ -158,6 +159,7 @@ async def explain(
             would_change=backend.views.would_change(name, dimension, broker),
             delayed=await _of_delayed(backend, view),
             slack=_slack(backend, view),
+            round_the_gate=_round_the_gate(backend, view),
             shadow=_shadow_of(backend.views, view),
             story=told,
         )
@@ -276,6 +278,14 @@ def _slack(backend: AdminBackend, view: Explanation) -> str:
     if native is None or view.cluster_limit is None or view.broker != backend.views.health().broker:
         return ""
     return native.slack(view.group, view.dimension)
+
+
+def _round_the_gate(backend: AdminBackend, view: Explanation) -> tuple[str, ...]:
+    """Return the traffic of the group's namespaces that goes round the own gate; published only."""
+    is_own = view.broker == backend.views.health().broker
+    if backend.reconciling is None or not is_own or view.dimension not in _PUBLISHED:
+        return ()
+    return tuple(each.sentence for each in backend.reconciling.escapes_of(view.group))
 
 
 async def _of_delayed(backend: AdminBackend, view: Explanation) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from prometheus_client.core import Metric
 from admin_api.app import create_app
 from admin_api.backend import AdminBackend, Backlogs
 from admin_api.metrics import gather
+from admin_api.metrics_reconciliation import reconciliation_families
 from benchmarks.memory_sidecar import memory_sidecar
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.memory.backlog import MemoryBacklogSource
@@ -30,6 +31,7 @@ from coordinator.backlog.shell.enforcer import BacklogEnforcement
 from coordinator.cli.__main__ import app as command_line
 from coordinator.config.reference import keys
 from coordinator.insight.model.alarms import AlarmKind
+from coordinator.reconciliation.engine.reconciliation import ReconciliationState
 from coordinator.runtime.logs import LogLevel
 
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "rules.yaml"
@@ -64,7 +66,7 @@ def api() -> str:
 
 def metrics() -> str:
     """Every family: its name as Prometheus has it, its type, its labels, and what it tells."""
-    families = asyncio.run(gather(_backend()))
+    families = [*asyncio.run(gather(_backend())), *reconciliation_families(ReconciliationState())]
     rows = [
         (f"`{_name(family)}`", family.type, ", ".join(_labels(family)), family.documentation)
         for family in sorted(families, key=_name)

@@ -7,8 +7,12 @@ Raises, all of them: ConfigError: a file or place that the configuration names c
 
 from __future__ import annotations
 
+import socket
 import uuid
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib.util import find_spec
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +21,7 @@ from coordinator.adapters.broker.admin import HttpBrokerAdmin
 from coordinator.adapters.broker.backlog import HttpBacklogSource
 from coordinator.adapters.broker.counters import MetricsCounters
 from coordinator.adapters.broker.native_admin import HttpNativeAdmin
+from coordinator.adapters.broker.publishers import HttpPublisherLists
 from coordinator.adapters.clock import wall_ms
 from coordinator.adapters.pulsar.bus import PulsarBus
 from coordinator.adapters.pulsar.native_topic import NativeTopic
@@ -31,6 +36,11 @@ from coordinator.config import Config, ConfigError
 from coordinator.native.engine.steering import Steering
 from coordinator.native.shell.actuator import NativeActuator
 from coordinator.ports import Clock
+from coordinator.reconciliation.engine.account import Rate
+from coordinator.reconciliation.engine.outside import PassedCounters, PublisherLists
+from coordinator.reconciliation.engine.reconciliation import Reconciliation
+from coordinator.reconciliation.engine.ways import KnownOrigins
+from coordinator.reconciliation.shell.reconciler import Reconciler
 from coordinator.runtime.client_tls import ClientTls
 from coordinator.runtime.release import RELEASE
 from coordinator.runtime.supervision import TaskSupervisor
@@ -87,9 +97,16 @@ def native_admin(config: Config) -> HttpNativeAdmin:
     return HttpNativeAdmin(config.broker_web_url, token=_broker_token(config))
 
 
-def broker_counters(config: Config) -> MetricsCounters:
+def broker_counters(config: Config, *, published_only: bool = False) -> MetricsCounters:
     """Return the own broker's counters."""
-    return MetricsCounters(config.broker_web_url, token=_broker_token(config))
+    return MetricsCounters(
+        config.broker_web_url, token=_broker_token(config), published_only=published_only
+    )
+
+
+def publisher_lists(config: Config) -> HttpPublisherLists:
+    """Return the lists of the own broker's publishers."""
+    return HttpPublisherLists(config.broker_web_url, token=_broker_token(config))
 
 
 def native(
@@ -119,6 +136,53 @@ def native(
         cluster_group=config.cluster_group,
         margin_permille=margin_permille,
     )
+
+
+def reconciler(
+    config: Config,
+    counters: MetricsCounters,
+    publishers: PublisherLists,
+    gate: PassedCounters,
+    clock: Clock,
+    charge: Callable[[Mapping[str, Rate]], None] | None,
+) -> Reconciler:
+    """Return the comparison of the broker's counters with the gate's.
+
+    Args:
+        config: the configuration.
+        counters: the broker's, of published messages.
+        publishers: the broker's lists.
+        gate: the gate's counters.
+        clock: monotonic time.
+        charge: takes the rates that go round the gate, by group; None charges nothing.
+    """
+    buses = {"/".join(topic.partition("://")[2].split("/")[:2]) for topic in config.bus_topics}
+    peers = tuple(map(ip_network, config.replication_peer_addresses))
+    return Reconciler(
+        config.broker_id,
+        counters,
+        gate,
+        publishers,
+        Reconciliation(
+            buses | {*config.reconcile_exempt_namespaces}, cluster_group=config.cluster_group
+        ),
+        KnownOrigins(
+            brokers=_own_hosts(),
+            replication_prefix=config.replication_producer_prefix,
+            is_peer=lambda host: bool(host) and any(ip_address(host) in each for each in peers),
+        ),
+        clock,
+        interval_s=config.reconcile_seconds,
+        charge=charge,
+    )
+
+
+def _own_hosts() -> frozenset[str]:
+    """Return the addresses of this machine, which is the broker's, as far as its name leads to them."""
+    found = {"127.0.0.1", "::1"}
+    with suppress(OSError):
+        found |= {str(info[4][0]) for info in socket.getaddrinfo(socket.gethostname(), None)}
+    return frozenset(found)
 
 
 def seal(config: Config) -> Seal:

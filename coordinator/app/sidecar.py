@@ -50,6 +50,8 @@ from coordinator.insight.shell.partition_meter import PartitionMeter
 from coordinator.native.shell.actuator import NativeActuator
 from coordinator.native.shell.both import GateAndNative
 from coordinator.ports import PortError, Recorder, TrafficGate
+from coordinator.reconciliation.shell.charging import ChargedGate
+from coordinator.reconciliation.shell.reconciler import Reconciler
 from coordinator.runtime.gc_tuning import keep_what_is_loaded, not_collecting
 from coordinator.runtime.logs import LogLevel, configure_logs
 from coordinator.runtime.release import RELEASE
@@ -168,9 +170,11 @@ async def _start(
     kept.topic_limits.watch(courier.changed)
     stack.push_async_callback(runner.close)
     stack.push_async_callback(gate.close)
+    charged = _charged(config, gate_process, clock)
+    reconciler = await _reconciler(config, stack, kept, clock, runner, gate_process, charged)
     if recorder is not None:
         recorder.enforced_by = partial(_enforcement, config.enforcement_path, native)
-    runner.start(_enforcing(gate_process, native), kept.ledgers, recorder)
+    runner.start(_enforcing(charged or gate_process, native), kept.ledgers, recorder)
     runner.spawn(gate.ends())
     _record_namespaces(runner, gate, recorder, clock)
     for part in (
@@ -213,6 +217,7 @@ async def _start(
         cluster_group=config.cluster_group,
         delayed_group=config.delayed_group,
         native=native,
+        reconciling=reconciler,
         enforcement_path=config.enforcement_path,
     )
     if otlp is not None:
@@ -239,12 +244,41 @@ async def _native(
     kept.membership.watch_members(native.members_changed)
     stack.push_async_callback(topic.stop)
     await topic.start()
-    runner.watch.also_seen = native.sightings
+    runner.watch.also_seen.append(native.sightings)
     runner.spawn(native.run())
     return native
 
 
-def _enforcing(gate: GateProcess | None, native: NativeActuator | None) -> TrafficGate:
+def _charged(config: Config, gate: GateProcess | None, clock: MonotonicClock) -> ChargedGate | None:
+    if gate is None or not config.charge_escaped:
+        return None
+    return ChargedGate(gate, clock)
+
+
+async def _reconciler(
+    config: Config,
+    stack: AsyncExitStack,
+    kept: _Kept,
+    clock: MonotonicClock,
+    runner: Runner,
+    gate: GateProcess | None,
+    charged: ChargedGate | None,
+) -> Reconciler | None:
+    if gate is None or not config.reconciles:
+        return None
+    counters = await stack.enter_async_context(
+        factories.broker_counters(config, published_only=True)
+    )
+    publishers = await stack.enter_async_context(factories.publisher_lists(config))
+    charge = None if charged is None else charged.charge
+    reconciler = factories.reconciler(config, counters, publishers, gate, clock, charge)
+    kept.store.watch(reconciler.catalogue_changed)
+    runner.watch.also_seen.append(reconciler.sightings)
+    runner.keep("reconciliation", reconciler.run)
+    return reconciler
+
+
+def _enforcing(gate: TrafficGate | None, native: NativeActuator | None) -> TrafficGate:
     if gate is None or native is None:
         only = gate or native
         assert only is not None

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import httpx
 
-from coordinator.cli.answers import AuditEntryAnswer, DefinitionAnswer, Native
+from coordinator.cli.answers import AuditEntryAnswer, DefinitionAnswer, Native, Reconciled
 from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.core.model import Dimension
 from coordinator.insight.model.alarms import AlarmView
@@ -214,6 +214,10 @@ class AdminClient:
     def native(self) -> Native:
         """Return the state of native enforcement."""
         return cast("Native", self._read("/quota/v1/native"))
+
+    def reconciliation(self) -> Reconciled:
+        """Return the traffic that goes round the gate."""
+        return cast("Reconciled", self._read("/quota/v1/reconciliation"))
 
     def faults(self) -> dict[str, str]:
         """Return the store's entries that cannot be read: path to reason."""

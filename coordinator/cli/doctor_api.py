@@ -41,6 +41,7 @@ _SEAL_FIXES = {
     "the seal does not fit": "Another process writes to the bus topic: restrict it to the "
     "sidecars' role.",
 }
+_ESCAPES_SHOWN = 5
 _PASSING_STATES = {"STARTING", "LEARNING", "DRAINING"}
 
 
@@ -65,6 +66,7 @@ def examine_api(client: AdminClient) -> Iterator[Finding]:
     yield from _views(health)
     yield from _groups(client)
     yield from _native(client)
+    yield from _reconciliation(client)
     yield _clock(ahead_s)
 
 
@@ -152,6 +154,37 @@ def _native(client: AdminClient) -> Iterator[Finding]:
         groups = counted(len(found["groups"]), "native group")
         text = f"{groups} steered as {found['serviceUrl']} every {found['intervalSeconds']} s"
         yield ok("native", text)
+
+
+def _reconciliation(client: AdminClient) -> Iterator[Finding]:
+    try:
+        found = client.reconciliation()
+    except CommandFailed as failure:  # an older sidecar
+        yield note("round the gate", str(failure))
+        return
+    if not found["on"]:
+        return
+    if found["error"]:
+        fix = "broker_web_url must answer /metrics to the token in broker_token_file."
+        yield note("round the gate", f"not known: {found['error']}", fix)
+        return
+    escaping = [each for each in found["escapes"] if each["escaping"]]
+    for each in escaping[:_ESCAPES_SHOWN]:
+        yield wrong(
+            "round the gate", each["sentence"], f"{each['fix'][:1].upper()}{each['fix'][1:]}."
+        )
+    more = len(escaping) - _ESCAPES_SHOWN
+    if more > 0:
+        yield note(
+            "round the gate", f"{counted(more, 'more namespace')}; see /quota/v1/reconciliation"
+        )
+    if found["leftOut"]:
+        yield note(
+            "round the gate", f"{counted(found['leftOut'], 'namespace')} too many to compare"
+        )
+    if not escaping:
+        namespaces = counted(found["namespaces"], "namespace")
+        yield ok("round the gate", f"nothing, of {namespaces} every {found['intervalSeconds']:g} s")
 
 
 def _reasons(health: HealthView, subject: str) -> str:

@@ -171,6 +171,7 @@ def _further(explanation: Explanation) -> Iterator[str]:
     yield from explanation.delayed
     if explanation.slack:
         yield explanation.slack
+    yield from explanation.round_the_gate
     if explanation.shadow is not None:
         yield explanation.shadow.sentence
 

@@ -8,6 +8,8 @@ import typer
 from rich.console import Console
 
 from coordinator.cli.answers import DIMENSION_NAMES
+from coordinator.cli.client import AdminClient
+from coordinator.cli.failures import CommandFailed
 from coordinator.cli.output import console, counted, percent, print_json, rate, span, table
 from coordinator.cli.session import session_of
 from coordinator.core.model import Dimension
@@ -21,11 +23,21 @@ def status(context: typer.Context) -> None:
         health = client.health()
         usage = client.usage()
         certified = client.certificates()
+        round_the_gate = _round_the_gate(client)
     if session.as_json:
-        print_json({"health": health, "groups": usage, "certificates": certified})
+        print_json(
+            {
+                "health": health,
+                "groups": usage,
+                "certificates": certified,
+                "roundTheGate": round_the_gate,
+            }
+        )
         return
     out = console()
     _print_health(out, health)
+    for sentence in round_the_gate:
+        out.print(f"  {sentence}")
     members = table(["member", "API", ">incarnation", ">last report"])
     for row in member_rows(health):
         members.add_row(*row)
@@ -42,6 +54,15 @@ def status(context: typer.Context) -> None:
         for row in summary_rows(group, bounds):
             groups.add_row(*row)
     out.print(groups if usage else "There are no resource groups.")
+
+
+def _round_the_gate(client: AdminClient) -> list[str]:
+    """Return the traffic round the answering sidecar's gate, in sentences; none of old sidecars."""
+    try:
+        found = client.reconciliation()["escapes"]
+    except CommandFailed:
+        return []
+    return [each["sentence"] for each in found if each["escaping"]]
 
 
 def _print_health(out: Console, health: HealthView) -> None:

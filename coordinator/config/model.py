@@ -242,6 +242,14 @@ class Config:
             This and the next two are read again at SIGHUP. It must be the same for all sidecars.
         backlog_dry_run_namespaces: tenant/namespace where that is only written down.
         backlog_enforcement_seconds: how often their topics are looked at.
+        reconcile_seconds: how often, at most, the broker's counters of published messages are compared
+            with the gate's, which shows the traffic that goes round the gate; less often with tens of
+            thousands of topics. 0 is never.
+        reconcile_exempt_namespaces: tenant/namespace whose traffic may go round the gate: it is not
+            compared.
+        charge_escaped: whether traffic that goes round the gate counts against its namespace's groups:
+            the gate's part of their limits is lower by it, never below 0, so that all ways together keep
+            the limit as far as the gate's part allows.
         log_level: debug, info, warning or error.
     """
 
@@ -359,6 +367,9 @@ class Config:
     backlog_enforced_namespaces: tuple[str, ...] = ()
     backlog_dry_run_namespaces: tuple[str, ...] = ()
     backlog_enforcement_seconds: float = 5.0
+    reconcile_seconds: float = 2.0
+    reconcile_exempt_namespaces: tuple[str, ...] = ()
+    charge_escaped: bool = False
     log_level: str = "info"
 
     @property
@@ -370,6 +381,11 @@ class Config:
     def is_native(self) -> bool:
         """Whether the broker's own limiter is steered."""
         return self.enforcement_path != GATE
+
+    @property
+    def reconciles(self) -> bool:
+        """Whether the broker's counters are compared with the gate's."""
+        return self.has_gate and self.reconcile_seconds > 0
 
     @property
     def native_margin_permille(self) -> int:

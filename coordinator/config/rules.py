@@ -67,6 +67,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "backlog_calls_per_second": (1, 10_000),
     "backlog_concurrency": (1, 64),
     "backlog_enforcement_seconds": (1.0, 3600.0),
+    "reconcile_seconds": (0.0, 60.0),
     **dict.fromkeys((*BROKER_RATES.values(), *PARTITION_RATES.values()), (UNLIMITED, _MAX_RATE)),
 }
 
@@ -85,6 +86,9 @@ _ONLY_GATES = (
     *PARTITION_RATES.values(),
     "subscribe_rate_per_consumer",
     "delayed_group",
+    "reconcile_seconds",
+    "reconcile_exempt_namespaces",
+    "charge_escaped",
 )
 _DEFAULTS = Config("", "", "", "", "", "")
 
@@ -136,6 +140,7 @@ def check(config: Config) -> None:
     if config.shadow_law and config.shadow_law not in LAWS:
         raise ConfigError(f"shadow_law {config.shadow_law!r}: use one of {', '.join(LAWS)}")
     _check_backlog(config)
+    _check_reconciliation(config)
 
 
 def _check_replication(config: Config) -> None:
@@ -246,6 +251,16 @@ def _check_backlog(config: Config) -> None:
         raise ConfigError(
             f"backlog_dry_run_namespaces: {min(both)} is enforced, too; name it in one of the two"
         )
+
+
+def _check_reconciliation(config: Config) -> None:
+    if config.reconcile_seconds:
+        _check_range("reconcile_seconds", config.reconcile_seconds, 0.5, 60.0)
+    elif config.charge_escaped:
+        raise ConfigError("charge_escaped: means nothing with reconcile_seconds = 0")
+    for namespace in config.reconcile_exempt_namespaces:
+        if not _NAMESPACE.fullmatch(namespace):
+            raise ConfigError(f"reconcile_exempt_namespaces {namespace!r}: write tenant/namespace")
 
 
 def _check_own_limits(config: Config) -> None:

@@ -32,6 +32,7 @@ from admin_api.routes import (
     native,
     operations,
     quota,
+    reconciliation,
     relay,
     shadow,
     sidecar,
@@ -44,7 +45,8 @@ T = TypeVar("T")
 
 MODULES = (
     alarms, attachments, audit, backlog, board, cluster, dashboard, events, gate, groups, logs,
-    metrics, native, operations, quota, relay, shadow, sidecar, topic_stats, topics,
+    metrics, native, operations, quota, reconciliation, relay, shadow, sidecar, topic_stats,
+    topics,
 )  # fmt: skip
 
 FREE = {

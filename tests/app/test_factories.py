@@ -14,6 +14,7 @@ from coordinator.config.rules import check
 from coordinator.wire.fields import BadReport
 from tests.config.nowhere import NOWHERE
 from tests.gate.server.test_tls import make_certificate
+from tests.reconciliation.shell.test_reconciler import Site
 
 
 def test_the_first_key_seals_and_all_open(tmp_path: Path) -> None:
@@ -126,3 +127,22 @@ def test_settings_that_make_no_sense_are_refused(changes: dict[str, object], key
     """With the key's name first."""
     with pytest.raises(ConfigError, match=f"^{key}"):
         check(replace(NOWHERE, **changes))  # type: ignore[arg-type]
+
+
+async def test_what_may_go_round_a_gate_is_not_compared() -> None:
+    """The bus, exempt namespaces and Pulsar's own; the peers of replication are the operator's."""
+    config = replace(
+        NOWHERE,
+        bus_topics=("non-persistent://ops/bus/usage",),
+        reconcile_exempt_namespaces=("t/functions",),
+        replication_peer_addresses=("10.9.0.0/16",),
+    )
+    site = Site()
+    async with factories.broker_counters(config, published_only=True) as counters:
+        reconciler = factories.reconciler(config, counters, site, site, site.clock, None)
+    state = reconciler.state()
+    assert (state.is_on, state.interval_s, state.charges) == (True, 2.0, False)
+    around = reconciler.surroundings
+    assert [around.is_peer(host) for host in ("10.9.0.7", "10.8.0.7", "")] == [True, False, False]
+    assert "127.0.0.1" in around.brokers
+    assert reconciler.exempt >= {"ops/bus", "t/functions", "pulsar/system"}

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from subprocess import PIPE, Popen
+from typing import Any
 
 import httpx
 import pytest
 from kazoo.exceptions import NoAuthError
 
+from admin_api.app import create_app
 from coordinator.adapters.zookeeper.access import ZooKeeperAccess, refusal
 from coordinator.cli.doctor_host import examine_host
 from coordinator.cli.findings import Finding, Level
@@ -23,8 +25,9 @@ from coordinator.config import Config
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.usage.agreement import Matter
 from coordinator.insight.model.views import DisagreementView, MemberView, TaskView
+from tests.admin_api.test_reconciliation import ESCAPE, SENTENCE, STATE, Reconciled
 from tests.admin_api.world import HEALTHY, MILLI_NS, World
-from tests.cli.conftest import Run
+from tests.cli.conftest import InProcess, Run
 
 
 @pytest.fixture
@@ -183,12 +186,51 @@ def test_clocks_that_differ(run: Run, date: str, text: str) -> None:
     health = run("status", "--json").stdout
 
     def answer(request: httpx.Request) -> httpx.Response:
-        empty: dict[str, object] = {"faults": {}, "groups": [], "native": {"path": "gate"}}
+        empty: dict[str, object] = {
+            "faults": {},
+            "groups": [],
+            "native": {"path": "gate"},
+            "reconciliation": {"on": False},
+        }
         body = empty.get(request.url.path.rpartition("/")[2], json.loads(health)["health"])
         return httpx.Response(200, json=body, headers={"date": date})
 
     examined = run("doctor", carrier=httpx.MockTransport(answer))
 
+    assert examined.exit_code == 0
+    assert text in examined.stdout
+
+
+def reconciled(world: World, **said: Any) -> InProcess:
+    """A sidecar that compares its broker's counters with its gate's."""
+    state = replace(STATE, **said)
+    world.app = create_app(replace(world.backend, reconciling=Reconciled(state)))
+    return InProcess(world)
+
+
+def test_traffic_round_the_gate(run: Run, world: World) -> None:
+    """With the most likely way, and what closes it."""
+    examined = run("doctor", columns=400, carrier=reconciled(world))
+    assert examined.exit_code == 1
+    assert f"round the gate {SENTENCE}" in examined.stdout
+    assert "-> Give clients and proxies the gates' addresses" in examined.stdout
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ({"escapes": ()}, "ok    round the gate nothing, of 3 namespaces every 2 s"),
+        ({"error": "GET /metrics/ answered 401"}, "not known: GET /metrics/ answered 401"),
+        ({"escapes": (), "left_out": 5}, "5 namespaces too many to compare"),
+        (
+            {"escapes": (replace(ESCAPE, is_escaping=False),)},
+            "ok    round the gate nothing, of 3 namespaces every 2 s",
+        ),
+    ],
+)
+def test_nothing_round_the_gate(run: Run, world: World, said: dict[str, Any], text: str) -> None:
+    """A thing that is over, or not known, is no fault."""
+    examined = run("doctor", columns=400, carrier=reconciled(world, **said))
     assert examined.exit_code == 0
     assert text in examined.stdout
 

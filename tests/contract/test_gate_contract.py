@@ -100,3 +100,15 @@ async def test_a_gate_that_drains_answers_what_is_under_way(here: AnySite) -> No
     assert await client.next() == peer.receipt(1, 1)
     assert await client.next() == b""
     await draining
+
+
+async def test_what_passed_is_told_by_namespace_and_by_address(here: AnySite) -> None:
+    """As often as it is asked for: reconciliation compares it with what the broker counted."""
+    client = await here.client()
+    assert await here.gate.published_totals() == {"tenant/ns": (0, 0)}
+    assert await client.asks(peer.send(1, 5)) == peer.receipt(1, 5)
+    ((messages, size),) = (await here.gate.published_totals()).values()
+    assert messages == 1
+    assert size > 0
+    assert await here.gate.published_totals() == {"tenant/ns": (1, size)}
+    assert await here.gate.broker_side_addresses() == here.broker.addresses

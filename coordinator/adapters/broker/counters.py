@@ -5,12 +5,15 @@ is as old as ``statsUpdateFrequencyInSecs``, and ``.../stats`` is one request pe
 it arrives and never held as a whole: with 10,000 topics it is some 50 MB. Without
 ``exposeTopicLevelMetricsInPrometheus`` it lists namespaces only, which is enough; but throttled
 publishing is unknown then.
+
+A line is searched by the line feed before it: a pattern that begins with ``^`` takes six times as long,
+1.4 s for 45 MB.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Self
 
 import httpx
@@ -30,11 +33,18 @@ _FIELDS: Final[Mapping[bytes, str]] = {
     b"consumers_count": "consumers",
     b"publish_rate_limit_times": "throttles",
 }
+_PUBLISHED: Final = (b"in_messages_total", b"in_bytes_total")
 _OF_SUBSCRIPTIONS: Final = ("out_messages", "out_bytes")
-_LINE = re.compile(
-    rb"^pulsar_(" + b"|".join(_FIELDS) + rb")\{([^}]*)\} ([0-9.eE+]+)$", re.MULTILINE
-)
-_LABEL = re.compile(rb'(namespace|topic|subscription|consumer_name)="([^"]*)"')
+
+
+def _lines_of(names: Iterable[bytes]) -> re.Pattern[bytes]:
+    return re.compile(rb"\npulsar_(" + b"|".join(names) + rb")\{([^}\n]*)\} ([0-9.eE+]+)(?=\n)")
+
+
+_LINE: Final = _lines_of(_FIELDS)
+_PUBLISHED_LINE: Final = _lines_of(_PUBLISHED)
+_LABEL = re.compile(rb'(namespace|topic|partition|subscription|consumer_name)="([^"]*)"')
+_NOT_PARTITIONED: Final = "-1"
 
 _Sums = dict[tuple[str, str], dict[str, int]]
 
@@ -45,6 +55,7 @@ class MetricsCounters:
     Args:
         web_service_url: the broker's own web service.
         token: sent as bearer token; None sends none.
+        published_only: read the counters of published messages and bytes alone, at a fifth of the cost.
         transport: for tests; None is the network.
     """
 
@@ -53,11 +64,13 @@ class MetricsCounters:
         web_service_url: str,
         *,
         token: str | None = None,
+        published_only: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._client = client_of(
             web_service_url, token=token, timeout_s=_TIMEOUT_S, transport=transport
         )
+        self._line = _PUBLISHED_LINE if published_only else _LINE
 
     async def __aenter__(self) -> Self:
         return self
@@ -77,10 +90,10 @@ class MetricsCounters:
                     raise BrokerUnreachable(f"GET /metrics/ answered {answer.status_code}")
                 async for chunk in answer.aiter_bytes(65_536):
                     lines, _, tail = (tail + chunk).rpartition(b"\n")
-                    add_lines(lines, sums)
+                    add_lines(lines, sums, self._line)
         except httpx.HTTPError as error:
             raise BrokerUnreachable(f"GET /metrics/: {type(error).__name__} {error}") from error
-        add_lines(tail, sums)
+        add_lines(tail, sums, self._line)
         return tuple(_count(*key, found) for key, found in sums.items())
 
 
@@ -88,10 +101,14 @@ def _count(namespace: str, topic: str, found: Mapping[str, int]) -> TopicCount:
     return TopicCount(namespace, topic, *(found.get(field, 0) for field in _FIELDS.values()))
 
 
-def add_lines(text: bytes, sums: _Sums) -> None:
+def add_lines(text: bytes, sums: _Sums, line: re.Pattern[bytes] = _LINE) -> None:
     """Add the counts in whole lines of an answer, by namespace and topic."""
-    for field, labels, value in _values(text):
+    for field, labels, value in _values(text, line):
         namespace, topic = labels.get("namespace"), labels.get("topic", "")
+        # With splitTopicAndPartitionIndexLabel the name is that of all partitions.
+        partition = labels.get("partition", _NOT_PARTITIONED)
+        if partition != _NOT_PARTITIONED:
+            topic = f"{topic}-partition-{partition}"
         if not namespace or "consumer_name" in labels:
             continue
         # Sent messages are counted by subscription wherever topics are listed.
@@ -101,8 +118,8 @@ def add_lines(text: bytes, sums: _Sums) -> None:
         found[field] = found.get(field, 0) + value
 
 
-def _values(text: bytes) -> Iterator[tuple[str, Mapping[str, str], int]]:
-    for name, labels, value in _LINE.findall(text):
+def _values(text: bytes, line: re.Pattern[bytes]) -> Iterator[tuple[str, Mapping[str, str], int]]:
+    for name, labels, value in line.findall(b"\n%b\n" % text):
         pairs = _LABEL.findall(labels)
         yield (
             _FIELDS[name],

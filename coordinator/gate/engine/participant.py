@@ -36,7 +36,7 @@ class Participant(ABC, Generic[OwnLimiter]):
         self.exempt = exempt
         #: The counters of its traffic: one per group of the topic.
         self.limiters: tuple[OwnLimiter, ...] = ()
-        #: The counter of its namespace.
+        #: The counter of its namespace; that of replication if it is exempt.
         self.namespace = NOWHERE
         #: The admission queue keeps these; see ``Waiter``.
         self.turn: Turn = (0, 0)

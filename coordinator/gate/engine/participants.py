@@ -275,6 +275,7 @@ class Participants:
         producer.count_for(self._groups.namespace(command.topic, MonitoringClass.PUBLISH))
         self.producers[command.producer_id] = producer
         if exempt:
+            producer.namespace = self._groups.replicated_namespace(command.topic)
             self._exempted(command)
 
     def _accept_consumer(self, command: SubscribeCommand, now_ns: int) -> Consumer:

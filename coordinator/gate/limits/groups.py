@@ -76,6 +76,8 @@ class GroupTable:
         self.delayed = DelayedMessages() if delayed_group else None
         self.scopes = Scopes(burst_ns, modes)
         self.namespaces = Namespaces()
+        #: The counters of exempt producers; no group counts these.
+        self.replicated = Namespaces()
         self.subscribe_rate = SubscribeRate()
 
     def group(self, name: str) -> Group:
@@ -133,6 +135,21 @@ class GroupTable:
         if publishing and self._delayed_group and self._delayed_group not in names:
             names = (*names, self._delayed_group)
         return (*map(self.group, names), *self.scopes.of(name, now_ns))
+
+    def published_totals(self) -> dict[str, tuple[int, int]]:
+        """Return the messages and bytes published since the start, exempt ones included."""
+        totals: dict[str, tuple[int, int]] = {}
+        self.namespaces.add_totals(totals)
+        self.replicated.add_totals(totals)
+        return totals
+
+    def replicated_namespace(self, topic: str) -> NamespaceCounter:
+        """Return the namespace counter of an exempt producer's traffic."""
+        name = TopicName.parse(topic)
+        if name is None or name in self._own_topics:
+            return NOWHERE
+        key = NamespaceKey(name.tenant, name.namespace, (), MonitoringClass.PUBLISH)
+        return self.replicated.counter(key)
 
     def namespace(self, topic: str, monitoring_class: MonitoringClass) -> NamespaceCounter:
         """Return the namespace counter of a topic's traffic."""

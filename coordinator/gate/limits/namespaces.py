@@ -7,6 +7,8 @@ new counter.
 
 A namespace is *held* while at least one of its producers or consumers waits, for any limit.
 
+The totals since the start serve reconciliation (coordinator/reconciliation).
+
 There are at most ``NAMESPACES_MAX`` counters; traffic of further namespaces is counted together, as
 `OTHERS`.
 """
@@ -103,5 +105,23 @@ class Namespaces:
         collected = (counter.collect(now_ns) for counter in counters)
         return tuple(traffic for traffic in collected if traffic is not None)
 
+    def add_totals(self, totals: dict[str, tuple[int, int]]) -> None:
+        """Add the messages and bytes published since the start, by ``tenant/namespace``.
+
+        A namespace whose counter was forgotten starts from zero again.
+        """
+        for key, counter in self._counters.items():
+            if key.monitoring_class is MonitoringClass.PUBLISH:
+                _add(totals, key, counter)
+        others = self._others[MonitoringClass.PUBLISH]
+        if others.messages:
+            _add(totals, others.key, others)
+
     def _forget_unneeded(self) -> None:
         self._counters = {key: each for key, each in self._counters.items() if each.is_needed}
+
+
+def _add(totals: dict[str, tuple[int, int]], key: NamespaceKey, counter: NamespaceCounter) -> None:
+    name = f"{key.tenant}/{key.namespace}"
+    messages, size = totals.get(name, (0, 0))
+    totals[name] = (messages + counter.messages, size + counter.bytes)

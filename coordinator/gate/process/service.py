@@ -71,6 +71,8 @@ class GateService(ABC):
     partition_traffic = GateQuestion(lambda gate: gate.partition_traffic)
     partition_limits = GateQuestion(lambda gate: gate.partition_limits)
     namespace_traffic = GateQuestion(lambda gate: gate.namespace_traffic)
+    published_totals = GateQuestion(lambda gate: gate.published_totals)
+    broker_side_addresses = GateQuestion(lambda gate: gate.broker_side_addresses)
     published_topics = GateQuestion(lambda gate: gate.published_topics)
     figures = GateQuestion(lambda gate: gate.figures)
     limits = GateQuestion(lambda gate: gate.limits)

@@ -286,6 +286,15 @@ class Gate:
         """Return the counts of each namespace since the last call."""
         return self._groups.namespaces.collect(self.now_ns())
 
+    def published_totals(self) -> dict[str, tuple[int, int]]:
+        """Return the messages and bytes published to each namespace since the start."""
+        return self._groups.published_totals()
+
+    def broker_side_addresses(self) -> frozenset[Address]:
+        """Return the addresses that the broker sees of this gate's connections."""
+        found = (connection.broker_side_address for connection in self._connections)
+        return frozenset(address for address in found if address is not None)
+
     def set_topic_block(self, topic: str, block: Block | None) -> None:
         """Hold publishes to a topic or refuse them; None lets them pass again."""
         now_ns = self.now_ns()

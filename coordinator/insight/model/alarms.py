@@ -8,9 +8,10 @@ derives the alarms. An alarm has a key, its kind and subject, and stands in one 
                    +-- not seen --> gone              +-------- seen --------+   +--> over
                                                                  not seen for clear_after
 
-A short peak therefore raises no alarm, and a group at the edge does not flap. CLEARING counts as firing
-for all readers. At most `MAX_PER_KIND` alarms of a kind are kept; more are only counted, since a thousand
-messages of one kind say no more than "all of them".
+A short peak therefore raises no alarm, and a group at the edge does not flap. A kind whose condition is
+itself a count over seconds fires with its first sighting. CLEARING counts as firing for all readers. At
+most `MAX_PER_KIND` alarms of a kind are kept; more are only counted, since a thousand messages of one
+kind say no more than "all of them".
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class AlarmKind(Enum):
     ZOOKEEPER_LOST = "ZooKeeperLost"
     FOREIGN_REPORTS = "ForeignReports"
     NATIVE_INEXACT = "NativeInexact"
+    TRAFFIC_ROUND_THE_GATE = "TrafficRoundTheGate"
     BACKLOG_NEAR_QUOTA = "BacklogNearQuota"
     BACKLOG_EXCEEDED = "BacklogExceeded"
     BACKLOG_AGES = "BacklogAges"
@@ -58,6 +60,11 @@ class AlarmKind(Enum):
     def is_shared(self) -> bool:
         """Return whether every sidecar sees the same, so that one of them is enough to report it."""
         return self in _SHARED
+
+    @property
+    def is_raised_at_once(self) -> bool:
+        """Return whether it fires with its first sighting."""
+        return self in _AT_ONCE
 
     @property
     def action(self) -> str:
@@ -75,6 +82,7 @@ _SEVERITIES: Mapping[AlarmKind, Severity] = {
     AlarmKind.ZOOKEEPER_LOST: Severity.WARNING,
     AlarmKind.FOREIGN_REPORTS: Severity.WARNING,
     AlarmKind.NATIVE_INEXACT: Severity.WARNING,
+    AlarmKind.TRAFFIC_ROUND_THE_GATE: Severity.WARNING,
     AlarmKind.BACKLOG_NEAR_QUOTA: Severity.WARNING,
     AlarmKind.BACKLOG_EXCEEDED: Severity.CRITICAL,
     AlarmKind.BACKLOG_AGES: Severity.WARNING,
@@ -89,6 +97,9 @@ _SHARED = frozenset(
         AlarmKind.FOREIGN_REPORTS,
     }
 )
+
+_AT_ONCE = frozenset({AlarmKind.TRAFFIC_ROUND_THE_GATE})
+"""Kinds whose condition is itself a count over seconds, beyond what it may be wrong by."""
 
 _ACTIONS: Mapping[AlarmKind, str] = {
     AlarmKind.GROUP_NEAR_LIMIT: "Raise the limit before clients wait, or look at who uses it "
@@ -108,6 +119,8 @@ _ACTIONS: Mapping[AlarmKind, str] = {
     "sidecars' role alone.",
     AlarmKind.NATIVE_INEXACT: "The broker's own limiter is not steered as it should be; pulsar-quota "
     "doctor says what to do.",
+    AlarmKind.TRAFFIC_ROUND_THE_GATE: "Close the way that is named, or charge it to the group "
+    "(charge_escaped); pulsar-quota doctor says how. Until then the limit is exceeded by that much.",
     AlarmKind.BACKLOG_NEAR_QUOTA: "Look at the consumers of the subscription that is named; the quota's "
     "policy says what happens at its end.",
     AlarmKind.BACKLOG_EXCEEDED: "Producers are or will be held or refused, or messages evicted, as the "
@@ -253,7 +266,7 @@ class Alarms:
                 self.overlooked += 1
                 continue
             room[sighting.kind] -= 1
-            at_once = self.settings.raise_after_ns <= 0
+            at_once = self.settings.raise_after_ns <= 0 or sighting.kind.is_raised_at_once
             stage = AlarmStage.FIRING if at_once else AlarmStage.PENDING
             alarm = self._alarms[sighting.key] = Alarm(sighting, stage, now_ns, now_ns)
             if at_once:

@@ -377,6 +377,8 @@ class Explanation:
     """of the group of delayed messages: what counts, and what of it has no effect"""
     slack: str = ""
     """what the own broker's limiter adds, if that holds the limit; empty: a gate does"""
+    round_the_gate: tuple[str, ...] = ()
+    """the group's namespaces in which traffic goes round this sidecar's gate, in sentences"""
     shadow: ShadowView | None = None
     """what the sidecar's shadow_law would make of it; null = none, or of the past"""
     story: StoryView | None = None

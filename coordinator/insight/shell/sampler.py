@@ -84,8 +84,8 @@ class Sampler:
         self.stimuli = StimulusLog()
         self.decisions = DecisionHistory()
         self.alarms = Alarms(state.settings.alarms)
-        #: Yields further conditions for alarms, at the end of each pass.
-        self.also_seen: Callable[[int], Iterable[AlarmCondition]] | None = None
+        #: Each yields further conditions for alarms, at the end of each pass.
+        self.also_seen: list[Callable[[int], Iterable[AlarmCondition]]] = []
         self._conditions = AlarmConditions(state.settings.alarms)
         #: The groups without participants at the last sample, with their facts.
         self._resting: dict[str, _Facts] = {}
@@ -152,8 +152,8 @@ class Sampler:
         now_ns = self._clock.now_ns()
         sightings += self._conditions.of_sidecar(self._state, now_ns)
         sightings += self._backlogs
-        if self.also_seen is not None:
-            sightings += self.also_seen(now_ns)
+        for also in self.also_seen:
+            sightings += also(now_ns)
         for turn in self.alarms.look(sightings, now_ns):
             self.journal.turned(turn, now_ns)
         self._pass_ended_ns = now_ns

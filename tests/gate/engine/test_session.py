@@ -195,6 +195,18 @@ def test_replication_is_exempt_and_counted_apart(bench: Bench) -> None:
     assert client.exemptions == ["pulsar.repl.west-->east"]
     assert bench.counters.replicated_messages == 5
     assert bench.groups.collect(bench.now_ns) == ()
+    assert bench.groups.namespaces.collect(bench.now_ns) == ()
+
+
+def test_replication_is_among_what_passed_of_its_namespace(bench: Bench) -> None:
+    """For the broker counts it, too, and the difference is what went round the gate."""
+    bench.attach(ns="limited")
+    bench.replicating().sends(peer.send(messages=5))
+    bench.producing().sends(peer.send(messages=2))
+
+    ((messages, _),) = bench.groups.published_totals().values()
+
+    assert messages == 7
 
 
 def test_released_frames_wait_for_the_frame_under_way(bench: Bench) -> None:

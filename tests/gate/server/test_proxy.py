@@ -58,6 +58,12 @@ class FakeBroker:
         assert self._server is not None
         return int(self._server.sockets[0].getsockname()[1])
 
+    @property
+    def addresses(self) -> set[tuple[str, int]]:
+        """The addresses from which it was connected to."""
+        names = (writer.get_extra_info("peername") for writer in self.writers)
+        return {(name[0], name[1]) for name in names}
+
     def stop(self) -> None:
         """Close the port and every connection."""
         assert self._server is not None

@@ -42,6 +42,15 @@ def test_what_passes_soon_is_told_to_nobody() -> None:
     assert alarms.firing() == {}
 
 
+def test_what_was_counted_over_seconds_already_is_told_at_once() -> None:
+    """Traffic round the gate is seen beyond its uncertainty only; it ends like all others."""
+    alarms = Alarms(SETTINGS)
+    seen = AlarmCondition(AlarmKind.TRAFFIC_ROUND_THE_GATE, "b1 t/n", "200 messages/s")
+    assert told(alarms.look([seen], 0)) == [("b1 t/n", True)]
+    alarms.look([], 1)
+    assert told(alarms.look([], 60 * SECOND_NS + 1)) == [("b1 t/n", False)]
+
+
 def test_what_lasts_is_told_once_and_once_more_when_it_is_over() -> None:
     """Over is what was not seen for a while; it counts as firing until then."""
     alarms = Alarms(SETTINGS)

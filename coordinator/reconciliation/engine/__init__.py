@@ -1,0 +1,1 @@
+"""Compute escaped traffic from the counters of broker and gate; pure."""

@@ -1,0 +1,40 @@
+"""The ports that reconciliation needs, as protocols; adapters implement them.
+
+The rules are those of ``coordinator.ports``: answer or raise, no type of a library. The broker's counters
+are those of native enforcement (`coordinator.native.engine.outside.BrokerCounters`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from coordinator.reconciliation.engine.ways import ListedPublisher
+
+
+class PassedCounters(Protocol):
+    """The gate's counters, as far as reconciliation needs them."""
+
+    async def published_totals(self) -> Mapping[str, tuple[int, int]]:
+        """Return the messages and bytes published to each namespace since the gate's start."""
+        ...
+
+    async def published_topics(self) -> frozenset[str]:
+        """Return the full names of the topics that producers are connected to."""
+        ...
+
+    async def broker_side_addresses(self) -> frozenset[tuple[str, int]]:
+        """Return the addresses that the broker sees of the gate's connections."""
+        ...
+
+
+class PublisherLists(Protocol):
+    """The broker's lists of publishers. Each raises BrokerUnreachable, Refused, NotFound."""
+
+    async def publishers(self, topic: str) -> Sequence[ListedPublisher]:
+        """Return the publishers of a topic, by its full name."""
+        ...
+
+    async def topics(self, namespace: str) -> Sequence[str]:
+        """Return some topics of a namespace, by full name."""
+        ...

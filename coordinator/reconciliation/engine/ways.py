@@ -1,0 +1,185 @@
+"""The way round the gate, as far as the broker's statistics tell it.
+
+A broker lists the publishers of a topic, each with the address of its connection. Those with an address
+of one of the gate's own connections came through the gate; the others went round it. Of these:
+
+* *geo-replication*: the name begins with the replicator's prefix. Any client can choose such a name, so
+  only the peers that the operator names are exempt, as at the gate (gate/engine/replication.py). Their
+  part of the difference is their part of the others' rates where the broker has rates, else of their
+  number: rates are as old as ``statsUpdateFrequencyInSecs``.
+* *functions*: their producers carry the property ``application`` (pulsar-function, -source, -sink).
+* *inside the broker*: a Java client at one of the broker's own addresses, as the client of its WebSocket
+  service is.
+* *direct*: a client at the broker's own port, or a Pulsar proxy that was not told of gates.
+
+Without any of them the difference has no publisher: producers that were gone before the question, or
+HTTP produce, which has none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from coordinator.insight.model.printable import printable
+
+_APPLICATION: Final = "application"
+_FUNCTIONS: Final = ("pulsar-function", "pulsar-source", "pulsar-sink")
+_JAVA: Final = "Pulsar-Java"
+_SHOWN_MAX: Final = 80
+
+
+class Way(Enum):
+    """A way round the gate."""
+
+    DIRECT = "direct"
+    INSIDE_BROKER = "inside-broker"
+    FUNCTIONS = "functions"
+    REPLICATION = "geo-replication"
+    UNSEEN = "unseen"
+
+    @property
+    def text(self) -> str:
+        """Return the way in words."""
+        return _TEXTS[self]
+
+    @property
+    def fix(self) -> str:
+        """Return the remedy that closes it."""
+        return _FIXES[self]
+
+
+_TEXTS: Final[Mapping[Way, str]] = {
+    Way.DIRECT: "a client at the broker's own port, or a proxy that leads there",
+    Way.INSIDE_BROKER: "a Java client on the broker's own machine, such as its WebSocket service",
+    Way.FUNCTIONS: "Pulsar Functions or IO",
+    Way.REPLICATION: "geo-replication",
+    Way.UNSEEN: "a producer that the broker does not list: gone already, or HTTP produce",
+}
+
+_FIXES: Final[Mapping[Way, str]] = {
+    Way.DIRECT: "give clients and proxies the gates' addresses, and close the broker's port to them",
+    Way.INSIDE_BROKER: "run WebSocket in Pulsar's proxy with a gate as its broker URL, or switch it off",
+    Way.FUNCTIONS: "run function workers apart, with a gate as pulsarServiceUrl",
+    Way.REPLICATION: "name the other clusters' brokers in replication_peer_addresses, which exempts them",
+    Way.UNSEEN: "look at the namespace's producers (pulsar-admin topics stats), and at HTTP produce",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPublisher:
+    """A publisher in a topic's statistics.
+
+    Args:
+        topic: the topic's full name.
+        name: of the producer.
+        host: of its connection, as the broker sees it; empty is unknown.
+        port: of its connection; 0 is unknown.
+        client: library and version.
+        messages: its rate per second, as of the broker's last update.
+        properties: of the producer.
+    """
+
+    topic: str
+    name: str
+    host: str = ""
+    port: int = 0
+    client: str = ""
+    messages: float = 0.0
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def shown(self) -> str:
+        """Return name, address and library, safe to show."""
+        name, host = printable(self.name)[:_SHOWN_MAX], printable(self.host) or "?"
+        said = f"producer {name} of {host}:{self.port}"
+        return f"{said} ({printable(self.client)[:_SHOWN_MAX]})" if self.client else said
+
+
+@dataclass(frozen=True, slots=True)
+class WayFinding:
+    """The way that a namespace's publishers show.
+
+    Args:
+        way: the most likely one.
+        example: a publisher that takes it; None if there is none.
+        replicated_permille: the part of the difference that geo-replication published.
+        trouble: why the statistics could not be read; empty if they could.
+    """
+
+    way: Way = Way.UNSEEN
+    example: ListedPublisher | None = None
+    replicated_permille: int = 0
+    trouble: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Return the way in words, with its example."""
+        if self.trouble:
+            return f"way unknown: {printable(self.trouble)[: 2 * _SHOWN_MAX]}"
+        said = f"most likely {self.way.text}"
+        return said if self.example is None else f"{said}: {self.example.shown()}"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownOrigins:
+    """The known origins of the connections that a broker may list.
+
+    Args:
+        brokers: the broker's own hosts.
+        replication_prefix: the beginning of the names of geo-replication's producers.
+        is_peer: whether the operator named a host as another cluster's broker.
+    """
+
+    brokers: Collection[str] = ()
+    replication_prefix: str = "pulsar.repl"
+    is_peer: Callable[[str], bool] = lambda _host: False
+
+
+def find(
+    publishers: Iterable[ListedPublisher],
+    gates: Collection[tuple[str, int]],
+    surroundings: KnownOrigins,
+) -> WayFinding:
+    """Return the most likely way.
+
+    Args:
+        publishers: of the namespace's topics.
+        gates: the addresses from which the gate speaks to the broker.
+        surroundings: of the broker.
+    """
+    rates: Counter[Way] = Counter()
+    numbers: Counter[Way] = Counter()
+    examples: dict[Way, ListedPublisher] = {}
+    exempt_rate = exempt_number = 0
+    for publisher in publishers:
+        if (publisher.host, publisher.port) in gates:
+            continue
+        rate = round(publisher.messages * 1000)
+        way = _way_of(publisher, surroundings)
+        if way is Way.REPLICATION and surroundings.is_peer(publisher.host):
+            exempt_rate += rate
+            exempt_number += 1
+            continue
+        rates[way] += rate
+        numbers[way] += 1
+        known = examples.get(way)
+        if known is None or publisher.messages > known.messages:
+            examples[way] = publisher
+    if not numbers:
+        return WayFinding(replicated_permille=1000 if exempt_number else 0)
+    has_rates = rates.total() + exempt_rate > 0
+    exempt, others = (exempt_rate, rates.total()) if has_rates else (exempt_number, numbers.total())
+    way = max(numbers, key=lambda each: (rates[each], numbers[each]))
+    return WayFinding(way, examples[way], exempt * 1000 // (exempt + others))
+
+
+def _way_of(publisher: ListedPublisher, surroundings: KnownOrigins) -> Way:
+    if publisher.name.startswith(surroundings.replication_prefix):
+        return Way.REPLICATION
+    if publisher.properties.get(_APPLICATION, "").startswith(_FUNCTIONS):
+        return Way.FUNCTIONS
+    is_own = publisher.host in surroundings.brokers and publisher.client.startswith(_JAVA)
+    return Way.INSIDE_BROKER if is_own else Way.DIRECT

@@ -1,0 +1,1 @@
+"""Read the counters of broker and gate, and charge the difference."""

@@ -1,0 +1,204 @@
+"""Read the counters of broker and gate, ask the broker who published the difference, and tell it.
+
+One request reads the counters of all namespaces; the statistics of single topics are asked for only while
+a namespace has an unexplained difference, of `INSPECTED_MAX` topics at most, every `_FOUND_FOR_NS`.
+
+A reading takes the broker some milliseconds of processor, more with more topics. So readings are so far
+apart that they take at most `_COST` of the time, between ``reconcile_seconds`` and `_INTERVAL_MAX_S`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+import structlog
+
+from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.insight.model.alarms import AlarmCondition
+from coordinator.native.engine.outside import BrokerCounters
+from coordinator.ports import Catalogue, Clock, NotFound, PortError
+from coordinator.reconciliation.engine.account import Rate
+from coordinator.reconciliation.engine.counting import (
+    BrokerBook,
+    Increase,
+    PublishedCount,
+    first_to_inspect,
+)
+from coordinator.reconciliation.engine.outside import PassedCounters, PublisherLists
+from coordinator.reconciliation.engine.reconciliation import (
+    EscapeView,
+    Reconciliation,
+    ReconciliationState,
+)
+from coordinator.reconciliation.engine.ways import KnownOrigins, ListedPublisher, WayFinding, find
+
+_COST: Final = 0.1
+_INTERVAL_MAX_S: Final = 8.0
+_READINGS_JUDGED: Final = 8
+_COUNTS_PER_STEP: Final = 1_000
+"""Counts that are taken before the loop has its turn: about 1 ms."""
+_NAMESPACES_INSPECTED_MAX: Final = 4
+"""Namespaces whose publishers are asked for after one reading; the others are told without a way."""
+_FOUND_FOR_NS: Final = 10 * NANOS_PER_SECOND
+
+_log = structlog.get_logger(__name__)
+
+
+class Reconciler:
+    """Reconcile one broker and its gate.
+
+    Args:
+        broker: the broker's name.
+        counters: the broker's.
+        gate: the gate's counters and connections.
+        publishers: the broker's lists.
+        reconciliation: the accounts.
+        surroundings: of the broker.
+        clock: monotonic time.
+        interval_s: the shortest time from one reading to the next.
+        charge: takes the rates by group after each reading; None charges nothing.
+    """
+
+    def __init__(  # noqa: PLR0913  # one per part
+        self,
+        broker: str,
+        counters: BrokerCounters,
+        gate: PassedCounters,
+        publishers: PublisherLists,
+        reconciliation: Reconciliation,
+        surroundings: KnownOrigins,
+        clock: Clock,
+        *,
+        interval_s: float,
+        charge: Callable[[Mapping[str, Rate]], None] | None = None,
+    ) -> None:
+        self._broker = broker
+        self._counters = counters
+        self._gate = gate
+        self._publishers = publishers
+        self._reconciliation = reconciliation
+        self.surroundings = surroundings
+        self._clock = clock
+        self._interval_s = self._reads_every_s = interval_s
+        self._charge = charge
+        self._book = BrokerBook()
+        self._took_s: deque[float] = deque(maxlen=_READINGS_JUDGED)
+        self._error = ""
+        #: Namespaces that are not compared.
+        self.exempt = reconciliation.exempt
+        #: The findings of the last seconds, and their times.
+        self._found: dict[str, tuple[WayFinding, int]] = {}
+
+    def catalogue_changed(self, catalogue: Catalogue) -> None:
+        """Take over which namespaces count against which groups."""
+        self._reconciliation.attachments = catalogue.attachments
+
+    def state(self) -> ReconciliationState:
+        """Return the present state."""
+        accounts = self._reconciliation
+        return ReconciliationState(
+            is_on=True,
+            interval_s=self._reads_every_s,
+            readings=accounts.readings,
+            error=self._error,
+            reconciled=accounts.reconciled,
+            left_out=accounts.left_out,
+            charges=self._charge is not None,
+            escapes=tuple(accounts.views()),
+            others=accounts.others,
+        )
+
+    def sightings(self, _now_ns: int) -> Iterator[AlarmCondition]:
+        """Yield the conditions for alarms."""
+        return self._reconciliation.sightings(self._broker)
+
+    def escapes_of(self, group: str) -> tuple[EscapeView, ...]:
+        """Return the namespaces of a group in which traffic goes round the gate now."""
+        return self._reconciliation.namespaces_of(group)
+
+    def rates(self) -> Mapping[str, Rate]:
+        """Return the rates that go round the gate now, by group."""
+        return self._reconciliation.by_group()
+
+    async def run(self) -> None:
+        """Reconcile for ever."""
+        loop = asyncio.get_running_loop()
+        while True:
+            began_s = loop.time()
+            try:
+                took_s = await self.read()
+            except PortError as error:
+                if str(error) != self._error:
+                    _log.warning("counters cannot be reconciled", reason=str(error))
+                self._error = str(error)
+            else:
+                self._error = ""
+                self._took_s.append(took_s)
+                # The shortest of several: a busy machine makes a reading long, but not expensive.
+                self._reads_every_s = min(
+                    _INTERVAL_MAX_S, max(self._interval_s, min(self._took_s) / _COST)
+                )
+            await asyncio.sleep(max(0.0, began_s + self._reads_every_s - loop.time()))
+
+    async def read(self) -> float:
+        """Take one reading; return how many seconds the counters took.
+
+        Raises:
+            PortError: the broker's counters cannot be read.
+        """
+        began_ns = self._clock.now_ns()
+        counts = await self._counters.read()
+        # After the broker's: see account.py.
+        totals = await self._gate.published_totals()
+        now_ns = self._clock.now_ns()
+        self._book.begin()
+        for start in range(0, len(counts), _COUNTS_PER_STEP):
+            self._book.add(counts[start : start + _COUNTS_PER_STEP])
+            await asyncio.sleep(0)
+        increases = self._book.end()
+        passed = {name: PublishedCount(*found) for name, found in totals.items()}
+        took_ns = now_ns - began_ns
+        for _ in self._reconciliation.read(increases, passed, took_ns=took_ns, now_ns=now_ns):
+            await asyncio.sleep(0)
+        await self._explain(increases)
+        if self._charge is not None:
+            self._charge(self._reconciliation.by_group())
+        return (now_ns - began_ns) / NANOS_PER_SECOND
+
+    async def _explain(self, increases: Mapping[str, Increase]) -> None:
+        now_ns = self._clock.now_ns()
+        self._found = {
+            name: found for name, found in self._found.items() if now_ns - found[1] < _FOUND_FOR_NS
+        }
+        asked = 0
+        for namespace in self._reconciliation.suspects():
+            if namespace not in self._found and asked < _NAMESPACES_INSPECTED_MAX:
+                asked += 1
+                finding = await self._inspect(namespace, increases.get(namespace, Increase()))
+                self._found[namespace] = finding, now_ns
+            finding, _ = self._found.get(namespace, (WayFinding(), now_ns))
+            self._reconciliation.tell(namespace, finding, now_ns)
+
+    async def _inspect(self, namespace: str, increase: Increase) -> WayFinding:
+        """Return the way that a namespace's publishers show."""
+        try:
+            gates = await self._gate.published_topics()
+            topics = increase.to_inspect(gates)
+            if not topics:
+                topics = first_to_inspect(await self._publishers.topics(namespace), gates)
+            publishers: list[ListedPublisher] = []
+            for topic in topics:
+                publishers += await self._publishers_of(topic)
+            addresses = await self._gate.broker_side_addresses()
+        except PortError as error:
+            return WayFinding(trouble=str(error))
+        return find(publishers, addresses, self.surroundings)
+
+    async def _publishers_of(self, topic: str) -> list[ListedPublisher]:
+        try:
+            return list(await self._publishers.publishers(topic))
+        except NotFound:  # unloaded meanwhile
+            return []

@@ -1,0 +1,135 @@
+"""Real clients that go round a real gate: they are seen, told, and charged if that is asked for."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from deploy.local.cluster import Cluster
+from deploy.local.sidecars import PROGRAM, Sidecars
+from tests.integration.world import TENANT, World, make_world
+
+pytestmark = pytest.mark.cluster
+
+BROKER = "broker-1"
+RATE = 200
+SEEN_WITHIN_S = 10.0
+_RATE = re.compile(
+    r'^pulsar_quota_escaping_messages_per_second\{namespace="([^"]+)",way="[^"]+"\} (\S+)$',
+    re.MULTILINE,
+)
+
+
+@contextmanager
+def clients_round_the_gate(world: World, rate: int) -> Iterator[None]:
+    """A stock client that publishes at the broker's own port; the block begins when it may send."""
+    (port,) = (each.broker_port for each in world.cluster.brokers if each.name == BROKER)
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            *("-m", "deploy.demo.load", "--url", f"pulsar://127.0.0.1:{port}"),
+            *("--topic", world.topic_of[BROKER], "--rate", str(rate)),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["event"] == "connected"
+        yield
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+def escaping(world: World) -> float:
+    """The rate of the test's namespace, by the metric of the broker's sidecar."""
+    text = world.http.get(f"{world.sidecars.admin_url(BROKER)}/metrics").text
+    return float(dict(_RATE.findall(text)).get(world.namespace, 0.0))
+
+
+def alarms(world: World) -> list[dict[str, Any]]:
+    """The alarms of traffic round the gate that fire for the test's namespace."""
+    return [
+        each
+        for each in world.get("/quota/v1/alarms", at=BROKER)
+        if each["alarm"] == "TrafficRoundTheGate"
+        and each["subject"].endswith(world.namespace)
+        and each["state"] == "firing"
+    ]
+
+
+def examined(world: World) -> list[str]:
+    """The doctor's findings about the test's namespace."""
+    url = world.sidecars.admin_url(BROKER)
+    command = [sys.executable, *PROGRAM, "--api", url, "--json", "doctor"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    findings = [each for each in json.loads(found.stdout) if each["subject"] == "round the gate"]
+    assert findings, found.stdout
+    return [each["text"] for each in findings if world.namespace in each["text"]]
+
+
+def test_traffic_round_a_gate_is_told_within_ten_seconds(world: World) -> None:
+    """By metric, alarm and doctor, within a tenth of its rate; and nothing before."""
+    world.limit(publishRateInMsgs=10_000)
+    with world.load({BROKER: RATE}):
+        time.sleep(SEEN_WITHIN_S)
+        assert (escaping(world), alarms(world), examined(world)) == (0.0, [], [])
+        with clients_round_the_gate(world, RATE):
+            began_s = time.monotonic()
+            seen: list[float] = []
+            while not (seen and seen[-1] == pytest.approx(RATE, rel=0.1) and alarms(world)):
+                assert time.monotonic() - began_s < SEEN_WITHIN_S, f"{seen} {alarms(world)}"
+                time.sleep(0.25)
+                seen.append(escaping(world))
+            (sentence,) = examined(world)
+            assert float(sentence.split()[0]) == pytest.approx(RATE, rel=0.1)
+            assert "a client at the broker's own port" in sentence
+            assert "of 127.0.0.1:" in sentence
+            (alarm,) = alarms(world)
+            assert world.namespace in alarm["text"]
+            (row,) = (
+                each
+                for each in world.get("/quota/v1/overview?limit=200", at=BROKER)["rows"]
+                if each["group"] == world.group
+            )
+            assert row["escaping"] == pytest.approx(RATE, rel=0.1)
+        deadline = time.monotonic() + 3 * SEEN_WITHIN_S
+        while escaping(world):
+            assert time.monotonic() < deadline, "it is over, and told for ever"
+            time.sleep(0.5)
+        assert examined(world) == []
+
+
+def test_charged_traffic_and_the_gates_keep_the_limit_together(
+    bare: Cluster, tmp_path: Path
+) -> None:
+    """500 of which 200 go round the gate: the gate lets 300 pass."""
+    with (
+        Sidecars(bare, tmp_path, {"charge_escaped": True}) as sidecars,
+        httpx.Client(trust_env=False, timeout=30.0) as http,
+    ):
+        sidecars.start()
+        world = make_world(bare, sidecars, http, f"{TENANT}/charged")
+        world.limit(publishRateInMsgs=500)
+        with world.load({BROKER: 2_000}), clients_round_the_gate(world, RATE):
+            world.comes_to(
+                lambda rates: rates[BROKER] == pytest.approx(500, rel=0.03),
+                "500 by both ways together",
+                seconds=10.0,
+            )
+            assert escaping(world) == pytest.approx(RATE, rel=0.1)
+            admitted = world.get(f"/quota/v1/usage/{world.group}", at=BROKER)["brokers"]
+            (own,) = (each for each in admitted if each["broker"] == BROKER)
+            assert own["admitted"]["publishRateInMsgs"] == pytest.approx(500, rel=0.1)
+        world.limit(publishRateInMsgs=-1)
