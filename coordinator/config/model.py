@@ -243,8 +243,8 @@ class Config:
         backlog_dry_run_namespaces: tenant/namespace where that is only written down.
         backlog_enforcement_seconds: how often their topics are looked at.
         reconcile_seconds: how often, at most, the broker's counters of published messages are compared
-            with the gate's, which shows the traffic that goes round the gate; less often with tens of
-            thousands of topics. 0 is never.
+            with the gate's, which shows the traffic that goes round the gate, such as 2; less often with
+            tens of thousands of topics. 0 is never.
         reconcile_exempt_namespaces: tenant/namespace whose traffic may go round the gate: it is not
             compared.
         charge_escaped: whether traffic that goes round the gate counts against its namespace's groups:
@@ -367,7 +367,7 @@ class Config:
     backlog_enforced_namespaces: tuple[str, ...] = ()
     backlog_dry_run_namespaces: tuple[str, ...] = ()
     backlog_enforcement_seconds: float = 5.0
-    reconcile_seconds: float = 2.0
+    reconcile_seconds: float = 0.0
     reconcile_exempt_namespaces: tuple[str, ...] = ()
     charge_escaped: bool = False
     log_level: str = "info"

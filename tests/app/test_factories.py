@@ -134,6 +134,7 @@ async def test_what_may_go_round_a_gate_is_not_compared() -> None:
     config = replace(
         NOWHERE,
         bus_topics=("non-persistent://ops/bus/usage",),
+        reconcile_seconds=2.0,
         reconcile_exempt_namespaces=("t/functions",),
         replication_peer_addresses=("10.9.0.0/16",),
     )

@@ -79,9 +79,27 @@ def examined(world: World) -> list[str]:
     return [each["text"] for each in findings if world.namespace in each["text"]]
 
 
-def test_traffic_round_a_gate_is_told_within_ten_seconds(world: World) -> None:
+@contextmanager
+def reconciling(bare: Cluster, tmp_path: Path, name: str, **keys: object) -> Iterator[World]:
+    """A namespace at sidecars that compare the counters every other second."""
+    with (
+        Sidecars(bare, tmp_path, {"reconcile_seconds": 2.0, **keys}) as sidecars,
+        httpx.Client(trust_env=False, timeout=30.0) as http,
+    ):
+        sidecars.start()
+        yield make_world(bare, sidecars, http, f"{TENANT}/{name}")
+
+
+def test_traffic_round_a_gate_is_told_within_ten_seconds(bare: Cluster, tmp_path: Path) -> None:
     """By metric, alarm and doctor, within a tenth of its rate; and nothing before."""
-    world.limit(publishRateInMsgs=10_000)
+    with reconciling(bare, tmp_path, "told") as world:
+        world.limit(publishRateInMsgs=10_000)
+        assert_told(world)
+        world.limit(publishRateInMsgs=-1)
+
+
+def assert_told(world: World) -> None:
+    """Go round the gate for a while, and look at every place that tells of it."""
     with world.load({BROKER: RATE}):
         time.sleep(SEEN_WITHIN_S)
         assert (escaping(world), alarms(world), examined(world)) == (0.0, [], [])
@@ -115,12 +133,7 @@ def test_charged_traffic_and_the_gates_keep_the_limit_together(
     bare: Cluster, tmp_path: Path
 ) -> None:
     """500 of which 200 go round the gate: the gate lets 300 pass."""
-    with (
-        Sidecars(bare, tmp_path, {"charge_escaped": True}) as sidecars,
-        httpx.Client(trust_env=False, timeout=30.0) as http,
-    ):
-        sidecars.start()
-        world = make_world(bare, sidecars, http, f"{TENANT}/charged")
+    with reconciling(bare, tmp_path, "charged", charge_escaped=True) as world:
         world.limit(publishRateInMsgs=500)
         with world.load({BROKER: 2_000}), clients_round_the_gate(world, RATE):
             world.comes_to(
