@@ -275,7 +275,7 @@ async def test_everybody_sees_the_key_that_a_members_reports_are_checked_with(
     other.membership.watch_members(heard.append)
     key = bytes(range(32))
     await one.membership.join("broker-1", "http://one", key)
-    await eventually(lambda: [each.report_key for each in heard[-1]] == [key])
+    await eventually(lambda: bool(heard) and [each.report_key for each in heard[-1]] == [key])
 
     await one.membership.join("broker-1", "http://one")
     await eventually(lambda: [each.report_key for each in heard[-1]] == [b""])
