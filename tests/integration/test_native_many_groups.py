@@ -79,7 +79,8 @@ def load(native: Native, topics: list[str]) -> Iterator[None]:
         assert client.stdout.readline() == "connected\n"
         yield
     finally:
-        client.terminate()
+        # It has messages under way that a limit holds back, and would wait for them in its end.
+        client.kill()
         client.wait()
 
 
