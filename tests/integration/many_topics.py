@@ -25,9 +25,9 @@ def main() -> None:
     parser.add_argument("topics", nargs="+")
     options = parser.parse_args()
     logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-    client = pulsar.Client(options.url, logger=logger)
+    # A broker that holds a topic back holds back its connection, so each has one of its own.
     producers = [
-        client.create_producer(
+        pulsar.Client(options.url, logger=logger).create_producer(
             topic,
             batching_enabled=False,
             block_if_queue_full=False,
