@@ -50,6 +50,17 @@ class GivingBack:
         self._members = members
         self._membership.set()
 
+    async def check_that_none_is_alive(self) -> None:
+        """Return once the membership is known and empty.
+
+        Raises:
+            InUse: sidecars are alive.
+        """
+        await self._membership.wait()
+        if self._members:
+            names = ", ".join(member.broker for member in self._members)
+            raise InUse(f"Stop the sidecars first; alive are {names}.")
+
     async def run(self) -> list[str]:
         """Restore all; return the steps in words.
 
@@ -57,10 +68,7 @@ class GivingBack:
             InUse: sidecars are alive.
             PortError: the broker does not answer, or does not allow it.
         """
-        await self._membership.wait()
-        if self._members:
-            names = ", ".join(member.broker for member in self._members)
-            raise InUse(f"Stop the sidecars first; alive are {names}.")
+        await self.check_that_none_is_alive()
         await self._catalogue.wait()
         done = await self._attach()
         done += await self._set_records()
