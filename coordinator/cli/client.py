@@ -233,7 +233,7 @@ class AdminClient:
     def _as(self, form: type[T], told: object) -> T:
         try:
             return read(form, told)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, OverflowError, TypeError, ValueError) as error:
             raise CommandFailed(
                 f"{self.url} answers in a form that this release does not know ({error}). "
                 "Use the command of that sidecar's release."
@@ -248,7 +248,10 @@ class AdminClient:
         following: str | None = path
         while following is not None:
             response = self._send("GET", following)
-            found += self._json(response)
+            page = self._json(response)
+            if not isinstance(page, list):
+                raise self._stranger()
+            found += page
             following = response.links.get("next", {}).get("url")
         return found
 
