@@ -24,7 +24,9 @@ from coordinator.cli.probes import Probes
 from coordinator.config import Config
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.usage.agreement import Matter
+from coordinator.insight.model.answer import written
 from coordinator.insight.model.views import DisagreementView, MemberView, TaskView
+from coordinator.reconciliation.engine.reconciliation import ReconciliationState
 from tests.admin_api.test_reconciliation import ESCAPE, SENTENCE, STATE, Reconciled
 from tests.admin_api.world import HEALTHY, MILLI_NS, World
 from tests.cli.conftest import InProcess, Run
@@ -190,7 +192,7 @@ def test_clocks_that_differ(run: Run, date: str, text: str) -> None:
             "faults": {},
             "groups": [],
             "native": {"path": "gate"},
-            "reconciliation": {"on": False},
+            "reconciliation": written(ReconciliationState().view()),
         }
         body = empty.get(request.url.path.rpartition("/")[2], json.loads(health)["health"])
         return httpx.Response(200, json=body, headers={"date": date})
