@@ -22,7 +22,7 @@ import uvloop
 
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, Rates
-from coordinator.gate.limits.counters import Nobody
+from coordinator.gate.limits.counters import NoListener
 from coordinator.gate.server.proxy import Gate
 from coordinator.runtime.gc_tuning import keep_what_is_loaded
 from deploy.local import processes
@@ -43,7 +43,7 @@ async def _gate(listen: int, upstream: int) -> None:
         listen_port=listen,
         upstream_host="127.0.0.1",
         upstream_port=upstream,
-        listener=Nobody(),
+        listener=NoListener(),
         clock=MonotonicClock(),
     )
     namespaces = {f"{TENANT}/limited": "group", f"{TENANT}/held": "held"}

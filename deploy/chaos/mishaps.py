@@ -101,8 +101,8 @@ class MishapKind:
         strict = policy == STRICT
         struck = frozenset(brokers if self.everywhere else [occasion.target])
         stops = self.stops or (strict and self.unconfirmed)
-        nobody: frozenset[str] = frozenset()
-        felt = struck if self.of_server or path == GATE else nobody
+        none: frozenset[str] = frozenset()
+        felt = struck if self.of_server or path == GATE else none
         if path == NATIVE:
             waiting = LIMIT if self.anew else 0
         else:
@@ -115,10 +115,10 @@ class MishapKind:
             # one session timeout later.
             recovery_s=self.recovery_s + (SESSION_TIMEOUT_S if strict else 0.0),
             undone_within_s=occasion.seconds + self.undone_s,
-            cuts=felt if self.cuts else nobody,
+            cuts=felt if self.cuts else none,
             waiting=waiting,
-            stops=felt if stops else nobody,
-            outside=struck if self.outside and path == GATE else nobody,
+            stops=felt if stops else none,
+            outside=struck if self.outside and path == GATE else none,
         )
 
 

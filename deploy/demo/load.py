@@ -74,7 +74,7 @@ def offer(producer: Any, rate: int, tally: SendOutcomes, stop: threading.Event) 
 
 
 def run(url: str, topic: str, rate: int, batch: int = 1) -> None:
-    """Publish until SIGTERM or SIGINT, so many messages to a frame."""
+    """Publish until SIGTERM or SIGINT, `batch` messages to a frame."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -149,7 +149,7 @@ def still_open(attackers: Sequence[Attacker]) -> int:
 
 @contextlib.contextmanager
 def _descriptors(needed: int) -> Iterator[None]:
-    """Allow this process so many file descriptors for a while."""
+    """Allow this process the file descriptors that it needs for a while."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert hard == resource.RLIM_INFINITY or hard >= needed, f"needs ulimit -n {needed}, has {hard}"
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, needed), hard))

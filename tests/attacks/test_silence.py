@@ -1,4 +1,4 @@
-"""Silent and half-open connections hold nobody up, at a real sidecar's admin API and at its gate.
+"""Silent and half-open connections delay no other client, at a real sidecar's admin API and at its gate.
 
 Attackers come from addresses of 127.0.0.0/8 that no other client has: each is a host of its own.
 """

@@ -32,7 +32,9 @@ def assert_still_served(target: Target, what: str) -> None:
 
 
 @pytest.mark.parametrize("connects", ["nothing", "CONNECT", "PRODUCER"])
-def test_what_no_broker_has_accepted_is_charged_to_nobody(target: Target, connects: str) -> None:
+def test_publishes_before_a_producer_is_accepted_are_charged_to_no_group(
+    target: Target, connects: str
+) -> None:
     """SENDs of 2^31-1 messages before the connection, or the producer, is accepted cost nothing."""
     begins = {
         "nothing": b"",

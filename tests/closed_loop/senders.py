@@ -32,14 +32,14 @@ def poisson(rate: float, dice: random.Random) -> Arrivals:
 
 
 def flushing(messages: int, *, every_s: int, at_s: float, batch: int = 1) -> Arrivals:
-    """So many messages at once, in batches, once in so many seconds."""
+    """Messages that come all at once, in batches, every `every_s` seconds."""
     for number in count():
         for _ in range(messages // batch):
             yield int((number * every_s + at_s) * SECOND_NS), batch
 
 
 def until(end_s: float, arrivals: Arrivals) -> Arrivals:
-    """The same, and nothing any more after so many seconds."""
+    """The same arrivals, up to this second."""
     return takewhile(lambda arrival: arrival[0] < end_s * SECOND_NS, arrivals)
 
 

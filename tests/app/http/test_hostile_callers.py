@@ -224,7 +224,7 @@ async def test_a_slow_reader_gets_all_of_a_large_answer(world: World) -> None:
         assert not api.refused
 
 
-async def test_silent_connections_are_in_nobodys_way(world: World) -> None:
+async def test_silent_connections_delay_no_other_caller(world: World) -> None:
     """Many more than there may be, from one host: each that asks is answered at once."""
     bounds: dict[str, Any] = {"admin_connections_per_host": 4, "admin_connections_max": 8}
     async with served(world, admin_request_seconds=300.0, **bounds) as api:
