@@ -31,7 +31,7 @@ TENANT: Final = "bench"
 """Its namespace ``limited`` is attached to a group that no client exhausts, ``held`` to one that is."""
 
 HELD_RATE: Final = 1_000
-"""What passes of the namespace ``held``, in messages published per second."""
+"""The limit of the namespace ``held``, in messages published per second."""
 
 _HIGH: Final = 1024 * 1024
 _RATES: Final = Rates(10**8, 10**11, 10**8, 10**11)

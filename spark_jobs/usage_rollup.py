@@ -21,7 +21,7 @@ from spark_jobs.tables import REQUIRED
 from spark_jobs.timeline import THROTTLED, limits_over_time
 
 GROUP = ("resource_group", "dimension")
-"""What has a limit."""
+"""The columns that name a limit."""
 
 
 def hours(admitted: DataFrame, configuration: DataFrame) -> DataFrame:

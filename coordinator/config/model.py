@@ -10,7 +10,7 @@ from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates
 from coordinator.core.settings import AlarmSettings, CoreSettings
 
 GATE, NATIVE, GATE_AND_NATIVE = ENFORCEMENT_PATHS = ("gate", "native", "gate+native")
-"""Who holds traffic back."""
+"""The ways to hold traffic back."""
 
 _BACKSTOP_PERMILLE = 200
 

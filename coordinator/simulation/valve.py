@@ -16,7 +16,7 @@ from coordinator.core.limiting.token_bucket import TokenBucket
 from coordinator.core.model import NANOS_PER_SECOND, Unit
 
 BURST_NS = 50_000_000
-"""What the gate's buckets save up, as time."""
+"""The savings of the gate's buckets, as time."""
 
 STEP_NS = 50_000_000
 """The runner's tick: how often the gate's counts are brought to the core."""

@@ -181,7 +181,7 @@ CERTIFICATE = Certificate(
         Holder("broker-2", 2_000, Basis.ANNOUNCED),
     ),
 )
-"""What all local limits of orders can add up to."""
+"""The largest sum of all local limits of orders."""
 
 
 FIGURES = GateFigures(

@@ -137,7 +137,7 @@ class Attacker:
 
 
 def still_open(attackers: Sequence[Attacker]) -> int:
-    """How many connections the other side has not ended."""
+    """The number of connections that the other side has not ended."""
     waiting = select.poll()
     by_descriptor = {each.fileno(): each for each in attackers if not each.ended}
     for descriptor in by_descriptor:

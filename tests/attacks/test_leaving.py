@@ -554,7 +554,7 @@ def unsubscribing(turn: int) -> bytes:
 
 
 def loops() -> dict[str, Callable[[int], bytes]]:
-    """What a consumer may say again and again to be given more."""
+    """Commands that a consumer may repeat to be given more."""
     return {
         "redeliver all": lambda _: peer.command(20, (1, 1)) + peer.flow(1, 10),
         "seek": lambda turn: peer.command(28, (1, 1), (2, 100 + turn), (4, 1)),

@@ -93,7 +93,7 @@ HALF_OPEN = NOWHERE.gate_connections_per_host_max
 
 
 def latencies_s(producer: pulsar.Producer) -> list[float]:
-    """How long each of some publishes takes, one after the other."""
+    """The latencies of some publishes, one after the other."""
     found = []
     for _ in range(200):
         began_s = time.monotonic()

@@ -75,7 +75,7 @@ def test_a_claimed_number_of_messages_costs_what_the_content_can_hold(
 
 
 def gate_bytes(target: Target) -> int:
-    """What the gate's process has in memory of its own."""
+    """The own memory of the gate's process."""
     return processes.own_bytes(target.world.sidecars.gate(BROKER).pid)
 
 
@@ -107,7 +107,7 @@ def pour(client: RawClient, data: bytes, seconds: float) -> None:
 
 
 HELD_BYTES_MAX = 8 * MEBIBYTE
-"""What one connection may hold by default."""
+"""The most that one connection may hold by default."""
 
 
 @pytest.mark.parametrize("size", [0, 14, 1000])
