@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from coordinator.gate.server.connection import WRITE_BUFFER_HIGH
+from coordinator.gate.server.connection import WRITE_BUFFER_HIGH, Connection
 from coordinator.gate.server.proxy import Gate
 from coordinator.gate.server.supervisor import Patience
 from tests.gate import peer
@@ -121,8 +121,26 @@ class Site:
         assert await client.asks(request) in (peer.success(1), peer.producer_success(1))
         return client
 
+    async def deaf_consumer(self) -> Visit:
+        """Connect a consumer that reads no more, and fill the way to it."""
+        client = await self.client(consumes=True)
+        client.read_no_more()
+        await fill(self, self.broker.writers[0])
+        return client
+
+    async def publisher_to_deaf_broker(self) -> tuple[Visit, Connection]:
+        """Connect a producer, and fill the way to a broker that reads no more."""
+        client = await self.client()
+        self.broker.reads = False
+        frame = peer.send(content=b"x" * 100_000)
+        for _ in range(300):
+            client.writer.write(frame)
+        (connection,) = self.gate._connections
+        await until(lambda: not connection._broker_writable)
+        return client, connection
+
     def pass_time(self, seconds: float) -> None:
-        """As if the gate had run for so long."""
+        """Sweep as often as a gate does in this time."""
         for _ in range(int(seconds)):
             self.gate._supervisor.sweep()
 

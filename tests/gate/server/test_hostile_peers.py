@@ -161,9 +161,7 @@ async def test_a_client_that_takes_nothing_is_closed_and_others_feel_nothing() -
 async def test_a_client_that_reads_slowly_goes_on() -> None:
     """Some of it in each of many minutes, and all of it in the end; what it says is heard meanwhile."""
     async with site() as here:
-        slow = await here.client(consumes=True)
-        slow.read_no_more()
-        await fill(here, here.broker.writers[0])
+        slow = await here.deaf_consumer()
 
         for _ in range(30):
             slow.writer.transport.resume_reading()  # type: ignore[attr-defined]
@@ -218,13 +216,7 @@ async def test_answers_of_the_gate_are_bounded_too() -> None:
 async def test_a_broker_that_takes_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its client is not read meanwhile, and then closed; it may try again."""
     async with site() as here:
-        client = await here.client()
-        here.broker.reads = False
-        frame = peer.send(content=b"x" * 100_000)
-        for _ in range(300):
-            client.writer.write(frame)
-        (connection,) = here.gate._connections
-        await until(lambda: not connection._broker_writable)
+        client, connection = await here.publisher_to_deaf_broker()
         await settled(client.writer.transport.get_write_buffer_size)
         assert not connection._client_read
         assert client.writer.transport.get_write_buffer_size() > 10_000_000
@@ -239,9 +231,7 @@ async def test_a_broker_that_takes_nothing_is_left(monkeypatch: pytest.MonkeyPat
 async def test_a_client_that_does_not_take_the_rest_is_closed(*, half: bool) -> None:
     """The broker has closed its side; the gate does not wait for ever."""
     async with site() as here:
-        deaf = await here.client(consumes=True)
-        deaf.read_no_more()
-        await fill(here, here.broker.writers[0])
+        deaf = await here.deaf_consumer()
         here.broker.writers[0].write_eof() if half else here.broker.writers[0].close()
         deaf.writer.transport.resume_reading()  # type: ignore[attr-defined]
         assert await deaf.next() == DELIVERY
@@ -259,13 +249,7 @@ async def test_a_client_that_does_not_take_the_rest_is_closed(*, half: bool) -> 
 async def test_a_client_that_leaves_behind_what_the_broker_does_not_take_is_forgotten() -> None:
     """It counts as a connection as long as the broker has not got it."""
     async with site() as here:
-        client = await here.client()
-        here.broker.reads = False
-        frame = peer.send(content=b"x" * 100_000)
-        for _ in range(300):
-            client.writer.write(frame)
-        (connection,) = here.gate._connections
-        await until(lambda: not connection._broker_writable)
+        client, _ = await here.publisher_to_deaf_broker()
         client.writer.transport.abort()
         while here.gate.figures().connections:  # it is noticed when something is to be sent to it
             here.broker.writers[0].write(peer.PING)
