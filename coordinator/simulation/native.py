@@ -79,14 +79,14 @@ class NativeBroker:
     """Pulsar's own limiter at one broker, for all its groups.
 
     Args:
-        name: in which it reports.
-        topic: where.
+        name: the broker's, in its lines.
+        topic: the topic that it reads and writes.
     """
 
     def __init__(self, name: str, topic: UsageTopic) -> None:
         self.name = name
         self.table: dict[str, dict[str, Amounts]] = {}
-        #: As they are in Pulsar.
+        #: The records in Pulsar, by group.
         self.records: dict[str, Record] = {}
         self.running = True
         self._topic = topic
@@ -119,7 +119,7 @@ class NativeBroker:
         return max(0, min(rooms)) if rooms else None
 
     def take(self, group: str, messages: int, size: int) -> None:
-        """So many messages passed."""
+        """Take the tokens of messages that passed."""
         used = self._used.get(group, NOTHING)
         self._used[group] = Amounts(used.messages + messages, used.bytes + messages * size)
         tokens = self._tokens.setdefault(group, [0, 0])
@@ -149,7 +149,7 @@ class NativeBroker:
                 self._quota(group, record.messages, 0),
                 self._quota(group, record.bytes, 1),
             )
-            # Who waited would have used what flowed in since the last step; the bucket forgets it.
+            # Waiters would have used the tokens since the last step; the bucket forgets them.
             flown = self._tokens.get(group, [0, 0]) if self._is_held.get(group) else [0, 0]
             self._quotas[group] = quotas
             self._tokens[group] = [

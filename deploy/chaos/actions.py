@@ -152,7 +152,7 @@ def _leader(testbed: Testbed) -> str:
 
 
 def linked(links: Callable[[Testbed, str], tuple[Link, ...]], condition: Treatment) -> Do:
-    """Make these links be like this for a while."""
+    """Return an action that puts these links into a condition for a while."""
 
     def do(testbed: Testbed, name: str, seconds: float) -> None:
         with ExitStack() as stack:

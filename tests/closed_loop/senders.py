@@ -19,12 +19,12 @@ _NEVER = (1 << 62, 0)
 
 
 def steady(rate: int) -> Arrivals:
-    """So many single messages a second, at equal distances."""
+    """Single messages at this rate, at equal distances."""
     return ((number * SECOND_NS // rate, 1) for number in count())
 
 
 def poisson(rate: float, dice: random.Random) -> Arrivals:
-    """So many single messages a second on the average, at random moments."""
+    """Single messages at this average rate, at random moments."""
     time_s = 0.0
     while True:
         time_s += dice.expovariate(rate)

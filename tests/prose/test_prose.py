@@ -36,7 +36,8 @@ PAGES = (
 )
 
 _VAGUE = re.compile(
-    r"\b(?:(?:[Aa]ny|[Ee]very|[Nn]o|[Ss]ome)body|[Ss]omeone|[Nn]o one(?!-)|[Ww]hoever|so m(?:any|uch))\b"
+    r"\b(?:(?:[Aa]ny|[Ee]very|[Nn]o|[Ss]ome)body|[Ss]omeone|[Nn]o one(?!-)|[Ww]hoever"
+    r"|[Ss]o many|[Ss]o much)\b"
 )
 _VAGUE_NAME = re.compile(r"_*(?:any|every|no|some)body_*", re.IGNORECASE)
 _FREE_RELATIVE = re.compile(r"(?:What(?! if:)|Whatever|Who|Whose|Whom|How)\s(?![^.]*\?)")

@@ -42,7 +42,7 @@ STRICT = "strict"
 WIDTHS_S = (1.0, 10.0, 30.0, 60.0)
 LATE_S = 0.1
 RECOVERING_LATE_S = 0.5
-#: How long before a mishap a limit may have been said that is still in force when it begins.
+#: The greatest age of a statement whose limit may be in force when a mishap begins.
 _BEFORE_S = 2.0
 
 
@@ -88,7 +88,7 @@ class Allowance:
     def __init__(self, history: History, recovery_windows: Sequence[RecoveryWindow]) -> None:
         self._history = history
         self._delaying = [each for each in recovery_windows if each.mishap.waiting]
-        #: Which sidecar may add how much after which mishap; none does to a strict group.
+        #: The limits that sidecars may add after mishaps; none to a strict group.
         self._outside = [
             (recovery_window, sidecar, held)
             for recovery_window in recovery_windows

@@ -96,7 +96,7 @@ def test_what_is_sent_of_a_body_after_its_answer_is_read_for_a_moment(
 
 
 def test_an_answer_must_be_taken(deadlines: CallerDeadlines) -> None:
-    """So much of it in a while, or all of what there is."""
+    """At least `ANSWER_BYTES` of it within each deadline, or the rest."""
     deadlines.head_taken(101.0)
     deadlines.body_ended()
     size = 10 * ANSWER_BYTES

@@ -28,7 +28,7 @@ def observer(limit: int = 1_000) -> tuple[Observer, Rates]:
 
 
 def passed(messages: int) -> Traffic:
-    """So many messages have passed."""
+    """The count of this number of messages."""
     return Traffic(GROUP, PUBLISH, messages=messages, participants=1, topics=1)
 
 

@@ -41,7 +41,7 @@ def record(**bases: int) -> LedgerRecord:
 
 
 def some(parts: int) -> Parts:
-    """So many parts of messages."""
+    """This number of parts of messages."""
     return in_dimension(MESSAGES, parts)
 
 
