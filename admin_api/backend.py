@@ -53,7 +53,7 @@ from coordinator.ports import (
     TopicLimitStore,
 )
 from coordinator.reconciliation.engine.account import Rate
-from coordinator.reconciliation.engine.reconciliation import EscapeView, ReconciliationState
+from coordinator.reconciliation.engine.reconciliation import Escape, ReconciliationState
 
 
 class Views(Protocol):
@@ -257,7 +257,7 @@ class Reconciling(Protocol):
         """Return its present state."""
         ...
 
-    def escapes_of(self, group: str) -> tuple[EscapeView, ...]:
+    def escapes_of(self, group: str) -> tuple[Escape, ...]:
         """Return the namespaces of a group in which traffic goes round the gate now."""
         ...
 

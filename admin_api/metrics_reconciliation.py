@@ -44,10 +44,10 @@ def reconciliation_families(state: ReconciliationState) -> Iterator[Metric]:
         "The present rate of these messages; 0 when it is over.",
         labels=["namespace", "way"],
     )
-    for view in state.escapes:
-        messages.add_metric([view.namespace], view.total.messages)
-        sizes.add_metric([view.namespace], view.total.bytes)
-        rates.add_metric([view.namespace, view.finding.way.value], view.rate.messages)
+    for escape in state.escapes:
+        messages.add_metric([escape.namespace], escape.total.messages)
+        sizes.add_metric([escape.namespace], escape.total.bytes)
+        rates.add_metric([escape.namespace, escape.finding.way.value], escape.rate.messages)
     if state.others.messages:
         messages.add_metric([OTHERS], state.others.messages)
         sizes.add_metric([OTHERS], state.others.bytes)

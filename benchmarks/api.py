@@ -177,7 +177,7 @@ async def _load(port: int, due_s: Sequence[float]) -> list[Answered]:
 
 
 async def _work(client: BenchClient, plan: Sequence[tuple[int, float]]) -> list[Answered]:
-    """Every so many-th request, over a connection of its own."""
+    """One worker's part of the requests, over a connection of its own."""
     found = []
     for number, due in plan:
         await asyncio.sleep(max(0.0, due - time.monotonic()))

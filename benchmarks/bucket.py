@@ -20,7 +20,7 @@ import token_bucket
 from benchmarks.figures import Figure, Measurement, median_seconds
 from coordinator.core.model import MonitoringClass, Rates
 from coordinator.gate.limits.admission import AdmissionQueue
-from coordinator.gate.limits.counters import Nobody, TrafficCounter
+from coordinator.gate.limits.counters import NoListener, TrafficCounter
 from coordinator.gate.limits.limiter import PublishLimiter
 
 FRAMES_PER_READ = 32
@@ -61,7 +61,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {"bucket/": decisions}
 
 def _ours(frames_per_read: int) -> Callable[[], object]:
     queue = AdmissionQueue()
-    limiter = PublishLimiter(TrafficCounter("group", MonitoringClass.PUBLISH, Nobody()))
+    limiter = PublishLimiter(TrafficCounter("group", MonitoringClass.PUBLISH, NoListener()))
     limiter.set_limits(Rates(publish_messages=PLENTY, publish_bytes=PLENTY * 100), _now_ns())
     limiters = (limiter,)
     time.sleep(0.1)  # a new bucket starts empty

@@ -27,7 +27,7 @@ from coordinator.core.model import Attachments, Rates
 from coordinator.gate.engine.counters import GateCounters
 from coordinator.gate.engine.session import Session
 from coordinator.gate.limits.admission import AdmissionQueue
-from coordinator.gate.limits.counters import Nobody
+from coordinator.gate.limits.counters import NoListener
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.protocol.runs import CAN_FIND_RUNS
 
@@ -158,7 +158,7 @@ def _reads(
 
 
 def _limited_table(groups: int) -> GroupTable:
-    table = GroupTable(Nobody())
+    table = GroupTable(NoListener())
     now_ns = time.monotonic_ns()
     names = {f"{TENANT}/limited": "group-0"}
     names |= {f"{TENANT}/n{number}": f"group-{number}" for number in range(groups)}
@@ -190,7 +190,7 @@ def engine() -> Iterator[Figure]:
 
 
 def many() -> Iterator[Figure]:
-    """One read of each of so many topics in as many groups, beside all of them of one topic and group."""
+    """One read of each of many topics in many groups, beside the same reads of one topic and group."""
     contenders: Mapping[str, Callable[[], object]] = {
         "one": _round(groups=1, topics=1),
         "many": _round(groups=GROUPS, topics=TOPICS),

@@ -102,7 +102,7 @@ class Publishing:
         self.client = Puppet(self._client_received, self._begin)
 
     def publish(self, count: int) -> None:
-        """Send so many."""
+        """Send frames, this number of them."""
         self.client.write(self._send * count)
 
     def _begin(self) -> None:
@@ -129,7 +129,7 @@ class Publishing:
 
 
 class _ClosedLoop:
-    """Publishes of which so many are under way, until all have been answered."""
+    """Publishes with a fixed number under way, until all have been answered."""
 
     def __init__(self, load: FrameLoad, done: asyncio.Future[None]) -> None:
         self._load, self.done = load, done

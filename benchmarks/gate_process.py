@@ -22,7 +22,7 @@ import uvloop
 
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, Rates
-from coordinator.gate.limits.counters import Nobody
+from coordinator.gate.limits.counters import NoListener
 from coordinator.gate.server.proxy import Gate
 from coordinator.runtime.gc_tuning import keep_what_is_loaded
 from deploy.local import processes
@@ -31,7 +31,7 @@ TENANT: Final = "bench"
 """Its namespace ``limited`` is attached to a group that no client exhausts, ``held`` to one that is."""
 
 HELD_RATE: Final = 1_000
-"""What passes of the namespace ``held``, in messages published per second."""
+"""The limit of the namespace ``held``, in messages published per second."""
 
 _HIGH: Final = 1024 * 1024
 _RATES: Final = Rates(10**8, 10**11, 10**8, 10**11)
@@ -43,7 +43,7 @@ async def _gate(listen: int, upstream: int) -> None:
         listen_port=listen,
         upstream_host="127.0.0.1",
         upstream_port=upstream,
-        listener=Nobody(),
+        listener=NoListener(),
         clock=MonotonicClock(),
     )
     namespaces = {f"{TENANT}/limited": "group", f"{TENANT}/held": "held"}

@@ -108,7 +108,7 @@ class SharingProducer:
         return len(self._millis)
 
     def frames(self, most: int) -> bytes:
-        """So many publishes, or as many as its window has room for."""
+        """Return `most` publishes, or fewer if its window has no room for them."""
         count = max(0, min(most, self.window - self.under_way))
         self._sent_s.extend([time.monotonic()] * count)
         return self._frame * count

@@ -31,7 +31,7 @@ class Instances:
     weights: Integers
 
     def of_limits_above(self, least: int, most: int) -> Instances:
-        """The first so many of those with a larger limit."""
+        """The first `most` of those with a limit above `least`."""
         rows = np.flatnonzero(self.limits > least)[:most]
         return Instances(self.limits[rows], self.wants[rows], self.weights[rows])
 
@@ -134,8 +134,8 @@ def _exact(instances: Instances) -> tuple[Integers, Integers]:
     ).sum(axis=2)
     satisfied = covered <= limits * weights
     left = limits - np.where(satisfied, wants, 0).sum(axis=1, keepdims=True)
-    everybody = satisfied.all(axis=1, keepdims=True)
-    sharing = np.where(everybody | ~satisfied, weights, 0)
+    all_satisfied = satisfied.all(axis=1, keepdims=True)
+    sharing = np.where(all_satisfied | ~satisfied, weights, 0)
     parts, whole = left * sharing, sharing.sum(axis=1, keepdims=True)
     base = np.where(satisfied, wants, 0)
     return base + parts // whole, base - (-parts // whole)

@@ -108,7 +108,7 @@ MEASUREMENTS: Mapping[str, Measurement] = dict.fromkeys(
 
 @contextmanager
 def _recorded(rows: int) -> Iterator[Path]:
-    """A directory with so many recorded rows: one that is kept, or one for this time only."""
+    """A directory with this number of recorded rows: one that is kept, or a temporary one."""
     kept = os.environ.get("ROWS_DIR")
     place = Path(kept).absolute() if kept else Path(tempfile.gettempdir())
     place.mkdir(parents=True, exist_ok=True)

@@ -45,7 +45,7 @@ class Written:
 
 
 def write(place: Path, rows: int) -> Written:
-    """Write about so many rows of the table ``admitted``, and what else a report needs."""
+    """Write about `rows` rows of the table ``admitted``, and the other tables that a report needs."""
     groups = _groups()
     each_second = 2 * sum(len(brokers) for brokers in groups.values())
     seconds = max(1, rows // each_second)

@@ -57,7 +57,7 @@ TRANSACTIONS = 1_000_000
 FIRST_TRANSACTION = 4 << 32
 """A zxid begins with the number of the ensemble's leader."""
 SENDERS_SAMPLED = 10
-"""Reports of so many brokers are taken in; memory and time are in proportion to their number."""
+"""The number of brokers whose reports are taken in; memory and time are in proportion to it."""
 
 PIP_82_GROUP_BYTES = 112
 PIP_82_REPORT_BYTES = GROUPS * PIP_82_GROUP_BYTES
@@ -85,7 +85,7 @@ def traffic_at_scale() -> Iterator[Figure]:
         {"PIP-82": PIP_82_GROUP_BYTES},
         target=64,
     )
-    # The rounds that were run have no complete report: one is due every so many.
+    # The rounds that were run have no complete report: one is due every `complete_report_rounds`.
     per_round = sum(map(len, steady.payloads)) / ROUNDS
     per_round += len(complete) / CoreSettings("any").complete_report_rounds
     rounds_per_minute = 60 * NANOS_PER_SECOND // CoreSettings("any").round_ns

@@ -28,7 +28,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call i
 from spark_jobs.timeline import run_number
 
 STEP_S = 3
-"""A step shows between the means of so many seconds before it and from it on."""
+"""The seconds before a step, and from it on, whose means are compared."""
 STEP_OVER = 0.25
 """Of C/N: by more than this both a broker's demand and its fair share move in a step."""
 APART_S = 3

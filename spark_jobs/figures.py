@@ -47,7 +47,7 @@ JUDGED_FROM_S = 5
 """A period with fewer whole seconds says nothing about settling; it is shown and not held to targets."""
 
 SPAN_S = 600
-"""Periods are looked up by spans of so many seconds: one has few periods, a long period few of them."""
+"""The span by which periods are looked up: one has few periods, a long period few of them."""
 
 _GROUP = ["resource_group", "dimension"]
 _EVENT = [*_GROUP, "event"]

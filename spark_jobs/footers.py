@@ -21,7 +21,7 @@ from spark_jobs.tables import (
 )
 
 PREFIX = "table="
-"""What a table's directory begins with."""
+"""The beginning of the name of a table's directory."""
 
 _READERS = 8
 _MAGIC = b"PAR1"

@@ -20,7 +20,7 @@ from spark_jobs.tables import DIMENSION_COLUMNS
 from spark_jobs.timeline import SATURATED, THROTTLED
 
 KEY = ["resource_group", "monitoring_class"]
-"""What a story is about."""
+"""The subject of a story."""
 
 DEFINITIONS_MAX = 1_000
 """Of one group; older ones are left out, and the first of the others holds before it was known."""

@@ -31,7 +31,7 @@ _SETTINGS = {
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For small input: most of such a job is the start of the JVM and of its compiler."""
 _PARTITION_ROWS = 500_000
-"""Of what is moved between tasks: so many rows are sorted in the memory that there is for them."""
+"""The rows of a partition between tasks: the memory of one task suffices to sort them."""
 _LOCAL_SETTINGS = {
     "spark.driver.memory": "2g",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -46,7 +46,7 @@ _REFUSED = f"{RefusedInput.__module__}.{RefusedInput.__name__}: "
 def session(name: str, cores: int = 2, *, quick: bool = False, rows: int = 0) -> SparkSession:
     """The running session, or a new one.
 
-    Under spark-submit its master and memory hold; alone it is local, on so many cores and 2 GiB.
+    Under spark-submit its master and memory hold; alone it is local, with these cores and 2 GiB.
 
     Args:
         name: of the application.

@@ -28,7 +28,7 @@ _FORMS: Mapping[str, str] = {
     "limit_changes_per_minute": "{:.1f}",
     "volume_over": "{:.3f} s",
 }
-"""How figures are written; the others are parts and written as percentages."""
+"""The format of each figure; the others are parts and written as percentages."""
 
 
 def unit_of(dimension: str) -> str:

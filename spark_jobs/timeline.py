@@ -39,7 +39,7 @@ SETTLED_WITHIN = 0.05
 """Of C/N: how far a settled broker may be from its share."""
 
 BURST_S = 0.05
-"""What the central bucket saves up, and what its clients let wait, as time."""
+"""The savings of the central bucket, and the queue of its clients, as time."""
 LOOK_BACK_S = 9
 
 _FOREVER = 2**40

@@ -21,11 +21,11 @@ from spark_jobs.tables import REQUIRED
 from spark_jobs.timeline import THROTTLED, limits_over_time
 
 GROUP = ("resource_group", "dimension")
-"""What has a limit."""
+"""The columns that name a limit."""
 
 
 def hours(admitted: DataFrame, configuration: DataFrame) -> DataFrame:
-    """One row per group, dimension and hour in which anybody took part.
+    """One row per group, dimension and hour in which a broker took part.
 
     Columns: date; admitted; peak (the most of one second); held_s (seconds in which a broker's clients
     waited, added up over brokers); throttled_s (seconds in which some broker's clients waited more than

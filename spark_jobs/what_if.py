@@ -32,8 +32,8 @@ from spark_jobs.replay_input import KEY, definitions, demand, story_of
 from spark_jobs.session import computing, session
 
 SECONDS = 3_600
-"""How much of each group is played unless told otherwise: its last hour. A second of a broker takes about
-a millisecond of processor time."""
+"""The part of each group that is played unless told otherwise: its last hour. A second of a broker takes
+about a millisecond of processor time."""
 ROWS_MAX = 10_000
 """Of the answer that are shown; the Parquet file has all of them."""
 TRUSTED_WITHIN = 0.05

@@ -15,7 +15,7 @@ from admin_api.backend import AdminBackend, Watching
 from admin_api.body import JsonObject
 from admin_api.errors import NO_SUCH_GROUP, ApiError
 from admin_api.names import GroupName
-from admin_api.routes.callers import Anybody
+from admin_api.routes.callers import AnyCaller
 from admin_api.routes.common import Backend, coordinator_router
 from admin_api.schemas import GroupPatch, check_observing
 from admin_api.schemas_board import Choices, GroupRowBody, HistoryBody, Mark, Overview
@@ -140,7 +140,7 @@ async def get_history(
 
 @router.post("/preview/{name:path}")
 async def preview_change(
-    name: GroupName, backend: Backend, _: Anybody, content: JsonObject
+    name: GroupName, backend: Backend, _: AnyCaller, content: JsonObject
 ) -> tuple[DimensionPreview, ...]:
     """Preview a change without making it: every broker's target before and after.
 

@@ -27,16 +27,16 @@ async def identified(request: Request) -> Origin:
     return Origin(role, request.client.host if request.client else "")
 
 
-Anybody = Annotated[Origin, Depends(identified)]
+AnyCaller = Annotated[Origin, Depends(identified)]
 
 
-async def _super_user(caller: Anybody, backend: Backend) -> Origin:
+async def _super_user(caller: AnyCaller, backend: Backend) -> Origin:
     if not backend.access.is_super_user(caller.actor):
         raise ApiError(403, f"Role {caller.actor} is no super-user")
     return caller
 
 
-async def _tenant_admin(caller: Anybody, tenant: TenantName, backend: Backend) -> Origin:
+async def _tenant_admin(caller: AnyCaller, tenant: TenantName, backend: Backend) -> Origin:
     if not backend.access.is_admin_of(caller.actor, tenant):
         raise ApiError(403, f"Role {caller.actor} is neither super-user nor admin of {tenant}")
     return replace(caller, is_super_user=backend.access.is_super_user(caller.actor))

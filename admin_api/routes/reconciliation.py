@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from admin_api.routes.common import Backend, coordinator_router
-from admin_api.schemas_reconciliation import ReconciliationBody
+from coordinator.insight.model.reconciliation_views import ReconciliationView
 from coordinator.reconciliation.engine.reconciliation import ReconciliationState
 
 router = coordinator_router("/quota/v1", "quota")
 
 
 @router.get("/reconciliation")
-async def reconciliation(backend: Backend) -> ReconciliationBody:
+async def reconciliation(backend: Backend) -> ReconciliationView:
     """Return the escaped traffic of each namespace; none where there is no gate."""
     state = ReconciliationState() if backend.reconciling is None else backend.reconciling.state()
-    return ReconciliationBody.of(state)
+    return state.view()

@@ -140,7 +140,7 @@ SUBJECTS: Final[Mapping[str, Callable[[int], Json]]] = {
     "joint": joint,
     **{name: partial(scenario, name) for name in SCENARIOS},
 }
-"""Every file of data, by its name without ``.json``, and how it is made with so many seeds."""
+"""The function that makes each file of data with a number of seeds, by its name without ``.json``."""
 
 
 def write(name: str, seeds: int) -> None:

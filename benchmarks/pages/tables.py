@@ -124,7 +124,7 @@ def reclaim() -> str:
 
 
 def joint() -> str:
-    """Messages and bytes at once: everybody's dominant share, and what of each limit is used."""
+    """Messages and bytes at once: each broker's dominant share, and the use of each limit."""
     titles = {OURS: "split in one (max-min)", "doorman-fair": "each for itself (Doorman's law)"}
     rows = []
     for law, title in titles.items():

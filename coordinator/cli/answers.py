@@ -59,29 +59,6 @@ class NativeCondition(TypedDict):
     fix: str
 
 
-class Escape(TypedDict):
-    """A namespace in which traffic went round the gate."""
-
-    namespace: str
-    escaping: bool
-    messagesPerSecond: float
-    messages: int
-    sentence: str
-    fix: str
-
-
-class Reconciled(TypedDict):
-    """Escaped traffic: the broker's counts less the gate's."""
-
-    on: bool
-    intervalSeconds: float
-    error: str
-    namespaces: int
-    leftOut: int
-    charges: bool
-    escapes: list[Escape]
-
-
 class Native(TypedDict):
     """The state of the broker's own limiter under native enforcement, as far as commands show it."""
 

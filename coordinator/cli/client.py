@@ -16,12 +16,13 @@ from urllib.parse import quote
 
 import httpx
 
-from coordinator.cli.answers import AuditEntryAnswer, DefinitionAnswer, Native, Reconciled
+from coordinator.cli.answers import AuditEntryAnswer, DefinitionAnswer, Native
 from coordinator.cli.failures import CommandFailed, WrongUse
 from coordinator.core.model import Dimension
 from coordinator.insight.model.alarms import AlarmView
 from coordinator.insight.model.answer import read
 from coordinator.insight.model.operations import OperationView
+from coordinator.insight.model.reconciliation_views import ReconciliationView
 from coordinator.insight.model.views import (
     Explanation,
     GroupCertificatesView,
@@ -215,9 +216,9 @@ class AdminClient:
         """Return the state of native enforcement."""
         return cast("Native", self._read("/quota/v1/native"))
 
-    def reconciliation(self) -> Reconciled:
+    def reconciliation(self) -> ReconciliationView:
         """Return the traffic that goes round the gate."""
-        return cast("Reconciled", self._read("/quota/v1/reconciliation"))
+        return self._as(ReconciliationView, self._read("/quota/v1/reconciliation"))
 
     def faults(self) -> dict[str, str]:
         """Return the store's entries that cannot be read: path to reason."""
@@ -233,7 +234,7 @@ class AdminClient:
     def _as(self, form: type[T], told: object) -> T:
         try:
             return read(form, told)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, OverflowError, TypeError, ValueError) as error:
             raise CommandFailed(
                 f"{self.url} answers in a form that this release does not know ({error}). "
                 "Use the command of that sidecar's release."
@@ -248,7 +249,10 @@ class AdminClient:
         following: str | None = path
         while following is not None:
             response = self._send("GET", following)
-            found += self._json(response)
+            page = self._json(response)
+            if not isinstance(page, list):
+                raise self._stranger()
+            found += page
             following = response.links.get("next", {}).get("url")
         return found
 

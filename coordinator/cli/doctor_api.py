@@ -162,29 +162,25 @@ def _reconciliation(client: AdminClient) -> Iterator[Finding]:
     except CommandFailed as failure:  # an older sidecar
         yield note("round the gate", str(failure))
         return
-    if not found["on"]:
+    if not found.on:
         return
-    if found["error"]:
+    if found.error:
         fix = "broker_web_url must answer /metrics to the token in broker_token_file."
-        yield note("round the gate", f"not known: {found['error']}", fix)
+        yield note("round the gate", f"not known: {found.error}", fix)
         return
-    escaping = [each for each in found["escapes"] if each["escaping"]]
+    escaping = [each for each in found.escapes if each.escaping]
     for each in escaping[:_ESCAPES_SHOWN]:
-        yield wrong(
-            "round the gate", each["sentence"], f"{each['fix'][:1].upper()}{each['fix'][1:]}."
-        )
+        yield wrong("round the gate", each.sentence, f"{each.fix[:1].upper()}{each.fix[1:]}.")
     more = len(escaping) - _ESCAPES_SHOWN
     if more > 0:
         yield note(
             "round the gate", f"{counted(more, 'more namespace')}; see /quota/v1/reconciliation"
         )
-    if found["leftOut"]:
-        yield note(
-            "round the gate", f"{counted(found['leftOut'], 'namespace')} too many to compare"
-        )
+    if found.left_out:
+        yield note("round the gate", f"{counted(found.left_out, 'namespace')} too many to compare")
     if not escaping:
-        namespaces = counted(found["namespaces"], "namespace")
-        yield ok("round the gate", f"nothing, of {namespaces} every {found['intervalSeconds']:g} s")
+        namespaces = counted(found.namespaces, "namespace")
+        yield ok("round the gate", f"nothing, of {namespaces} every {found.interval_seconds:g} s")
 
 
 def _reasons(health: HealthView, subject: str) -> str:

@@ -10,7 +10,7 @@ from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates
 from coordinator.core.settings import AlarmSettings, CoreSettings
 
 GATE, NATIVE, GATE_AND_NATIVE = ENFORCEMENT_PATHS = ("gate", "native", "gate+native")
-"""Who holds traffic back."""
+"""The ways to hold traffic back."""
 
 _BACKSTOP_PERMILLE = 200
 
@@ -212,8 +212,8 @@ class Config:
             little more than 1, since rounding and newcomers count.
         alarm_backlog_age_seconds: no message may wait longer for its acknowledgement, whatever the
             quota of its topic; 0 is no bound. Looked at every backlog_check_seconds.
-        alarm_after_seconds: something must be the case for so long before anybody is told.
-        alarm_clear_seconds: and be over for so long before that is told.
+        alarm_after_seconds: a condition must last for this long before its alarm is told.
+        alarm_clear_seconds: and be over for this long before its end is told.
         otlp_metrics_url: where metrics are pushed: an OpenTelemetry collector that takes OTLP over HTTP,
             such as http://127.0.0.1:4318/v1/metrics; empty pushes none, and /metrics tells them all the
             same. Needs the extra otlp of the package.

@@ -3,8 +3,8 @@
 Each broker registers in the metadata store under which addresses clients reach it: its internal one, and
 one for each of its advertised listeners. One listener, which has the same name on every broker, leads to
 the broker's gate. A broker answers with the address of the listener by which it was asked, and in some
-commands with its internal one (pulsar-paths.md); a client that is told any address but a gate's goes
-round the limits. So every address that a broker tells a client is one of these:
+commands with its internal one; a client that is told any address but a gate's goes round the limits. So
+every address that a broker tells a client is one of these:
 
 * a *gate's*: it passes;
 * another one of a registered broker, an *internal* address: the address of that broker's gate takes its

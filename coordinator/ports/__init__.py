@@ -1,6 +1,6 @@
 """The coordinator's needs of the world, as protocols; adapters implement them.
 
-One module a port; everybody imports from here. Three rules hold for every port. A port *answers or
+One module a port; all are imported from here. Three rules hold for every port. A port *answers or
 raises*: "refused" and "unreachable" are never one value (coordinator.ports.errors). Listeners are called
 on the event loop's thread, in the order in which things happened, and must not block. Nothing of a
 library (no kazoo or pulsar type) passes through a port.
@@ -9,7 +9,7 @@ library (no kazoo or pulsar type) passes through a port.
 from __future__ import annotations
 
 from coordinator.ports.alarms import AlarmReceiver, Notice
-from coordinator.ports.audit import AUDIT_LENGTH, NOBODY, AuditEntry, Origin
+from coordinator.ports.audit import ANONYMOUS, AUDIT_LENGTH, AuditEntry, Origin
 from coordinator.ports.backlog import BacklogSource
 from coordinator.ports.broker import BrokerAdmin, BrokerRelay, RelayedAnswer, RelayedRequest
 from coordinator.ports.bus import BusHealth, ReportBus
@@ -44,12 +44,12 @@ from coordinator.ports.store import ANYTHING, Anything, Catalogue, GroupStore, V
 from coordinator.ports.topics import TOPIC_LIMITS_MAX, TopicLimit, TopicLimits, TopicLimitStore
 
 __all__ = [
+    "ANONYMOUS",
     "ANYTHING",
     "AUDIT_LENGTH",
     "COLLECTED_EVERY_S",
     "COLLECTED_QUIETLY_EVERY_S",
     "COLLECTED_QUIETLY_OF_SESSION",
-    "NOBODY",
     "OPERATIONS_LENGTH",
     "TOPIC_LIMITS_MAX",
     "AddressingGate",

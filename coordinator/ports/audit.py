@@ -25,7 +25,7 @@ class Origin:
     is_super_user: bool = True
 
 
-NOBODY = Origin()
+ANONYMOUS = Origin()
 
 
 @dataclass(frozen=True, slots=True)

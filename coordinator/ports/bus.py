@@ -25,7 +25,7 @@ class ReportBus(Protocol):
         ...
 
     def publish(self, payload: bytes) -> None:
-        """Send to everybody; returns at once, drops when not connected and counts what it dropped."""
+        """Send to all sidecars; returns at once, drops when not connected and counts what it dropped."""
         ...
 
     def health(self) -> BusHealth:

@@ -9,7 +9,7 @@ from coordinator.core.addresses import AddressMap
 from coordinator.core.model import Attachments, Rates, Traffic
 
 COLLECTED_EVERY_S: Final = 0.05
-"""How often the gate's counts are brought to the core: the delay of everything urgent that is counted."""
+"""The time between two collections of the gate's counts: the delay of everything urgent in them."""
 
 COLLECTED_QUIETLY_EVERY_S: Final = 0.5
 """The same, at most, while nothing passes and nothing else happens."""

@@ -60,11 +60,11 @@ class Recorder(Protocol):
         ...
 
     def operation_changed(self, operation: Operation, at_ms: int, now_ns: int) -> None:
-        """An operation, accepted so many milliseconds after 1970, came to another stage."""
+        """An operation, accepted `at_ms` milliseconds after 1970, came to another stage."""
         ...
 
     def backlogs_checked(self, views: Sequence[BacklogView], at_ms: int, now_ns: int) -> None:
-        """The backlogs of the broker's topics were looked at, so many milliseconds after 1970."""
+        """The backlogs of the broker's topics were read `at_ms` milliseconds after 1970."""
         ...
 
     def namespaces_counted(self, counted: Sequence[NamespaceTraffic], now_ns: int) -> None:

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Protocol
 
 from coordinator.core.model import Attachments, ResourceGroup
-from coordinator.ports.audit import NOBODY, AuditEntry, Origin
+from coordinator.ports.audit import ANONYMOUS, AuditEntry, Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class GroupStore(Protocol):
         """
         ...
 
-    async def create_group(self, group: ResourceGroup, *, by: Origin = NOBODY) -> Versioned:
+    async def create_group(self, group: ResourceGroup, *, by: Origin = ANONYMOUS) -> Versioned:
         """Create a group.
 
         Raises:
@@ -75,7 +75,7 @@ class GroupStore(Protocol):
         ...
 
     async def update_group(
-        self, group: ResourceGroup, version: int, *, by: Origin = NOBODY
+        self, group: ResourceGroup, version: int, *, by: Origin = ANONYMOUS
     ) -> Versioned:
         """Replace a group's definition if it still has that version.
 
@@ -87,7 +87,7 @@ class GroupStore(Protocol):
         ...
 
     async def delete_group(
-        self, name: str, *, version: int | None = None, by: Origin = NOBODY
+        self, name: str, *, version: int | None = None, by: Origin = ANONYMOUS
     ) -> None:
         """Delete a group, if a version is given only that one; atomic against an attachment.
 
@@ -105,7 +105,7 @@ class GroupStore(Protocol):
         group: str,
         *,
         expected: str | Anything | None = ANYTHING,
-        by: Origin = NOBODY,
+        by: Origin = ANONYMOUS,
     ) -> None:
         """Attach a tenant, replacing an earlier attachment, if one is expected only that one.
 
@@ -127,13 +127,13 @@ class GroupStore(Protocol):
         group: str,
         *,
         expected: str | Anything | None = ANYTHING,
-        by: Origin = NOBODY,
+        by: Origin = ANONYMOUS,
     ) -> None:
         """Attach a namespace, replacing an earlier attachment; raises as attach_tenant."""
         ...
 
     async def detach_tenant(
-        self, tenant: str, *, expected: str | Anything | None = ANYTHING, by: Origin = NOBODY
+        self, tenant: str, *, expected: str | Anything | None = ANYTHING, by: Origin = ANONYMOUS
     ) -> None:
         """Detach a tenant; not attached is fine, unless something else is expected.
 
@@ -150,7 +150,7 @@ class GroupStore(Protocol):
         namespace: str,
         *,
         expected: str | Anything | None = ANYTHING,
-        by: Origin = NOBODY,
+        by: Origin = ANONYMOUS,
     ) -> None:
         """Detach a namespace; raises as detach_tenant."""
         ...

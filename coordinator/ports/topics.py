@@ -8,7 +8,7 @@ from typing import Protocol
 
 from coordinator.core.model import Dimension, Rates
 from coordinator.core.topics import TopicName
-from coordinator.ports.audit import NOBODY, Origin
+from coordinator.ports.audit import ANONYMOUS, Origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class TopicLimitStore(Protocol):
         """
         ...
 
-    async def write(self, limit: TopicLimit, *, by: Origin = NOBODY) -> TopicLimit:
+    async def write(self, limit: TopicLimit, *, by: Origin = ANONYMOUS) -> TopicLimit:
         """Replace a topic's limits if they still have this version; create them if that is None.
 
         Raises:
@@ -70,7 +70,7 @@ class TopicLimitStore(Protocol):
         """
         ...
 
-    async def remove(self, limit: TopicLimit, *, by: Origin = NOBODY) -> None:
+    async def remove(self, limit: TopicLimit, *, by: Origin = ANONYMOUS) -> None:
         """Remove a topic's limits if they still have this version.
 
         Raises:

@@ -15,7 +15,7 @@ from coordinator.simulation.traffic import OnOff, zipf
 
 
 def skewed_start(parameters: Parameters) -> Stage:
-    """S1: limits stand at 80/20 when everybody comes to want everything."""
+    """S1: limits stand at 80/20 when all brokers come to want everything."""
     stage = Stage(parameters, seconds=50)
     stage.start(stage.skewed())
     stage.event(WARM_UP_S, partial(stage.want_each, stage.all_of_it()))
@@ -23,7 +23,7 @@ def skewed_start(parameters: Parameters) -> Stage:
 
 
 def mixed_demand(parameters: Parameters) -> Stage:
-    """S2: everybody saturated, then 50/150/400/900/2000."""
+    """S2: all brokers saturated, then 50/150/400/900/2000."""
     stage = Stage(parameters, seconds=50)
     equal = stage.limit // parameters.brokers
     mixed = [round(equal * (0.25, 0.75, 2.0, 4.5, 10.0)[i % 5]) for i in range(parameters.brokers)]
@@ -125,7 +125,7 @@ def hidden_demand(parameters: Parameters) -> Stage:
 
 
 def _flows(stage: Stage, numbers: Sequence[int]) -> None:
-    """The first brokers serve so many flows, each a topic that wants the whole limit; the others none."""
+    """The first brokers serve these numbers of flows, each a topic that wants the whole limit."""
     stage.want_each([0] * len(stage.names))
     for name, flows in zip(stage.names, numbers, strict=False):
         stage.want(name, flows * stage.limit, topics=flows)

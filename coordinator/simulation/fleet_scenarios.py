@@ -35,7 +35,7 @@ def scale(parameters: Parameters) -> Stage:
     for name, of_groups in sources.items():
         stage.begin(name, {})
         stage.at(2, partial(stage.world.connect, name, of_groups, parameters.dimension))
-    stage.event(_TURN_S, partial(_everybody_wants_all, stage))
+    stage.event(_TURN_S, partial(_all_want_all, stage))
     return stage
 
 
@@ -82,7 +82,7 @@ def bad_reporter(parameters: Parameters) -> Stage:
 
 
 def multiplied(report: UsageReport, *, factor: int) -> UsageReport:
-    """A report whose usages and demands are so many times the truth; limits stay as they are."""
+    """A report whose usages and demands are `factor` times the truth; limits stay as they are."""
     return replace(
         report, groups=tuple(_multiplied_group(entry, factor) for entry in report.groups)
     )
@@ -102,7 +102,7 @@ def _multiplied_group(entry: GroupUsage, factor: int) -> GroupUsage:
     return replace(entry, usages=usages)
 
 
-def _everybody_wants_all(stage: Stage) -> None:
+def _all_want_all(stage: Stage) -> None:
     for host in stage.world.hosts.values():
         for load in host.loads.values():
             load.replace(Constant(stage.limit))

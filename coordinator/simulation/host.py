@@ -75,7 +75,7 @@ class Surroundings(Protocol):
         ...
 
     def passed(self, host: Host, key: Key, load: Load, admitted: int) -> None:
-        """A step of a group's traffic is over; so many messages passed."""
+        """A step of a group's traffic is over; `admitted` messages passed."""
         ...
 
     def handled(self, host: Host, event: Event, instructions: Sequence[Instruction]) -> None:

@@ -73,7 +73,7 @@ class GroupSeries:
 def fair_shares(
     limit: int, wanted: Mapping[str, int], weights: Mapping[str, int]
 ) -> dict[str, int]:
-    """``a*``: the exact max-min share of everybody's demand; who wants nothing gets nothing."""
+    """``a*``: the exact max-min share of each demand; a broker without demand gets nothing."""
     claims = {
         broker: Claim(demand, weights[broker]) for broker, demand in wanted.items() if demand > 0
     }
@@ -130,7 +130,7 @@ def mean_when_over(series: GroupSeries, seconds: range) -> float:
 
 
 def settle(series: GroupSeries, event: int, end: int, *, round_seconds: int = 1) -> int | None:
-    """Rounds from an event to the first from which on everybody has its share; None when never.
+    """Rounds from an event to the first from which on each broker has its share; None when never.
 
     Args:
         series: of the group.

@@ -1,9 +1,9 @@
 """Brokers whose own limiter is steered, beside brokers with gates: Pulsar, and our own steering.
 
 A *native broker* does what Pulsar's does (native/__init__.py): once an interval, at a phase of its own,
-it computes its quota from what all brokers last said on the topic, its own line included, starts with a
-full bucket, and says what it has used itself when that moved. The sidecar beside it is the product's own
-`Steering`, polled and written as by its shell; records in Pulsar are always as they should be.
+it computes its quota from the last line of every broker on the topic, its own included, starts with a
+full bucket, and writes a line with its own use when that moved. The sidecar beside it is the product's
+own `Steering`, polled and written as by its shell; records in Pulsar are always as they should be.
 
 Two kinds of host: `NativeHost` has no gate, so its counts come from polls; `GatedHost` has a gate, and
 the broker's limiter a margin above it.
@@ -36,7 +36,7 @@ from coordinator.simulation.traffic import Load
 from coordinator.simulation.valve import STEP_NS, SimulatedLimiter
 
 MARGIN_PERMILLE: Final = 200
-"""By how much brokers behind gates are above them."""
+"""The margin of a broker's own limiter above its gate's."""
 
 _INTERVAL_S: Final = 1
 _INTERVAL_NS: Final = _INTERVAL_S * NANOS_PER_SECOND
@@ -50,7 +50,7 @@ _THROTTLES_PER_STEP: Final = 2
 
 
 class UsageTopic:
-    """Pulsar's topic of resource usage: everybody hears everything, a moment later.
+    """Pulsar's topic of resource usage: each line reaches all brokers and sidecars, 2 ms later.
 
     Args:
         schedule: the world's.
@@ -79,14 +79,14 @@ class NativeBroker:
     """Pulsar's own limiter at one broker, for all its groups.
 
     Args:
-        name: in which it reports.
-        topic: where.
+        name: the broker's, in its lines.
+        topic: the topic that it reads and writes.
     """
 
     def __init__(self, name: str, topic: UsageTopic) -> None:
         self.name = name
         self.table: dict[str, dict[str, Amounts]] = {}
-        #: As they are in Pulsar.
+        #: The records in Pulsar, by group.
         self.records: dict[str, Record] = {}
         self.running = True
         self._topic = topic
@@ -119,7 +119,7 @@ class NativeBroker:
         return max(0, min(rooms)) if rooms else None
 
     def take(self, group: str, messages: int, size: int) -> None:
-        """So many messages passed."""
+        """Take the tokens of messages that passed."""
         used = self._used.get(group, NOTHING)
         self._used[group] = Amounts(used.messages + messages, used.bytes + messages * size)
         tokens = self._tokens.setdefault(group, [0, 0])
@@ -149,7 +149,7 @@ class NativeBroker:
                 self._quota(group, record.messages, 0),
                 self._quota(group, record.bytes, 1),
             )
-            # Who waited would have used what flowed in since the last step; the bucket forgets it.
+            # Waiters would have used the tokens since the last step; the bucket forgets them.
             flown = self._tokens.get(group, [0, 0]) if self._is_held.get(group) else [0, 0]
             self._quotas[group] = quotas
             self._tokens[group] = [

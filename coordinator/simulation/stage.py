@@ -166,7 +166,7 @@ class Stage:
         return [self.limit * 8 // 10, *(self.limit * 2 // 10 // others for _ in range(others))]
 
     def all_of_it(self) -> list[int]:
-        """Everybody wants the whole limit."""
+        """Each broker wants the whole limit."""
         return [self.limit] * len(self.names)
 
     def event(self, second: int, *actions: Callable[[], None]) -> None:
@@ -180,7 +180,7 @@ class Stage:
         self.at(second, *actions)
 
     def late(self, second: int, rounds: float) -> None:
-        """From here on reports are so many rounds late."""
+        """From here on reports are late by this number of rounds."""
         self.lateness.append((second, rounds))
         conditions = self.world.network.conditions
         delay_ns = round(rounds * NANOS_PER_SECOND)

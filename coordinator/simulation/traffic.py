@@ -114,7 +114,7 @@ class Load:
         self.source = source
 
     def arrive(self, now_ns: int, elapsed_ns: int) -> bool:
-        """Add what was wanted in the step that ends now; tell whether anybody is connected."""
+        """Add the arrivals of the step that ends now; return whether a client is connected."""
         rate = self.source.rate(now_ns)
         if rate is None:
             self.offered = self.waiting = self._carry = 0

@@ -16,7 +16,7 @@ from coordinator.core.limiting.token_bucket import TokenBucket
 from coordinator.core.model import NANOS_PER_SECOND, Unit
 
 BURST_NS = 50_000_000
-"""What the gate's buckets save up, as time."""
+"""The savings of the gate's buckets, as time."""
 
 STEP_NS = 50_000_000
 """The runner's tick: how often the gate's counts are brought to the core."""
@@ -56,7 +56,7 @@ class Valve:
         return over // size + 1 if over >= 0 else 0
 
     def take(self, tokens: int, now_ns: int) -> None:
-        """Use so many tokens, and spill what the gate's bucket would not have saved."""
+        """Use tokens, and spill those that the gate's bucket would not have saved."""
         spilled = max(0, self._bucket.balance(now_ns) - tokens - self._burst)
         if tokens or spilled:
             self._bucket.consume(tokens + spilled, now_ns)

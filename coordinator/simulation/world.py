@@ -53,7 +53,7 @@ from coordinator.simulation.zookeeper import ZooKeeper
 from coordinator.wire import reports
 
 _RECLAIMED_PERMILLE = 990
-_ANYBODYS = CoreSettings(broker="any")
+_COMMON = CoreSettings(broker="any")
 
 
 class World:
@@ -76,7 +76,7 @@ class World:
         #: For the scenario's own choices.
         self.rng = _child(root)
         self.network = Network(_child(root), conditions or NetworkConditions())
-        self.zookeeper = ZooKeeper(self.schedule, _child(root), _ANYBODYS.session_timeout_ns)
+        self.zookeeper = ZooKeeper(self.schedule, _child(root), _COMMON.session_timeout_ns)
         self.recording = RunRecording(seconds)
         self.hosts: dict[str, Host] = {}
         #: Others that read every report but run no core of ours.
@@ -183,7 +183,7 @@ class World:
         self.hosts.pop(name).drain()
 
     def at(self, second: float, action: Callable[[], None]) -> None:
-        """Let something happen so many seconds after the start."""
+        """Run an action at this second of the run."""
         self.schedule.at(round(second * NANOS_PER_SECOND), action)
 
     def run(self) -> RunRecording:
@@ -202,7 +202,7 @@ class World:
         self.spread(host.name, report)
 
     def spread(self, sender: str, report: UsageReport) -> None:
-        """Put anybody's report on the bus."""
+        """Put a report on the bus, whether its sender is a host or not."""
         size = len(reports.encode(report))
         control = self.recording.control
         control.reports += 1
@@ -259,7 +259,7 @@ class World:
         admitted: int,
         limit_of: Callable[[Dimension], int],
     ) -> None:
-        """Write anybody's step down, in every dimension that is limited."""
+        """Write a broker's step down, in every dimension that is limited."""
         definition, source = self._definitions[group], load.source
         weight = source.topics if definition.weights == "topics" else 1
         for dimension in DIMENSIONS_OF[monitoring_class]:
@@ -306,7 +306,7 @@ class World:
 
     def _of_members(self, subject: tuple[str, Dimension], total: Sum) -> Sum:
         """Sum the limits in force at members, beside their due: the limit and the reserves."""
-        most = total.limit + reserve_of(total.limit, 1, _ANYBODYS)
+        most = total.limit + reserve_of(total.limit, 1, _COMMON)
         if total.in_force <= most:  # as nearly always, and then the members need not be known
             return Sum(total.in_force, most)
         in_force = sum(
@@ -341,7 +341,7 @@ class World:
         subjects = list(self.recording.records)
         if not subjects:
             return
-        # One a second: comparing everybody's view of every group would outweigh the run.
+        # One a second: comparing all views of every group would outweigh the run.
         group, dimension = subjects[self._views_checked % len(subjects)]
         self._views_checked += 1
         targets = agreed_targets(self.hosts.values(), group, dimension)

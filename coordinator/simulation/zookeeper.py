@@ -69,7 +69,7 @@ class SimulatedSession:
 
 
 class ZooKeeper:
-    """The ensemble and everybody's session."""
+    """The ensemble and the sessions of all clients."""
 
     def __init__(self, schedule: Schedule, rng: random.Random, session_timeout_ns: int) -> None:
         self._schedule = schedule

@@ -1,10 +1,9 @@
 """The actions of mishaps: each function does one thing to a testbed for a while, and undoes it.
 
-All take the testbed, the broker that it happens to or whose sidecar, and for how many seconds. What
-cannot be done to a process without privileges is left out: clocks are not made to jump (that takes a time
-name space; the sidecar's decisions go by CLOCK_MONOTONIC alone, which no one can set), and no disk is
-really full: a sidecar's processes are forbidden to write to files instead (RLIMIT_FSIZE), which they
-cannot tell from one.
+Each takes the testbed, the name of a broker or of its sidecar, and a time in seconds. Actions that need
+privileges are left out. Clocks are not made to jump: that takes a time name space, and the sidecar's
+decisions go by CLOCK_MONOTONIC alone, which cannot be set. No disk is really full: RLIMIT_FSIZE forbids a
+sidecar's processes to write to files instead, and they cannot tell the difference.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ RESOURCE_USAGE = "non-persistent://pulsar/system/resource-usage"
 """The topic from which Pulsar's brokers take each other's use of resource groups."""
 
 GATE_GONE = 1
-"""With what a sidecar ends whose gate is gone."""
+"""The exit code of a sidecar whose gate is gone."""
 
 _POLL_S = 0.05
 _READY_WITHIN_S = 60.0
 _GARBAGE_PER_S = 200
 
 Do = Callable[[Testbed, str, float], None]
-"""Does something to a testbed, at the sidecar or broker of this name, for so many seconds."""
+"""Does something to a testbed, at the sidecar or broker of this name, for a time in seconds."""
 
 
 def kill_sidecar(testbed: Testbed, name: str, seconds: float) -> None:
@@ -79,7 +78,7 @@ def _freeze(pid: int, seconds: float) -> None:
 
 
 def roll_sidecars(testbed: Testbed, _: str, seconds: float) -> None:
-    """Restart all sidecars one after the other, so many seconds apart."""
+    """Restart all sidecars one after the other, with this pause after each."""
     for name in testbed.brokers:
         testbed.sidecars.end(name, signal.SIGTERM)
         testbed.sidecars.start(name, timeout_s=_READY_WITHIN_S)
@@ -153,7 +152,7 @@ def _leader(testbed: Testbed) -> str:
 
 
 def linked(links: Callable[[Testbed, str], tuple[Link, ...]], condition: Treatment) -> Do:
-    """Make these links be like this for a while."""
+    """Return an action that puts these links into a condition for a while."""
 
     def do(testbed: Testbed, name: str, seconds: float) -> None:
         with ExitStack() as stack:

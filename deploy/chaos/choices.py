@@ -40,7 +40,7 @@ class Choice:
     Attributes:
         seed: of where, how long and, unless they are named, which mishaps.
         policy: the group's ``overshootPolicy``.
-        minutes: after so many no further mishap begins.
+        minutes: after which no further mishap begins.
         every_s: from the beginning of one mishap to that of the next; 0 when it may follow at once.
         planned: the mishaps.
         path: where limits are enforced.
@@ -135,7 +135,7 @@ def _policy_of_many(seed: int, path: str) -> str:
 
 
 def _planned(seed: int, count: int, path: str) -> tuple[Planned, ...]:
-    """The mishaps of one run: those of MISHAPS, or so many."""
+    """The mishaps of one run: those of MISHAPS, or `count` drawn by the seed."""
     known = possible(path)
     wanted = os.environ.get("MISHAPS") or str(count)
     if wanted.isdecimal():

@@ -1,4 +1,4 @@
-"""The mishaps: what is done, how it is undone, what it excuses and how soon all must be as before.
+"""The mishaps: their actions, their excuses, and the time until all must be as before.
 
 Each is a row of `MISHAPS`, so a new one is a row and a function (actions.py). Where the times come from
 (design.md, section 7, and targets.md):
@@ -34,9 +34,9 @@ from deploy.chaos.testbed import LIMIT, SESSION_TIMEOUT_S
 
 _ROUND_S = 1.0
 ALLOWANCE_S = 10.0
-#: After what happened to sidecars and links.
+#: After mishaps of sidecars and links.
 _OURS_S = SESSION_TIMEOUT_S + _ROUND_S + ALLOWANCE_S
-#: After what happened to brokers, the bookie and ZooKeeper.
+#: After mishaps of brokers, the bookie and ZooKeeper.
 _THEIRS_S = 5.0 + 13.0 + _ROUND_S + ALLOWANCE_S
 
 
@@ -46,8 +46,8 @@ class Occasion:
 
     Attributes:
         target: the broker that it happened to, or whose sidecar.
-        seconds: how long it was to last.
-        began_s: when it was done, in seconds of CLOCK_MONOTONIC.
+        seconds: its planned length.
+        began_s: when it began, in seconds of CLOCK_MONOTONIC.
         ended_s: when it was undone.
     """
 
@@ -62,10 +62,10 @@ class MishapKind:
     """One kind of mishap; what it excuses is explained at `checker.history.Mishap`.
 
     Attributes:
-        what: for people, with {target} for where and {seconds} for how long.
+        what: a sentence, with {target} for the broker and {seconds} for the time.
         do: does it and undoes it.
-        seconds: how long it lasts, from and to.
-        undone_s: how much longer it may take until it is undone, the start of a process included.
+        seconds: its shortest and longest length.
+        undone_s: the longest time beyond that until it is undone, the start of a process included.
         delays: a broker may count later what its gate has let through.
         unconfirmed: ZooKeeper may confirm no session meanwhile, so that nothing of a strict group passes.
         everywhere: it happens to something that all brokers share, or to one after the other.
@@ -97,12 +97,12 @@ class MishapKind:
         brokers: Iterable[str],
         path: str = GATE,
     ) -> Mishap:
-        """Say what it excuses in a group of this policy on this enforcement path, now that it is over."""
+        """Return its excuses in a group of this policy on this enforcement path, now that it is over."""
         strict = policy == STRICT
         struck = frozenset(brokers if self.everywhere else [occasion.target])
         stops = self.stops or (strict and self.unconfirmed)
-        nobody: frozenset[str] = frozenset()
-        felt = struck if self.of_server or path == GATE else nobody
+        none: frozenset[str] = frozenset()
+        felt = struck if self.of_server or path == GATE else none
         if path == NATIVE:
             waiting = LIMIT if self.anew else 0
         else:
@@ -115,10 +115,10 @@ class MishapKind:
             # one session timeout later.
             recovery_s=self.recovery_s + (SESSION_TIMEOUT_S if strict else 0.0),
             undone_within_s=occasion.seconds + self.undone_s,
-            cuts=felt if self.cuts else nobody,
+            cuts=felt if self.cuts else none,
             waiting=waiting,
-            stops=felt if stops else nobody,
-            outside=struck if self.outside and path == GATE else nobody,
+            stops=felt if stops else none,
+            outside=struck if self.outside and path == GATE else none,
         )
 
 

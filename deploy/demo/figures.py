@@ -117,7 +117,7 @@ def settle(by_broker: Mapping[str, Curve], act: Act) -> float | None:
 
 
 def furthest(by_broker: Mapping[str, Curve], act: Act, settle_s: float | None) -> float | None:
-    """Return how far off its share, of C/N, anybody was in any window since settled; None before."""
+    """Return the largest distance of a broker from its share, of C/N, since settled; None before."""
     if settle_s is None:
         return None
     starts = _window_starts(by_broker, act.known_s + settle_s, _measured_until(by_broker, act))

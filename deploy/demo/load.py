@@ -2,8 +2,8 @@
 
 ``python -m deploy.demo.load --url URL --topic TOPIC --rate N`` offers N messages a second of 100 bytes,
 one message to a frame, or ``--batch`` of them, until SIGTERM. The rate is a demand, not a quantity of
-work: what could not be sent while the client's queue was full is not made up for later, or every raised
-limit would be met by a flood without a client behind it.
+work: messages that found the client's queue full are not sent later, or every raised limit would be met
+by a flood without a client behind it.
 
 On standard output stands one JSON object a line. Times are seconds of CLOCK_MONOTONIC, which all
 processes of a machine share::
@@ -33,13 +33,13 @@ import pulsar
 
 _MESSAGE = bytes(100)
 _SLICE_S = 0.005
-#: How much missed time is made up for: a few slices, for a machine that let us wait.
+#: The missed time that is made up for: a few slices, for a machine that let us wait.
 _ARREARS_S = 0.05
-#: What may wait for its receipt: a second of the highest share that the story has for a broker. With less
-#: under way a client offers nothing while the bookie stands still, as a Java on a shared machine does for
-#: a fifth of a second now and then; and what was not offered looks like a limit that was not given.
+#: Messages that may wait for receipts: a second of the highest share that the story has for a broker.
+#: With fewer, a client offers nothing while the bookie stands still, as a Java on a shared machine does
+#: for a fifth of a second now and then; and the missing messages look like a limit that was not given.
 _PENDING_MESSAGES = 2_000
-#: What the client allows, batching or not.
+#: The smallest bound that the client allows, batching or not.
 _LEAST_BATCH = 2
 #: How long a batch may take to fill.
 _BATCH_MS = 100
@@ -74,7 +74,7 @@ def offer(producer: Any, rate: int, tally: SendOutcomes, stop: threading.Event) 
 
 
 def run(url: str, topic: str, rate: int, batch: int = 1) -> None:
-    """Publish until SIGTERM or SIGINT, so many messages to a frame."""
+    """Publish until SIGTERM or SIGINT, `batch` messages to a frame."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

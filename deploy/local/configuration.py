@@ -217,7 +217,7 @@ def logging(level: str) -> str:
     </Console>
   </Appenders>
   <Loggers>
-    <!-- A line for every REST call would grow the log for as long as anybody polls. -->
+    <!-- A line for every REST call would grow the log for as long as a client polls. -->
     <Logger name="org.eclipse.jetty.server.RequestLog" level="warn"/>
     <Logger name="org.apache.zookeeper" level="warn"/>
     <Root level="{level}"><AppenderRef ref="out"/></Root>

@@ -22,7 +22,7 @@ from deploy.local.readiness import broker_ready
 from deploy.local.state import Broker
 
 _POLL_S = 0.1
-#: With twelve bundles or more, so many names that miss a broker mean that it owns nothing.
+#: With twelve bundles or more, a broker that this number of names misses owns nothing.
 _MOST_CANDIDATES = 60
 _CONFLICT = 409
 _FAILED = 500

@@ -171,7 +171,7 @@ def test_a_group_without_a_word_on_publishing_is_left_out() -> None:
     assert decode(message.SerializeToString()) == ("b", {})
 
 
-def test_anybodys_bytes_are_a_message_or_refused() -> None:
+def test_any_bytes_are_a_message_or_refused() -> None:
     """Nothing else happens."""
     random = Random(SEED)
     payload = encode("pulsar://a:1", {"g": Amounts(1, 2), "h": Amounts(3, 4)})

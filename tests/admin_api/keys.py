@@ -36,5 +36,5 @@ def in_seconds(seconds: int) -> int:
 
 
 def access() -> Access:
-    """Admin may do everything, alice is admin of the tenant public, everybody else may read."""
+    """Admin may do everything, alice is admin of the tenant public, other roles may read."""
     return Access(TokenVerifier(KEYS, "sub"), ("admin",), {"public": ("alice",)})

@@ -67,7 +67,9 @@ async def test_who_did_it_is_written_down(world: World) -> None:
     assert token("admin") not in answer.text
 
 
-async def test_without_access_control_it_was_nobody(client: httpx.AsyncClient, orders: str) -> None:
+async def test_without_access_control_a_change_is_anonymous(
+    client: httpx.AsyncClient, orders: str
+) -> None:
     """The address is known all the same."""
     (entry,) = await trail(client)
 

@@ -15,7 +15,7 @@ from admin_api.app import create_app
 from admin_api.echo import Echo
 from coordinator.adapters.memory.store import MemoryStore
 from coordinator.core.model import Rates, ResourceGroup
-from coordinator.ports import NOBODY, Catalogue, Origin, Versioned
+from coordinator.ports import ANONYMOUS, Catalogue, Origin, Versioned
 from tests.admin_api.world import World
 
 GROUPS = "/admin/v2/resourcegroups"
@@ -30,7 +30,7 @@ FIELDS = {
 
 
 class SlowStore(MemoryStore):
-    """Lets everybody read before anybody writes, as admins on different sidecars do."""
+    """Lets all callers read before the first one writes, as admins on different sidecars do."""
 
     async def read_group(self, name: str) -> Versioned:
         """Read, and let the others go on before answering."""
@@ -44,7 +44,7 @@ class BusyStore(MemoryStore):
     """A store in which another writer changes every group between our read and our write."""
 
     async def update_group(
-        self, group: ResourceGroup, version: int, *, by: Origin = NOBODY
+        self, group: ResourceGroup, version: int, *, by: Origin = ANONYMOUS
     ) -> Versioned:
         """Lose against the other one."""
         current = await self.read_group(group.name)

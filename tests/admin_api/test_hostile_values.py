@@ -111,7 +111,7 @@ def _token(header: str, payload: str = "{}") -> str:
 
 
 async def test_no_token_makes_a_server_error(world: World) -> None:
-    """Half of its work is done before anybody knows whose it is."""
+    """A token is parsed before its signature is checked."""
     tokens = [
         *ODD,
         "..",

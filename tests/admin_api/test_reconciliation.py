@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from coordinator.insight.model.answer import read
+from coordinator.insight.model.reconciliation_views import ReconciliationView
 from coordinator.reconciliation.engine.account import Rate
 from coordinator.reconciliation.engine.counting import PublishedCount
-from coordinator.reconciliation.engine.reconciliation import EscapeView, ReconciliationState
+from coordinator.reconciliation.engine.reconciliation import Escape, ReconciliationState
 from coordinator.reconciliation.engine.ways import ListedPublisher, Way, WayFinding
 from tests.admin_api.world import World
 
-ESCAPE = EscapeView(
+ESCAPE = Escape(
     namespace="t/n",
     total=PublishedCount(1_600, 160_000),
     replicated=PublishedCount(),
@@ -37,7 +39,7 @@ class Reconciled:
         """Return it."""
         return self.said
 
-    def escapes_of(self, group: str) -> tuple[EscapeView, ...]:
+    def escapes_of(self, group: str) -> tuple[Escape, ...]:
         """Return its namespaces for one group."""
         return self.said.escapes if group == "orders" else ()
 
@@ -71,6 +73,38 @@ async def test_what_escapes_is_told_with_its_way_and_its_remedy() -> None:
     assert escape["sentence"] == SENTENCE
     assert "gates' addresses" in escape["fix"]
     assert found["otherMessages"] == 7
+
+
+async def test_the_answer_has_these_names_and_the_command_reads_it() -> None:
+    """Rates have one digit after the point."""
+    async with World().client(reconciling=Reconciled(STATE)) as client:
+        found = (await client.get("/quota/v1/reconciliation")).json()
+    assert found == {
+        "on": True,
+        "intervalSeconds": 2.0,
+        "readings": 9,
+        "error": "",
+        "namespaces": 3,
+        "leftOut": 0,
+        "charges": False,
+        "escapes": [
+            {
+                "namespace": "t/n",
+                "escaping": True,
+                "messagesPerSecond": 200.0,
+                "bytesPerSecond": 20_004.0,
+                "uncertainty": 12.0,
+                "messages": 1_600,
+                "bytes": 160_000,
+                "replicatedMessages": 0,
+                "way": "direct",
+                "sentence": SENTENCE,
+                "fix": Way.DIRECT.fix,
+            }
+        ],
+        "otherMessages": 7,
+    }
+    assert read(ReconciliationView, found) == STATE.view()
 
 
 async def test_without_a_gate_nothing_is_compared() -> None:

@@ -137,7 +137,7 @@ async def test_our_own_paths_never_pass(
 
 
 @pytest.mark.parametrize("path", ["/status.html", "/metrics/", "/admin/v4/x", "/lookupx"])
-async def test_other_paths_are_nobodys(
+async def test_other_paths_are_not_relayed(
     client: httpx.AsyncClient, broker: Broker, path: str
 ) -> None:
     """The broker's address shows more than its admin REST; ours does not."""

@@ -28,7 +28,7 @@ class Host:
         )
 
     async def ask(self, times: int, address: str = "10.0.0.1") -> list[int]:
-        """The status of so many requests at this moment."""
+        """The statuses of this number of requests at this moment."""
         transport = httpx.ASGITransport(self.app, client=(address, 1))
         async with httpx.AsyncClient(transport=transport, base_url="http://sidecar") as client:
             return [(await client.get("/")).status_code for _ in range(times)]

@@ -12,7 +12,7 @@ PATH = "/quota/v1/shadow/orders"
 
 
 async def test_a_comparison_in_full(client: httpx.AsyncClient, orders: str) -> None:
-    """Both laws' parts for everybody, what would move, and the words for the answering broker."""
+    """Each broker's part under both laws, the rate that would move, and the sentence."""
     answer = await client.get(PATH, params={"law": "static"})
 
     assert answer.status_code == 200

@@ -132,7 +132,7 @@ async def test_a_super_user_who_sets_the_same_makes_it_his(
 
 
 async def test_without_tokens_everybody_may_still_do_everything(world: World) -> None:
-    """There are no roles, so nothing is anybody's."""
+    """There are no roles, so an attachment belongs to no admin."""
     async with world.client() as client:
         await client.put(f"{GROUPS}/tight", json={"publishRateInMsgs": 50})
         await client.post(f"{TENANT}/tight")

@@ -45,7 +45,7 @@ def test_the_role_may_be_in_another_claim() -> None:
 
 
 def signed_with_public_key_as_secret() -> str:
-    """The classic forgery: HS256 with the text of a public key, which everybody may have."""
+    """The classic forgery: HS256 with the text of a public key, which is no secret."""
     head, body = (
         base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=")
         for part in ({"alg": "HS256", "typ": "JWT"}, {"sub": "admin"})

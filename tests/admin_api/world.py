@@ -106,7 +106,7 @@ class FixedViews:
             raise UnknownBroker(subject) from None
 
     def would_change(self, group: str, dimension: Dimension, broker: str | None) -> tuple[str, ...]:
-        """The same for everybody who is cut: broker-2."""
+        """The same for each broker that is cut: broker-2."""
         subject = broker or self.health_view.broker
         cut = self.explanations[group, dimension, subject].binding == "level"
         return ("a higher limit", "less demand") if cut else ()
@@ -181,7 +181,7 @@ CERTIFICATE = Certificate(
         Holder("broker-2", 2_000, Basis.ANNOUNCED),
     ),
 )
-"""What all local limits of orders can add up to."""
+"""The largest sum of all local limits of orders."""
 
 
 FIGURES = GateFigures(

@@ -35,7 +35,7 @@ class Sidecars:
         return OperationTracker(self.cluster.states[broker], self.clock, self.store)
 
     async def run(self, seconds: float) -> None:
-        """Let time pass; everybody looks as often as in life, and adopts what is orphaned."""
+        """Let time pass; each sidecar looks every 0.2 s, and adopts orphaned operations."""
         for _ in range(round(seconds / 0.2)):
             self.cluster.run(0.2)
             self.clock.advance(self.cluster.now_ns - self.clock.now_ns())

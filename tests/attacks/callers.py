@@ -137,7 +137,7 @@ class Attacker:
 
 
 def still_open(attackers: Sequence[Attacker]) -> int:
-    """How many connections the other side has not ended."""
+    """The number of connections that the other side has not ended."""
     waiting = select.poll()
     by_descriptor = {each.fileno(): each for each in attackers if not each.ended}
     for descriptor in by_descriptor:
@@ -149,7 +149,7 @@ def still_open(attackers: Sequence[Attacker]) -> int:
 
 @contextlib.contextmanager
 def _descriptors(needed: int) -> Iterator[None]:
-    """Allow this process so many file descriptors for a while."""
+    """Allow this process the file descriptors that it needs for a while."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert hard == resource.RLIM_INFINITY or hard >= needed, f"needs ulimit -n {needed}, has {hard}"
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, needed), hard))

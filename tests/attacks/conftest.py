@@ -1,4 +1,4 @@
-"""What every attack is tried on: a limited namespace, and a neighbour on the same gate."""
+"""The target of every attack: a limited namespace, and a neighbour on the same gate."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LIMIT = 50
 """Messages per second that the attacked group may publish."""
 
 SLACK_S = 1.0
-"""What a bucket's burst, a counter's delay and a broker that stands still may add, as time."""
+"""The excess by a bucket's burst, a counter's delay and a broker that stands still, as time."""
 
 BROKER = "broker-1"
 _NAMESPACES = 12
@@ -56,7 +56,7 @@ class Target:
         return next(b.gate_port for b in self.world.cluster.brokers if b.name == BROKER)
 
     def published(self) -> int:
-        """What the broker has counted of the topic."""
+        """The broker's count of messages published to the topic."""
         return self.world.topics.counters(self.topic).messages_in
 
     def dispatched(self) -> int:
@@ -130,7 +130,7 @@ def free_world(cluster: Cluster, sidecars: Sidecars) -> Iterator[World]:
 
 @pytest.fixture(scope="session")
 def zookeeper(cluster: Cluster) -> Iterator[KazooClient]:
-    """What the sidecars have stored, read and written without them."""
+    """The sidecars' store, read and written without them."""
     client = KazooClient(cluster.state.zookeeper_connect)
     client.start()
     yield client

@@ -88,7 +88,7 @@ class RawClient:
                 self._news.wait(left_s)
 
     def counted(self, kind: int) -> int:
-        """How many frames of a type have come."""
+        """The number of frames of a type that have come."""
         with self._news:
             return sum(command.kind == kind for command in self.came)
 

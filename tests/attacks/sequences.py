@@ -56,7 +56,7 @@ class Site:
     http: httpx.AsyncClient
 
     async def stats(self, topic: str) -> Any:
-        """What the broker knows of a topic."""
+        """The broker's statistics of a topic."""
         path = topic.replace("://", "/")
         answer = await self.http.get(f"{self.broker.web_url}/admin/v2/{path}/stats")
         return answer.json() if answer.status_code == 200 else {}
@@ -69,7 +69,7 @@ class Site:
 
 @dataclass
 class View:
-    """Who is where: producers by id, consumers by subscription."""
+    """The participants of each topic: producers by id, consumers by subscription."""
 
     producers: Counter[tuple[str, int]] = field(default_factory=Counter)
     consumers: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -303,7 +303,7 @@ def _full(topic: str) -> str:
 
 
 def charged(site: Site) -> Counter[str]:
-    """What the gate has counted of each group since the last time."""
+    """The gate's counts of each group since the last time."""
     return Counter(
         {
             traffic.group: traffic.messages

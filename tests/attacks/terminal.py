@@ -1,4 +1,4 @@
-"""What a name could command: the lines of a real sidecar's log, and what the command prints."""
+"""Terminals that a name could command: a real sidecar's log, and the output of the command."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ FORGED = HOSTILE.partition("\n")[2]
 """The line that `HOSTILE` would begin."""
 
 ESCAPED = HOSTILE.partition("\x07")[0].removeprefix("\x1b")
-"""What of `HOSTILE` stands behind the escape, however that is written."""
+"""The part of `HOSTILE` behind the escape, however that is written."""
 
 
 class Log:
-    """What a sidecar and its gate log from now on."""
+    """The log of a sidecar and its gate from now on."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -44,7 +44,7 @@ def assert_harmless(said: str) -> None:
 
 
 def printed(url: str, *words: str, token: str = "") -> str:
-    """What the command prints, on both streams, when it asks the sidecar at a URL."""
+    """The output of the command, on both streams, when it asks the sidecar at a URL."""
     done = subprocess.run(
         [sys.executable, "-m", "coordinator.cli", "--api", url, *words],
         capture_output=True,

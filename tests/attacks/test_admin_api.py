@@ -168,7 +168,7 @@ def test_a_page_changes_and_relays_nothing(site: Site, page: str) -> None:
 
 
 def refused(site: Site, reason: str) -> float:
-    """How many requests the API has refused for a reason."""
+    """The number of requests that the API has refused for a reason."""
     return Target(site.world).figure("api_refused_total", reason=reason)
 
 

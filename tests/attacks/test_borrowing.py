@@ -125,7 +125,7 @@ async def connected(port: int, context: ssl.SSLContext | None = None) -> AsyncIt
 def gate_of_kind(
     kind: str, broker: Broker, certificates: Certificates
 ) -> AbstractAsyncContextManager[Gate]:
-    """A gate that vouches for clients with certificates, or a plain one, which vouches for nobody."""
+    """A gate that vouches for clients with certificates, or a plain one, which vouches for none."""
     if kind == "vouches":
         return gate_before(certificates, broker[1])
     return started(gate_to(broker[0].brokers[0].broker_port))

@@ -15,7 +15,7 @@ _CASES = 20
 
 
 async def test_gate_and_broker_come_to_one_view(cluster: Cluster) -> None:
-    """Whatever clients do with colliding ids, both know the same participants and counts."""
+    """With any use of colliding ids, both know the same participants and counts."""
     ends, disagreements = await run(cluster, _CASES, random.randrange(2**32))
     assert not disagreements, disagreements[0]
     assert ends.total() == _CASES

@@ -1,4 +1,4 @@
-"""Silent and half-open connections hold nobody up, at a real sidecar's admin API and at its gate.
+"""Silent and half-open connections delay no other client, at a real sidecar's admin API and at its gate.
 
 Attackers come from addresses of 127.0.0.0/8 that no other client has: each is a host of its own.
 """
@@ -93,7 +93,7 @@ HALF_OPEN = NOWHERE.gate_connections_per_host_max
 
 
 def latencies_s(producer: pulsar.Producer) -> list[float]:
-    """How long each of some publishes takes, one after the other."""
+    """The latencies of some publishes, one after the other."""
     found = []
     for _ in range(200):
         began_s = time.monotonic()

@@ -32,7 +32,9 @@ def assert_still_served(target: Target, what: str) -> None:
 
 
 @pytest.mark.parametrize("connects", ["nothing", "CONNECT", "PRODUCER"])
-def test_what_no_broker_has_accepted_is_charged_to_nobody(target: Target, connects: str) -> None:
+def test_publishes_before_a_producer_is_accepted_are_charged_to_no_group(
+    target: Target, connects: str
+) -> None:
     """SENDs of 2^31-1 messages before the connection, or the producer, is accepted cost nothing."""
     begins = {
         "nothing": b"",
@@ -73,7 +75,7 @@ def test_a_claimed_number_of_messages_costs_what_the_content_can_hold(
 
 
 def gate_bytes(target: Target) -> int:
-    """What the gate's process has in memory of its own."""
+    """The own memory of the gate's process."""
     return processes.own_bytes(target.world.sidecars.gate(BROKER).pid)
 
 
@@ -105,7 +107,7 @@ def pour(client: RawClient, data: bytes, seconds: float) -> None:
 
 
 HELD_BYTES_MAX = 8 * MEBIBYTE
-"""What one connection may hold by default."""
+"""The most that one connection may hold by default."""
 
 
 @pytest.mark.parametrize("size", [0, 14, 1000])

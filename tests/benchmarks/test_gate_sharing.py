@@ -125,7 +125,7 @@ def test_a_figure_is_the_median_of_the_rounds_ratios() -> None:
 
 
 def test_payloads_have_the_checksum_that_a_broker_looks_for() -> None:
-    """RFC 3720's examples, and the one that everybody knows."""
+    """The usual check value of CRC-32C, and RFC 3720's examples."""
     assert crc32c(b"123456789") == 0xE3069283
     assert crc32c(bytes(32)) == 0x8A9136AA
     frame = send(10, number=2)

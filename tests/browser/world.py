@@ -52,7 +52,7 @@ from coordinator.insight.shell.partition_meter import PartitionMeter
 from coordinator.wire import reports
 from coordinator.wire.signature import Signer, split_signature
 from tests.admin_api.world import FixedGate, FixedLogLevel
-from tests.app.test_runner import RecordingGate
+from tests.app.sidecars import RecordingGate
 
 PUBLISH = MonitoringClass.PUBLISH
 OWN = "broker-1"

@@ -77,7 +77,7 @@ def test_a_process_that_lived_for_long_is_held_closer() -> None:
     assert found(filled) == []
 
 
-def test_a_long_run_in_which_nobody_could_be_judged_shows_nothing() -> None:
+def test_a_run_without_long_lived_processes_shows_nothing_about_leaks() -> None:
     """No process lived for two minutes of it."""
     (finding,) = footprint.check(replace(history(), ended_s=3_600.0))
 

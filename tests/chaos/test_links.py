@@ -146,10 +146,10 @@ def test_a_lossy_link_loses_time_and_nothing_else(
     assert time.monotonic() - began_s >= 0.4
 
 
-def test_nobody_behind_a_link_is_a_closed_connection(links: Links) -> None:
+def test_a_link_to_a_dead_server_closes_its_connections(links: Links) -> None:
     """As when the server itself is gone."""
-    with socket.create_server(("127.0.0.1", 0)) as nobody:
-        port = nobody.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
     link = links.open(port)
     with (
         socket.create_connection(("127.0.0.1", link.port), 10.0) as client,

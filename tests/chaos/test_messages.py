@@ -92,7 +92,7 @@ def test_a_connection_breaks_no_longer_than_until_seconds_after_the_recovery() -
     assert rules(topic(twice), [mishap(3, 4, 19.0, cuts=BROKERS)]) == {"doubled"}
 
 
-def test_something_that_nobody_sent_is_strange() -> None:
+def test_a_message_that_was_never_sent_is_strange() -> None:
     """The payload is garbled, or another publisher's."""
     assert rules(topic([*ALL, MESSAGES + 5])) == {"strange"}
 

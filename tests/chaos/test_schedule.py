@@ -46,7 +46,7 @@ def test_a_strict_group_may_stand_still_while_no_session_can_be_confirmed() -> N
 
 
 def test_what_happens_to_one_broker_excuses_nothing_at_the_others() -> None:
-    """A gate that is killed; ZooKeeper and the bookie are everybody's."""
+    """A gate that is killed; ZooKeeper and the bookie serve all brokers."""
     gate = MISHAPS["gate-kill"].happened("x", ONCE, "balanced", BROKERS)
     bookie = MISHAPS["bookie-kill"].happened("x", ONCE, "balanced", BROKERS)
 

@@ -38,7 +38,7 @@ def _of(broker: str, rates: Rates, *, late: bool) -> list[Sample]:
     return [*before, first, *(sample for sample in in_time if sample.sent_s > first.answered_s)]
 
 
-def test_a_machine_on_which_nobody_gets_a_turn_stands_still() -> None:
+def test_a_machine_on_which_no_process_runs_stands_still() -> None:
     """From when the first question was due, until it was asked."""
     found = Standstills(asked(BROKERS), ())
     assert found.seconds(0.0, 60.0) == pytest.approx(0.29, abs=0.01)
@@ -64,7 +64,7 @@ def test_a_question_that_waits_for_an_answer_is_not_late() -> None:
     assert Standstills(slow, ()).seconds(0.0, 60.0) < 0.01
 
 
-def test_nobody_knows_what_was_while_nobody_answered() -> None:
+def test_a_time_without_answers_is_no_standstill() -> None:
     """A topic that is moved to another broker is asked for in vain meanwhile."""
     misses = [Miss(f"persistent://t/n/{broker}", broker, 30.1) for broker in BROKERS]
     assert Standstills(asked(BROKERS), misses).seconds(0.0, 60.0) < 0.01

@@ -115,6 +115,50 @@ def test_something_else_answers(run: Run, response: httpx.Response) -> None:
     assert "is not the admin API of a sidecar" in failed.stderr
 
 
+HEALTH = {
+    "broker": "broker-1",
+    "incarnation": 7,
+    "state": "ACTIVE",
+    "ready": True,
+    "troubles": [],
+    "round": 3,
+    "members": [],
+    "reportsDropped": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("lie", "said"),
+    [
+        ({"members": "all"}, "str in place of list"),
+        ({"members": [["broker-1"]]}, "list in place of dict"),
+        ({"reportsDropped": []}, "list in place of dict"),
+        ({"round": "third"}, "str in place of int"),
+        ({"round": None}, "NoneType in place of int"),
+        ({"troubles": [{"name": "ASLEEP", "reason": "night"}]}, "'ASLEEP'"),
+    ],
+)
+def test_an_answer_of_the_wrong_form_is_one_line(
+    run: Run, lie: dict[str, object], said: str
+) -> None:
+    """It names the URL, the difference and what to do, and shows no traceback."""
+    failed = run("status", carrier=answering(httpx.Response(200, json=HEALTH | lie)))
+
+    assert (failed.exit_code, failed.stdout) == (1, "")
+    assert failed.stderr == (
+        "http://127.0.0.1:8087 answers in a form that this release does not know "
+        f"({said}). Use the command of that sidecar's release.\n"
+    )
+
+
+def test_a_list_of_another_form_is_no_answer_of_a_sidecar(run: Run) -> None:
+    """A page is a list."""
+    failed = run("groups", "list", carrier=answering(httpx.Response(200, json=7)))
+
+    assert failed.exit_code == 1
+    assert "is not the admin API of a sidecar" in failed.stderr
+
+
 def test_refused_token(run: Run) -> None:
     """The message says how to send a token."""
     response = httpx.Response(401, json={"reason": "Authentication required"})

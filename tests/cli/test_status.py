@@ -118,7 +118,7 @@ def test_explain_says_when_nothing_can_be_certified(run: Run, world: World) -> N
 
 
 def test_explain_says_what_the_candidate_law_would_do(run: Run, world: World) -> None:
-    """One line; the command of its own has everybody's parts."""
+    """One line; the command of its own has all brokers' parts."""
     world.views.candidate = "static"
     told = "Under static broker-1 would be due 1,500/s, not 1,000/s; 500 of 3,000/s would"
 

@@ -34,7 +34,7 @@ def test_silence_is_a_line_in_the_table(
         if carrier.frame == frames:
             raise KeyboardInterrupt
 
-    # Not everybody's sleep: threads of others sleep, too.
+    # Only the command's sleep: other threads sleep, too.
     monkeypatch.setattr("coordinator.cli.top.sleep", pass_time)
 
     shown = run("top", carrier=carrier)

@@ -13,7 +13,7 @@ from coordinator.core.events import ParticipantsChanged, TrafficCounted
 from coordinator.core.instructions import Instruction, SetLocalLimits
 from coordinator.core.model import MonitoringClass
 from coordinator.gate.limits.admission import AdmissionQueue
-from coordinator.gate.limits.counters import Nobody
+from coordinator.gate.limits.counters import NoListener
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.metering import WAKE_INTERVAL_NS
 from tests.closed_loop.senders import Sender
@@ -26,7 +26,7 @@ class Gate:
     def __init__(self, sender: Sender) -> None:
         self.sender = sender
         self.queue = AdmissionQueue()
-        self.table = GroupTable(Nobody())  # the loop tells of participants itself
+        self.table = GroupTable(NoListener())  # the loop tells of participants itself
         group = self.table.group(GROUP)
         group.publish.join("topic")
         sender.needed = (group.publish_limiter,)

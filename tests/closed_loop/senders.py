@@ -19,12 +19,12 @@ _NEVER = (1 << 62, 0)
 
 
 def steady(rate: int) -> Arrivals:
-    """So many single messages a second, at equal distances."""
+    """Single messages at this rate, at equal distances."""
     return ((number * SECOND_NS // rate, 1) for number in count())
 
 
 def poisson(rate: float, dice: random.Random) -> Arrivals:
-    """So many single messages a second on the average, at random moments."""
+    """Single messages at this average rate, at random moments."""
     time_s = 0.0
     while True:
         time_s += dice.expovariate(rate)
@@ -32,14 +32,14 @@ def poisson(rate: float, dice: random.Random) -> Arrivals:
 
 
 def flushing(messages: int, *, every_s: int, at_s: float, batch: int = 1) -> Arrivals:
-    """So many messages at once, in batches, once in so many seconds."""
+    """Messages that come all at once, in batches, every `every_s` seconds."""
     for number in count():
         for _ in range(messages // batch):
             yield int((number * every_s + at_s) * SECOND_NS), batch
 
 
 def until(end_s: float, arrivals: Arrivals) -> Arrivals:
-    """The same, and nothing any more after so many seconds."""
+    """The same arrivals, up to this second."""
     return takewhile(lambda arrival: arrival[0] < end_s * SECOND_NS, arrivals)
 
 

@@ -60,7 +60,7 @@ class ChargedLoop(Loop):
 
 
 def loop_of(**wanted: int) -> ChargedLoop:
-    """Brokers whose senders want so many messages per second, once they have settled."""
+    """Brokers whose senders want these messages per second, once they have settled."""
     loop = ChargedLoop(limit=LIMIT)
     loop.start_senders(
         {broker: Sender(steady(rate) if rate else iter(())) for broker, rate in wanted.items()}

@@ -31,7 +31,7 @@ def share(*others: Arrivals, limit: int = LIMIT) -> tuple[Loop, dict[str, float]
 
 
 def longest_wait_s(loop: Loop) -> float:
-    """The longest that anybody waited but the greedy one."""
+    """The longest wait of a sender, the greedy one aside."""
     return max(gate.sender.waited_s for name, gate in loop.gates.items() if name != GREEDY)
 
 

@@ -12,4 +12,4 @@ NOWHERE = Config(
     bus_service_url="pulsar://127.0.0.1:4",
     zookeeper_servers="127.0.0.1:5",
 )
-"""What a sidecar must be told, and nothing answers at any of its addresses."""
+"""The settings that a sidecar needs; nothing answers at any of their addresses."""

@@ -286,7 +286,7 @@ async def _once_allowed(bench: Bench, position: Position) -> None:
 async def _storage_after(
     bench: Bench, published: int, acknowledged: Mapping[str, int]
 ) -> TopicStorage:
-    """A topic's storage when so many messages are published, and so many acknowledged by each."""
+    """A topic's storage after messages are published, and acknowledged by each subscription."""
     for name in acknowledged:
         bench.subscribe(name)
     bench.publish(published)

@@ -174,7 +174,7 @@ async def test_a_name_that_is_none_is_refused_before_anything_happens(
         {"partition_policy": "whatever"},
     ],
 )
-async def test_a_definition_that_nobody_could_read_is_not_written(
+async def test_an_unreadable_definition_is_not_written(
     store: GroupStore, change: dict[str, object]
 ) -> None:
     """It would be a fault on every sidecar."""

@@ -91,7 +91,7 @@ async def _on_zookeeper(hosts: str, root: str) -> Sidecar:
         await session.stop()
 
     async def expire() -> None:
-        # The server ends a session for everybody when one client of it closes it.
+        # The server ends a session for all its clients when one of them closes it.
         heard_before = len(heard.values)
         twin = KazooClient(hosts, client_id=session._client.client_id)
         await asyncio.to_thread(twin.start)

@@ -167,7 +167,7 @@ async def test_every_change_leaves_one_audit_entry(open_stores: Open) -> None:
         (replace(ORDERS, tenant=".."), LIMIT.limits, "is not a name"),
     ],
 )
-async def test_what_nobody_could_read_is_not_written(
+async def test_an_unreadable_limit_is_not_written(
     limits: TopicLimitStore, topic: TopicName, limits_: Rates, message: str
 ) -> None:
     """With the reason, before anything happens."""

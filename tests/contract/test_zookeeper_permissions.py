@@ -94,7 +94,7 @@ async def why_not(session: ZooKeeperSession) -> str:
     return str(refused.value)
 
 
-async def test_nobody_else_reads_changes_or_deletes_what_sidecars_keep(
+async def test_only_sidecars_read_change_or_delete_their_entries(
     own_zookeeper: OwnZooKeeper,
 ) -> None:
     """Groups and members are protected at every level; sidecars with the same credentials get in."""

@@ -1,6 +1,6 @@
 """Several real cores joined by a fake bus and a fake gate: each event is seen on every side.
 
-The bus delivers a report to everybody at once, or loses it for one of them when the test's dice say so;
+The bus delivers a report to all brokers at once, or loses it for one of them when the test's dice say so;
 the gate admits what the local limit allows of a fixed demand, and time passes in steps of 50 ms. There
 is no clock and no other randomness: those are the simulator's.
 """
@@ -267,7 +267,7 @@ class Cluster:
                 case JoinMembership():
                     self._incarnations += 1
                     self._members[broker] = Member(broker, self._incarnations)
-                    # Everybody sees the registration before its first report: no early.py here.
+                    # All brokers see the registration before its first report: no early.py here.
                     self.tell_members()
                     self.send(broker, MembershipJoined(self._incarnations))
                 case ConfirmSession(asked_ns) if broker not in self.unconfirmed:

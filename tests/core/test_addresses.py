@@ -131,7 +131,7 @@ def test_a_departed_broker_without_a_gate_is_not_told_of(known: KnownBrokers) ->
     assert known.without_gate() == ()
 
 
-def test_only_so_many_departed_brokers_are_kept(known: KnownBrokers) -> None:
+def test_a_bounded_number_of_departed_brokers_is_kept(known: KnownBrokers) -> None:
     """Those that departed first are forgotten first."""
     for number in range(DEPARTED_MAX + 1):
         known.update([broker(f"n{number}")])

@@ -23,7 +23,7 @@ def test_a_transition_is_in_the_table_or_it_raises(state: Lifecycle, trigger: Tr
             next_state(state, trigger)
 
 
-def test_whoever_has_not_joined_never_becomes_active() -> None:
+def test_a_sidecar_that_has_not_joined_never_becomes_active() -> None:
     """ACTIVE is reached only through LEARNING or back from DEGRADED."""
     into_active = {state for (state, _), after in TRANSITIONS.items() if after is Lifecycle.ACTIVE}
 

@@ -233,7 +233,7 @@ def test_a_lower_limit_lowers_all_parts_alike_while_the_bus_is_silent(cluster: C
 
 
 def test_a_newcomers_reserve_is_made_room_for_while_the_bus_is_silent(cluster: Cluster) -> None:
-    """ZooKeeper says that it is there: everybody else keeps a little less."""
+    """ZooKeeper says that it is there: all others keep a little less."""
     share_and_fall_silent(cluster)
     cluster.start("b3", demand=5000)
     cluster.run(2)

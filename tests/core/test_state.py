@@ -60,7 +60,7 @@ def stands(state: CoordinatorState) -> Lifecycle:
 
 
 def test_it_joins_when_zookeeper_groups_and_broker_are_there(state: CoordinatorState) -> None:
-    """STARTING waits for all three; the limits are set before anybody is told anything."""
+    """STARTING waits for all three; the limits are set before the first message to others."""
     assert state.handle(ConnectionChanged(ConnectionState.CONNECTED), 0) == []
     assert state.handle(GroupsChanged((ORDERS,)), 0) == [
         SetLocalLimits(GROUP, Rates(publish_messages=15))

@@ -65,7 +65,7 @@ PARTITIONS = {
     "c-partition-\uff11": ("c", 1),
     "c-partition-\u0661": ("c", 1),
 }
-"""What is a partition: of which topic, and which one."""
+"""Names of partitions: the topic, and the number of the partition."""
 
 NO_PARTITIONS = [
     "c", "c-partition-", "c-partition-00", "c-partition-01", "c-partition-+1", "c-partition--1",

@@ -29,7 +29,7 @@ _MESSAGE_SIZE_MIN: Final = 6
 """The smallest message of a batch: a size of 4 bytes, and metadata of 2 which tell the payload's."""
 
 _RATIO_MAX: Final = {"LZ4": 255, "ZLIB": 1032, "ZSTD": 14_564, "SNAPPY": 22}
-"""How many bytes one byte can become, by the name of its compression."""
+"""The most bytes that one byte can become, by the name of its compression."""
 
 
 @dataclass(slots=True)

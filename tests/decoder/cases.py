@@ -26,7 +26,7 @@ _OTHER: Final = f"{TOPIC}-partition-1"
 
 PRODUCERS: Final = (peer.producer(TOPIC, 1, 901), peer.producer(_OTHER, 300, 902))
 CONSUMERS: Final = (peer.subscribe(TOPIC, 1, 903), peer.subscribe(_OTHER, 200, 904, kind=1))
-"""What opens the participants of a connection."""
+"""The commands that open the participants of a connection."""
 
 _CONNECT: Final = peer.connect()
 _CONNECTED: Final = peer.connected(MAX_MESSAGE_SIZE)

@@ -15,7 +15,7 @@ from tests.decoder.judge import Judge, Reading, libraries
 from tests.gate.helper import deciding
 
 DIFFERENT: Final = "DIFFERENT"
-"""How a case ends that the gate and Pulsar take differently."""
+"""The verdict on a case that the gate and Pulsar take differently."""
 
 BATCH: Final = 400
 """Cases whose frames are judged at once."""

@@ -30,7 +30,7 @@ _HEAD: Final = 8
 _length = struct.Struct(">I")
 
 Fields = Mapping[str, Any]
-"""What is present in a message, by its name in PulsarApi.proto in lower case and without underscores.
+"""The fields of a message, by their names in PulsarApi.proto in lower case and without underscores.
 
 A number is as Java has it: an uint64 above 2**63 is negative.
 """

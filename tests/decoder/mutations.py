@@ -326,7 +326,7 @@ OF_METADATA: Final[tuple[Mutation, ...]] = (
     foreign_field, wrong_kind, group, pack, wrong_length, drop_field, shuffle, change_head,
     count_otherwise, delay,
 )  # fmt: skip
-"""What a client can do to the part of a message that a broker passes on as it is."""
+"""Changes by a client to the part of a message that a broker passes on as it is."""
 
 
 def flip(dice: random.Random, frame: bytearray) -> None:

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 INTERNAL, GATE, FOREIGN = "pulsar://b:6650", "pulsar://gate-of-b:16652", "pulsar://c:6650"
 MAP = AddressMap({INTERNAL: GATE, GATE: GATE})
-NOBODY = 2**64 - 1
+ANONYMOUS = 2**64 - 1
 
 ADDRESSES = {"brokerserviceurl", "brokerserviceurltls"} | {
     "assignedbrokerserviceurl", "assignedbrokerserviceurltls",
@@ -26,8 +26,8 @@ ADDRESSES = {"brokerserviceurl", "brokerserviceurltls"} | {
 FRAMES: dict[str, tuple[int, list[Field], list[Field]]] = {
     "lookup": (24, [], [(3, 1), (4, 300), (5, 1), (8, 0)]),
     "redirect": (24, [], [(3, 0), (4, 7), (5, 0)]),
-    "closed producer": (15, [(1, 300), (2, NOBODY)], []),
-    "closed consumer": (16, [(1, 3), (2, NOBODY)], []),
+    "closed producer": (15, [(1, 300), (2, ANONYMOUS)], []),
+    "closed consumer": (16, [(1, 3), (2, ANONYMOUS)], []),
     "migrated": (68, [(1, 300), (2, 1)], []),
 }
 """Type, and the fields before and behind the addresses."""

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 _NUMBERS = range(10_000_000)
 
 
-def test_whoever_is_kept_from_its_turn_has_waited() -> None:
+def test_a_thread_that_is_kept_from_its_turn_has_waited() -> None:
     """One after the other, each for longer than Python's own threads need to hand over."""
     began_s = time.monotonic()
     with TurnWitness() as witness:

@@ -62,6 +62,6 @@ async def test_who_answers_or_hangs_up_lives_and_who_stands_still_does_not(
         assert await lives(server.sockets[0].getsockname()[1]) is alive
 
 
-async def test_nobody_does_not_live() -> None:
+async def test_a_sidecar_that_has_ended_is_not_alive() -> None:
     """A sidecar that has ended."""
     assert not await lives(free_block()[0])

@@ -82,7 +82,7 @@ def test_a_paused_process_is_stopped_too(start: Start) -> None:
 
 
 def family_of(process: ProcessIdentity, size: int) -> tuple[ProcessIdentity, ...]:
-    """A process and what it starts, once there are so many."""
+    """A process and its children, once there are `size` of them."""
     deadline = time.monotonic() + PATIENCE_S
     while len(found := processes.family(process.pid)) != size:
         assert time.monotonic() < deadline, found

@@ -98,7 +98,7 @@ def run(
     milliseconds: int,
     each: Callable[[int], None] = lambda _: None,
 ) -> None:
-    """Let everybody work, millisecond by millisecond."""
+    """Let all dispatchers and clients work, millisecond by millisecond."""
     for millisecond in range(milliseconds):
         each(millisecond)
         for dispatcher in dispatchers:
@@ -122,7 +122,7 @@ def begin(
     topic: str = TOPIC,
     read_ms: int = 0,
 ) -> list[Dispatcher]:
-    """Subscribe so many consumers, each on a connection of its own and with this backlog."""
+    """Subscribe consumers, each on a connection of its own and with this backlog."""
     dispatchers = [
         Dispatcher(
             bench.client(), list(entries), size=size, shared=shared, queue=queue, read_ms=read_ms

@@ -51,7 +51,7 @@ OPENED: list[bytes] = [
     peer.producer(TOPIC, 1, 101), peer.producer(_NAMED, 2, 102), peer.subscribe(TOPIC, 1, 105),
     peer.subscribe(_NAMED, 200, 106, kind=1),
 ]  # fmt: skip
-"""What is there already in most cases."""
+"""Commands that come first in most cases."""
 FROM_BROKER: list[bytes] = [
     peer.connected(MAX_MESSAGE_SIZE), peer.PING, peer.PONG, peer.producer_success(1),
     peer.producer_success(2, ready=False), peer.success(5), peer.success(8), peer.error(7),

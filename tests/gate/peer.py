@@ -65,7 +65,7 @@ def payload_of(
     fields.append((4, message((1, "key"), (2, "value"))))
     if messages * SMALLEST_MESSAGE > len(
         content
-    ):  # so many fit into it only if they were compressed
+    ):  # the content has room for them only if it is compressed
         fields += [(8, 3), (9, messages * SMALLEST_MESSAGE)]
     if messages != 1:
         fields.append((11, messages))

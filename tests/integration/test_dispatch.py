@@ -70,7 +70,7 @@ def publish(client: pulsar.Client, topic: str, *, batched: bool) -> None:
 def drinkers(
     world: World, connect: Connect, topic: str, kind: pulsar.ConsumerType, count: int
 ) -> Iterator[list[Drinker]]:
-    """So many consumers of one subscription, each on a connection of its own."""
+    """Consumers of one subscription, each on a connection of its own."""
     found = [
         Drinker(connect(world.sidecars.service_url).subscribe(topic, "audit", consumer_type=kind))
         for _ in range(count)

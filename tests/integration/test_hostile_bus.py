@@ -78,7 +78,7 @@ class Rogue:
 
 @pytest.fixture
 def rogue(world: World, connect: Connect) -> Iterator[Rogue]:
-    """The member; everybody has seen it."""
+    """The member; all sidecars have seen it."""
     zookeeper = KazooClient(world.cluster.state.zookeeper_connect)
     zookeeper.start()
     try:
@@ -111,7 +111,7 @@ def ages(world: World, name: str) -> dict[str, int]:
     return {each["broker"]: each["reportAgeMillis"] for each in found if each["broker"] != name}
 
 
-def test_forged_farewells_of_everybody_raise_no_limit(world: World, connect: Connect) -> None:
+def test_forged_farewells_of_all_members_raise_no_limit(world: World, connect: Connect) -> None:
     """For 30 s, of each member under every number; once 8,970/s of 3,000 passed, and it stayed so."""
     world.limit(publishRateInMsgs=LIMIT)
     producer, strangers_key = hostile_producer(world, connect), Signer()
@@ -149,7 +149,7 @@ def test_forged_farewells_of_everybody_raise_no_limit(world: World, connect: Con
     assert "Foreign reports in the name of" in world.explained("broker-1")["sentence"]
 
 
-def test_a_report_of_nobody_is_dropped(world: World, connect: Connect) -> None:
+def test_a_report_of_an_unknown_sender_is_dropped(world: World, connect: Connect) -> None:
     """Its sender is unknown to ZooKeeper, or a plain broker of Pulsar's."""
     producer = hostile_producer(world, connect)
     before = {name: dropped_at(world, name) for name in BROKERS}

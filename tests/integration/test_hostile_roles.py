@@ -29,7 +29,7 @@ OWNERS = (
     f"/admin/v2/tenants/{OTHER}/resourcegroup",
     f"/admin/v2/namespaces/{OTHER}/ns/resourcegroup",
 )
-"""What a super-user has attached a group to."""
+"""The owners that a super-user has attached to a group."""
 
 
 class Caller:

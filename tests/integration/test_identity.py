@@ -42,8 +42,8 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TlsFiles
     directory = tmp_path_factory.mktemp("certificates")
     names = ("broker", "gate", "alice", "bob")
     made = {name: make_certificate(directory / name, name) for name in names}
-    everybody = "".join(files.certificate.read_text() for files in made.values())
-    (directory / "all.pem").write_text(everybody)
+    authorities = "".join(files.certificate.read_text() for files in made.values())
+    (directory / "all.pem").write_text(authorities)
     (directory / "secret").write_bytes(SECRET)
     return made
 
@@ -52,7 +52,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TlsFiles
 def broker(
     certificates: dict[str, TlsFiles], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Cluster, int]]:
-    """A cluster of one broker that asks who everybody is; and its port with TLS."""
+    """A cluster of one broker that authenticates all clients; and its port with TLS."""
     directory = certificates["broker"].certificate.parent.parent
     tls_port = free_block()[-1]
     settings = {

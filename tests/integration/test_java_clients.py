@@ -65,7 +65,7 @@ def test_pulsar_perf_sends_and_receives(
     produce = ("produce", "-r", "2000", "-m", str(count), *options, topic)
 
     sent = _PRODUCED.findall(run(world.cluster, url, "perf", *produce))
-    # It ends at the message after so many, and does not count that one.
+    # It ends one message after the number of -m, and does not count that one.
     consume = ("consume", "-sp", "Earliest", "-m", str(count - 1), topic)
     received = _CONSUMED.findall(run(world.cluster, url, "perf", *consume))
 

@@ -17,7 +17,7 @@ from tests.integration.native_world import LIMIT, Native, opened
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1_800)]
 
 RESTARTS = int(os.environ.get("RESTARTS", "2"))
-"""How many; an environment variable of this name asks for more."""
+"""The number of restarts; an environment variable of this name asks for more."""
 
 INTERVAL_S = 1.0
 _LONGER_THAN_TWO_S = 3 * INTERVAL_S

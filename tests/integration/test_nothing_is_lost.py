@@ -31,7 +31,7 @@ class Publisher:
     failures: list[str] = field(default_factory=list)
 
     def publish(self, count: int, batching: bool) -> None:
-        """Send so many messages and wait for all outcomes."""
+        """Send messages and wait for all outcomes."""
         producer = self.client.create_producer(
             self.topic,
             send_timeout_millis=0,

@@ -72,7 +72,7 @@ def contents(way: Way, dice: random.Random) -> list[bytes]:
 
 
 def read_all(consumer: pulsar.Consumer, count: int) -> list[bytes]:
-    """So many messages, and what comes after them by mistake."""
+    """This number of messages, and any that come after them by mistake."""
     found: list[bytes] = []
     while True:
         try:

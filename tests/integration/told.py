@@ -65,7 +65,7 @@ def wait_for_note(world: World, name: str, kind: str, text: str) -> None:
 
 
 def wait_for_dropped(world: World, name: str, reason: str, count: int) -> None:
-    """Wait until a sidecar has not believed so many reports for this reason."""
+    """Wait until a sidecar has dropped this number of reports for this reason."""
     eventually(lambda: dropped_at(world, name).get(reason, 0) >= count, reason)
 
 

@@ -26,7 +26,9 @@ def main() -> int:
     """Read the command line, try the mutants and print what became of them."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--only", default="coordinator", help="a folder or a module")
-    parser.add_argument("--sample", type=int, default=200, help="so many, drawn at random")
+    parser.add_argument(
+        "--sample", type=int, default=200, help="number of mutants, drawn at random"
+    )
     parser.add_argument("--seed", type=int, default=1, help="draws the same ones again")
     parser.add_argument("--jobs", type=int, default=1, help="mutants tried at a time")
     parser.add_argument("--least", type=float, default=0, help="percent that must be noticed")

@@ -63,7 +63,7 @@ def hoarding(report: UsageReport, *, limit: int) -> UsageReport:
 
 
 @pytest.mark.parametrize("policy", ["balanced", "strict"])
-def test_who_says_to_hold_everything_stops_nobody_for_long(policy: str) -> None:
+def test_a_sidecar_that_claims_to_hold_the_whole_limit_stops_no_other_for_long(policy: str) -> None:
     """All demand moves to one broker: it gets all but an equal part of the hoarder when that is named.
 
     Under strict it gets all of it at once.

@@ -126,7 +126,7 @@ def test_a_long_cut_ends_the_session_and_the_client_hears_it_when_it_is_back(
 
 
 def test_without_a_quorum_no_session_ends(ensemble: Ensemble) -> None:
-    """However long it lasts; and afterwards everybody has its whole timeout again."""
+    """However long it lasts; and afterwards each session has its whole timeout again."""
     dead = ensemble.open("c")
     ensemble.zookeeper.lose_quorum()
     ensemble.zookeeper.abandon(dead)
@@ -178,7 +178,7 @@ def test_leaving_is_at_once(ensemble: Ensemble) -> None:
 def test_a_ledger_is_written_over_the_version_that_was_read_or_not_at_all(
     ensemble: Ensemble,
 ) -> None:
-    """Two write over the same version: the first wins, and everybody is told what stands."""
+    """Two write over the same version: the first wins, and both are told the new content."""
     ensemble.zookeeper.define(ResourceGroup("orders", Rates(), overshoot_policy="strict"))
     session = ensemble.open("c")
     record = LedgerRecord("orders", generation=0, version=-1, bases={})

@@ -19,7 +19,7 @@ from tests.core.cluster import Cluster
 
 START_NS = 1_800_000_000_000_000_000
 DELAY_NS = 2_000_000
-"""How long a report is under way, by the clocks of the recording."""
+"""The delay of a report, by the clocks of the recording."""
 
 
 @dataclass

@@ -43,7 +43,7 @@ class Daemon:
             )
 
     def says(self, what: str, times: int = 1) -> None:
-        """Wait until its log says something so many times."""
+        """Wait until its log has said these words this number of times."""
         deadline = time.monotonic() + _START_S
         while self.log.read_text().count(what) < times:
             assert self.process.poll() is None, self.log.read_text()

@@ -113,7 +113,7 @@ def test_demand_is_what_was_held(spark: SparkSession) -> None:
     assert [row["demand"] for row in found] == pytest.approx([demand for *_, demand in cases])
 
 
-def test_nobody_is_off_in_a_second_in_which_nobody_takes_part(spark: SparkSession) -> None:
+def test_a_second_without_participants_has_no_distance(spark: SparkSession) -> None:
     """Limits are recorded before the first producer connects: such a second has no C/N."""
     columns = (
         "resource_group string, dimension string, second bigint, broker string, limit bigint, "

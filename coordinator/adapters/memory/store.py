@@ -14,9 +14,9 @@ from dataclasses import replace
 
 from coordinator.core.model import Attachments, ResourceGroup
 from coordinator.ports import (
+    ANONYMOUS,
     ANYTHING,
     AUDIT_LENGTH,
-    NOBODY,
     AlreadyExists,
     Anything,
     AuditEntry,
@@ -62,7 +62,7 @@ class MemoryStore:
         self.check_reachable()
         return self._find(name)
 
-    async def create_group(self, group: ResourceGroup, *, by: Origin = NOBODY) -> Versioned:
+    async def create_group(self, group: ResourceGroup, *, by: Origin = ANONYMOUS) -> Versioned:
         """See `GroupStore`."""
         self.check_reachable()
         encode_group(group)
@@ -71,7 +71,7 @@ class MemoryStore:
         return self._write(group, None, by)
 
     async def update_group(
-        self, group: ResourceGroup, version: int, *, by: Origin = NOBODY
+        self, group: ResourceGroup, version: int, *, by: Origin = ANONYMOUS
     ) -> Versioned:
         """See `GroupStore`."""
         self.check_reachable()
@@ -82,7 +82,7 @@ class MemoryStore:
         return self._write(group, current.group, by)
 
     async def delete_group(
-        self, name: str, *, version: int | None = None, by: Origin = NOBODY
+        self, name: str, *, version: int | None = None, by: Origin = ANONYMOUS
     ) -> None:
         """See `GroupStore`."""
         self.check_reachable()
@@ -101,7 +101,7 @@ class MemoryStore:
         group: str,
         *,
         expected: str | Anything | None = ANYTHING,
-        by: Origin = NOBODY,
+        by: Origin = ANONYMOUS,
     ) -> None:
         """See `GroupStore`."""
         self.check_reachable()
@@ -115,7 +115,7 @@ class MemoryStore:
         group: str,
         *,
         expected: str | Anything | None = ANYTHING,
-        by: Origin = NOBODY,
+        by: Origin = ANONYMOUS,
     ) -> None:
         """See `GroupStore`."""
         owner = f"{validate_name(tenant)}/{validate_name(namespace)}"
@@ -124,7 +124,7 @@ class MemoryStore:
         self._attach("namespaces", self._namespaces, owner, group, expected, by)
 
     async def detach_tenant(
-        self, tenant: str, *, expected: str | Anything | None = ANYTHING, by: Origin = NOBODY
+        self, tenant: str, *, expected: str | Anything | None = ANYTHING, by: Origin = ANONYMOUS
     ) -> None:
         """See `GroupStore`."""
         self._attach("tenants", self._tenants, validate_name(tenant), None, expected, by)
@@ -135,7 +135,7 @@ class MemoryStore:
         namespace: str,
         *,
         expected: str | Anything | None = ANYTHING,
-        by: Origin = NOBODY,
+        by: Origin = ANONYMOUS,
     ) -> None:
         """See `GroupStore`."""
         owner = f"{validate_name(tenant)}/{validate_name(namespace)}"

@@ -12,7 +12,7 @@ from dataclasses import replace
 from coordinator.adapters.memory.store import MemoryStore
 from coordinator.core.topics import TopicName
 from coordinator.ports import (
-    NOBODY,
+    ANONYMOUS,
     AlreadyExists,
     NotFound,
     Origin,
@@ -49,7 +49,7 @@ class MemoryTopicLimits:
         except KeyError:
             raise NotFound(f"there are no limits of {topic}") from None
 
-    async def write(self, limit: TopicLimit, *, by: Origin = NOBODY) -> TopicLimit:
+    async def write(self, limit: TopicLimit, *, by: Origin = ANONYMOUS) -> TopicLimit:
         """See `TopicLimitStore`."""
         self._store.check_reachable()
         encode_topic_limit(limit.topic, limit.limits, limit.tenants_own)
@@ -65,7 +65,7 @@ class MemoryTopicLimits:
         self._tell()
         return written
 
-    async def remove(self, limit: TopicLimit, *, by: Origin = NOBODY) -> None:
+    async def remove(self, limit: TopicLimit, *, by: Origin = ANONYMOUS) -> None:
         """See `TopicLimitStore`."""
         self._store.check_reachable()
         known = self._find(limit)

@@ -24,8 +24,8 @@ from coordinator.adapters.zookeeper.mirror import Node, ZooKeeperMirror
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
 from coordinator.core.model import Attachments, ResourceGroup
 from coordinator.ports import (
+    ANONYMOUS,
     ANYTHING,
-    NOBODY,
     Anything,
     AuditEntry,
     Catalogue,
@@ -106,7 +106,7 @@ class ZooKeeperStore:
         """
         return await self._definitions.read(name)
 
-    async def create_group(self, group: ResourceGroup, *, by: Origin = NOBODY) -> Versioned:
+    async def create_group(self, group: ResourceGroup, *, by: Origin = ANONYMOUS) -> Versioned:
         """Create a group.
 
         Raises:
@@ -116,7 +116,7 @@ class ZooKeeperStore:
         return await self._definitions.create(group, by)
 
     async def update_group(
-        self, group: ResourceGroup, version: int, *, by: Origin = NOBODY
+        self, group: ResourceGroup, version: int, *, by: Origin = ANONYMOUS
     ) -> Versioned:
         """Replace a group's definition if it still has that version.
 
@@ -129,7 +129,7 @@ class ZooKeeperStore:
         return await self._definitions.update(group, version, by)
 
     async def delete_group(
-        self, name: str, *, version: int | None = None, by: Origin = NOBODY
+        self, name: str, *, version: int | None = None, by: Origin = ANONYMOUS
     ) -> None:
         """Delete a group, whether its definition can be read or not.
 
@@ -147,7 +147,7 @@ class ZooKeeperStore:
         group: str,
         *,
         expected: str | Anything | None = ANYTHING,
-        by: Origin = NOBODY,
+        by: Origin = ANONYMOUS,
     ) -> None:
         """Attach a tenant; see `AttachmentWriter.attach`."""
         await self._attachments.attach(AttachmentNode(tenant), validate_name(group), expected, by)
@@ -159,14 +159,14 @@ class ZooKeeperStore:
         group: str,
         *,
         expected: str | Anything | None = ANYTHING,
-        by: Origin = NOBODY,
+        by: Origin = ANONYMOUS,
     ) -> None:
         """Attach a namespace; see `AttachmentWriter.attach`."""
         owner = AttachmentNode(tenant, namespace)
         await self._attachments.attach(owner, validate_name(group), expected, by)
 
     async def detach_tenant(
-        self, tenant: str, *, expected: str | Anything | None = ANYTHING, by: Origin = NOBODY
+        self, tenant: str, *, expected: str | Anything | None = ANYTHING, by: Origin = ANONYMOUS
     ) -> None:
         """Detach a tenant; see `AttachmentWriter.detach`."""
         await self._attachments.detach(AttachmentNode(tenant), expected, by)
@@ -177,7 +177,7 @@ class ZooKeeperStore:
         namespace: str,
         *,
         expected: str | Anything | None = ANYTHING,
-        by: Origin = NOBODY,
+        by: Origin = ANONYMOUS,
     ) -> None:
         """Detach a namespace; see `AttachmentWriter.detach`."""
         await self._attachments.detach(AttachmentNode(tenant, namespace), expected, by)

@@ -27,7 +27,7 @@ from coordinator.adapters.zookeeper.session import ZooKeeperSession
 from coordinator.core.model import Rates
 from coordinator.core.topics import TopicName
 from coordinator.ports import (
-    NOBODY,
+    ANONYMOUS,
     AlreadyExists,
     NotFound,
     Origin,
@@ -113,7 +113,7 @@ class ZooKeeperTopicLimits:
         except DocumentError as error:
             raise Unreadable(f"the limits of {topic}: {error}") from error
 
-    async def write(self, limit: TopicLimit, *, by: Origin = NOBODY) -> TopicLimit:
+    async def write(self, limit: TopicLimit, *, by: Origin = ANONYMOUS) -> TopicLimit:
         """See `TopicLimitStore`."""
         data = encode_topic_limit(limit.topic, limit.limits, limit.tenants_own)
         await self._audit.prepare()
@@ -123,7 +123,7 @@ class ZooKeeperTopicLimits:
             mzxid = await self._replace(limit, data, by)
         return replace(limit, version=mzxid)
 
-    async def remove(self, limit: TopicLimit, *, by: Origin = NOBODY) -> None:
+    async def remove(self, limit: TopicLimit, *, by: Origin = ANONYMOUS) -> None:
         """See `TopicLimitStore`."""
         path = self._path(limit.topic)
         await self._audit.prepare()

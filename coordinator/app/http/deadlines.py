@@ -7,7 +7,8 @@ A connection waits for a head, takes a body, or is answered, and each has a dead
 * *body*: within ``request_s`` and a second more for every `BODY_BYTES_PER_S` that arrived. While the
   server itself does not read, since the broker takes a relayed body slowly, no time counts. The rest of a
   body after its answer is read for `LINGER_S`, so that the answer arrives, and no longer;
-* *answer*: of the bytes that the caller does not take at once, `ANSWER_BYTES` in every ``request_s``.
+* *answer*: of the bytes that the caller does not take at once, `ANSWER_BYTES` in every ``request_s``,
+  by its machine's acknowledgements: while the server goes on writing, its own buffer stays full.
 
 So a caller holds a connection only while it sends or takes data, and single bytes now and then are not
 enough.
@@ -49,8 +50,8 @@ class CallerDeadlines:
         self._body_bytes = 0
         #: When the answer was sent to a request whose body has not ended.
         self._lingers_since_s: float | None = None
-        #: The time and number of unsent bytes at the last progress; None while all is sent.
-        self._unsent: tuple[float, int] | None = None
+        #: The time, and the unsent and acknowledged bytes, at the last progress; None while all is sent.
+        self._progress: tuple[float, int, int] | None = None
 
     def received(self, now_s: float) -> None:
         """Note bytes that belong to no body; a head begins, if none did."""
@@ -78,7 +79,9 @@ class CallerDeadlines:
         if self._head_since_s is not None:
             self._head_since_s = now_s
 
-    def overdue(self, now_s: float, *, reads: bool, answers: bool, unsent: int) -> Overdue | None:
+    def overdue(
+        self, now_s: float, *, reads: bool, answers: bool, unsent: int, acknowledged: int = 0
+    ) -> Overdue | None:
         """Return the part that has exceeded its deadline; None if there is none.
 
         Args:
@@ -86,8 +89,9 @@ class CallerDeadlines:
             reads: whether the server reads; if it does not, a body is not late.
             answers: whether it owes an answer; while it does, the next head is not late.
             unsent: bytes of answers that the caller has not taken.
+            acknowledged: bytes that its machine has; 0 where that is not counted.
         """
-        if self._answer_is_late(now_s, unsent):
+        if self._answer_is_late(now_s, unsent, acknowledged):
             return Overdue.ANSWER
         if self._lingers_since_s is not None and now_s - self._lingers_since_s > LINGER_S:
             return Overdue.LINGER
@@ -101,9 +105,17 @@ class CallerDeadlines:
     def _head_is_late(self, now_s: float) -> bool:
         return self._head_since_s is not None and now_s - self._head_since_s > self._request_s
 
-    def _answer_is_late(self, now_s: float, unsent: int) -> bool:
+    def _answer_is_late(self, now_s: float, unsent: int, acknowledged: int) -> bool:
         if not unsent:
-            self._unsent = None
-        elif self._unsent is None or self._unsent[1] - unsent >= ANSWER_BYTES:
-            self._unsent = now_s, unsent
-        return self._unsent is not None and now_s - self._unsent[0] > self._request_s
+            self._progress = None
+            return False
+        since_s, unsent_before, acknowledged_before = self._progress or (
+            now_s,
+            unsent,
+            acknowledged,
+        )
+        taken = max(unsent_before - unsent, acknowledged - acknowledged_before)
+        if self._progress is None or taken >= ANSWER_BYTES:
+            self._progress = now_s, unsent, acknowledged
+            return False
+        return now_s - since_s > self._request_s

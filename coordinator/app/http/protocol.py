@@ -21,6 +21,7 @@ from typing import Any, Final
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from coordinator.app.http.deadlines import CallerDeadlines, Overdue
+from coordinator.gate.server.sockets import taken
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 """The most bytes of a request's first line and headers."""
@@ -134,12 +135,13 @@ class ApiProtocol(HttpToolsProtocol):
 
     def look(self) -> None:
         """End an overdue request; to be called every second or so."""
-        unsent = self.transport.get_write_buffer_size()
+        acknowledged, unsent = taken(self.transport)
         overdue = self._deadlines.overdue(
             self.loop.time(),
             reads=not self.flow.read_paused,
             answers=self._answers,
             unsent=unsent,
+            acknowledged=acknowledged,
         )
         if overdue is None:
             return

@@ -1,8 +1,7 @@
 """View agreement: whether all brokers use the same facts, and which differ from this one since when.
 
 Equal views give equal splits. A sidecar that uses another definition, counts other members or has missed
-a
-demand therefore shares out another limit than all others, and without a check no one would notice. So
+a demand therefore shares out another limit than all others, and without a check that stays unseen. So
 every report carries three digests of 32 bits (``ViewDigest``):
 
 * *definitions*: every group with its configuration version;

@@ -118,7 +118,7 @@ class BrokerAddresses:
         decision = self._decided(LOOKUP_RESPONSE, data, body, end, rewriting)
         if not foreign and (rewriting.told or not lost):
             return decision
-        self._refused(LOOKUP_RESPONSE, (foreign or lost)[0])
+        self._refused(LOOKUP_RESPONSE, (foreign or lost)[0], is_known=not foreign)
         request_id = commands.read_number(data, body, end, _REQUEST_ID_OF_LOOKUP)
         return lookup_failed_frame(request_id, SERVICE_NOT_READY, _TRY_AGAIN)
 
@@ -130,16 +130,16 @@ class BrokerAddresses:
             if told is None:
                 self._migrated(url)
                 return url
-            return told or self._refused(TOPIC_MIGRATED, url)
+            return told or self._refused(TOPIC_MIGRATED, url, is_known=True)
 
         return self._decided(TOPIC_MIGRATED, data, body, end, Rewriting(tell))
 
     def _gate_for(self, kind: int, url: str) -> str:
-        return self._book.map.gate_for(url) or self._refused(kind, url)
+        told = self._book.map.gate_for(url)
+        return told or self._refused(kind, url, is_known=told is not None)
 
-    def _refused(self, kind: int, url: str) -> str:
+    def _refused(self, kind: int, url: str, *, is_known: bool) -> str:
         """Count an address that a client is not told."""
-        is_known = self._book.map.gate_for(url) is not None
         self._refusals.count(
             RefusalReason.ADDRESS,
             f"{_NAMES[kind]} names {url}: "

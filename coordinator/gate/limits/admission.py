@@ -48,7 +48,7 @@ class Limiter(Protocol):
     idle_since_ns: int
 
     def admits(self, messages: int, size: int, now_ns: int) -> bool:
-        """Return whether so many messages and bytes may pass now."""
+        """Return whether these messages and bytes may pass now."""
         ...
 
     def consume(self, messages: int, size: int) -> None:
@@ -64,7 +64,7 @@ class Limiter(Protocol):
         ...
 
     def wait_ns(self, messages: int, size: int, now_ns: int) -> int | None:
-        """Return the time until this much may pass if nothing else does; None is never."""
+        """Return the time until these may pass if nothing else does; None is never."""
         ...
 
     def pause_ns(self, messages: int, size: int, now_ns: int) -> int | None:

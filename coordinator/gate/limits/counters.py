@@ -27,7 +27,7 @@ class GateListener(Protocol):
         ...
 
 
-class Nobody:
+class NoListener:
     """A listener that ignores all news."""
 
     def participants_changed(

@@ -129,7 +129,7 @@ class DispatchLimiter(MeteredLimiter):
         self._look_at_lease(now_ns)
 
     def admits(self, messages: int, size: int, now_ns: int) -> bool:
-        """Return whether permits for so many messages and bytes may go out now."""
+        """Return whether permits for these messages and bytes may go out now."""
         if now_ns != self._as_of_ns:
             self._refresh(now_ns)
         counter = self.counter

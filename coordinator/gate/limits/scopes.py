@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from coordinator.backlog.rules.guard import Block
 from coordinator.core.model import Dimension, Rates
 from coordinator.core.topics import TopicName
-from coordinator.gate.limits.counters import Nobody
+from coordinator.gate.limits.counters import NoListener
 from coordinator.gate.limits.group import Group, Modes
 from coordinator.gate.limits.partitions import Partitions
 from coordinator.gate.limits.throttle import ThrottleReason
@@ -136,7 +136,7 @@ class Scopes:
     def _make(self, name: str, reason: ThrottleReason) -> Group:
         of_topic = reason in (ThrottleReason.TOPIC_LIMIT, ThrottleReason.PARTITION_LIMIT)
         mode = self._modes.topics if of_topic else self._modes.groups
-        return Group(name, Nobody(), self._burst_ns, reason, mode)
+        return Group(name, NoListener(), self._burst_ns, reason, mode)
 
 
 def part_of(rates: Rates, index: int, partitions: int) -> Rates:

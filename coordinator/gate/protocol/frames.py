@@ -117,7 +117,7 @@ _NEGATIVE_INT32_MIN: Final = (1 << 64) - (1 << 31)
 """A negative int32 is written as the 64 bits of its two's complement."""
 
 _DEPTH_MAX: Final = 4
-"""How deep messages nest; the deepest of Pulsar's is ACK, with the first chunk of a message id."""
+"""The deepest nesting of messages; Pulsar's deepest is ACK, with the first chunk of a message id."""
 
 _LARGEST: Final = {Scalar.UINT32: _TAG_MAX, Scalar.INT32: _INT32_MAX, Scalar.BOOL: 1}
 _SIGNED: Final = (Scalar.UINT32, Scalar.INT32)  # LightProto has no unsigned type

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Final
 
 import structlog
 
@@ -50,6 +49,7 @@ from coordinator.gate.server.log_ration import LogRation
 from coordinator.gate.server.supervisor import DEFAULT_PATIENCE, DeadlineSupervisor, Patience
 from coordinator.gate.server.tls import TlsListener
 from coordinator.gate.server.upstream import Address, Upstream, UpstreamTls
+from coordinator.gate.server.wake_timer import WakeTimer
 from coordinator.insight.model.delayed import DelayedView
 from coordinator.insight.model.gate_views import (
     ConnectionFigures,
@@ -58,8 +58,6 @@ from coordinator.insight.model.gate_views import (
     HoldView,
 )
 from coordinator.ports import Clock
-
-_MILLISECOND_NS: Final = 1_000_000
 
 _log = structlog.get_logger(__name__)
 
@@ -148,6 +146,7 @@ class Gate:
         )
         self._addresses = AddressBook(AddressMap(own_broker=ways_to(self._upstream.address)))
         self._queue = AdmissionQueue()
+        self._wake_timer = WakeTimer(self._queue, self.now_ns)
         self._counters = GateCounters()
         self._malformed_closes: Counter[str] = Counter()
         self._limits = connections or ConnectionLimits()
@@ -161,10 +160,8 @@ class Gate:
         #: Connections whose client is gone, while the broker reads its last bytes.
         self._leaving: set[Connection] = set()
         self._dialling: set[asyncio.Task[None]] = set()
-        self._wake: asyncio.TimerHandle | None = None
         self._resumed: Callable[[], None] | None = None
         self._collected_nothing = False
-        self._wake_ns: int | None = None
 
     @property
     def port(self) -> int:
@@ -214,8 +211,7 @@ class Gate:
         self._entrance.close()
         for task in self._dialling:
             task.cancel()
-        if self._wake is not None:
-            self._wake.cancel()
+        self._wake_timer.cancel()
         not_ended = self._not_ended()
         for connection in not_ended:
             connection.abort()
@@ -322,7 +318,7 @@ class Gate:
     def _serve(self, group: Group, now_ns: int) -> None:
         self._queue.serve_limiter(group.publish_limiter, now_ns)
         self._queue.serve_limiter(group.dispatch_limiter, now_ns)
-        self._plan_wake()
+        self._wake_timer.plan()
 
     def _reattach(self) -> None:
         for connection in tuple(self._connections):
@@ -509,30 +505,11 @@ class Gate:
 
     def handled(self) -> None:
         """See `Host.handled`."""
-        self._plan_wake()
+        self._wake_timer.plan()
         if self._collected_nothing and not self._groups.is_quiet():
             self._collected_nothing = False
             if self._resumed is not None:
                 self._resumed()
-
-    def _plan_wake(self) -> None:
-        # The timer is for waiters that may pass by time alone.
-        due_ns = self._queue.next_wake_ns()
-        if due_ns == self._wake_ns:
-            return
-        if self._wake is not None:
-            self._wake.cancel()
-            self._wake = None
-        self._wake_ns = due_ns
-        if due_ns is not None:
-            # In whole milliseconds, rounded up: event loops round, and too early would be useless.
-            wait_ms = -(-max(0, due_ns - self.now_ns()) // _MILLISECOND_NS)
-            self._wake = asyncio.get_running_loop().call_later(wait_ms / 1000, self._wake_up)
-
-    def _wake_up(self) -> None:
-        self._wake = self._wake_ns = None
-        self._queue.serve(self.now_ns())
-        self._plan_wake()
 
     def _not_ended(self) -> tuple[Connection, ...]:
         return (*self._connections, *self._leaving)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
-from types import UnionType
+from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
@@ -57,7 +57,7 @@ class Wire:
 
     Args:
         write: returns what is written.
-        read: returns the value of what was written, as JSON has it.
+        read: returns the value of what was written.
         form: the type of what is written.
     """
 
@@ -105,7 +105,7 @@ def read(form: type[T], told: object) -> T:
     Fields that are unknown here are left out: a newer sidecar may tell more.
 
     Raises:
-        KeyError, TypeError, ValueError: it has another form.
+        KeyError, OverflowError, TypeError, ValueError: it has another form.
     """
     found: T = _read(form, told)
     return found
@@ -137,20 +137,29 @@ def _name_on_wire(name: str) -> str:
 
 
 def _read(form: Any, told: Any) -> Any:
-    if told is None:
+    if told is None and NoneType in get_args(form):
         return None
     form = _without_none(form)
-    parts = get_args(form)
-    if get_origin(form) is Annotated:
-        return parts[1].read(told)
+    parts, origin = get_args(form), get_origin(form)
+    if origin is Annotated:
+        return parts[1].read(_read(parts[1].form, told))
     if is_dataclass(form):
-        known = (f for f in _fields(cast("Hashable", form)) if f.on_wire in told)
-        return form(**{f.name: _read(f.form, told[f.on_wire]) for f in known})  # type: ignore[operator]
-    if isinstance(told, dict):
-        return {_read(parts[0], key): _read(parts[1], value) for key, value in told.items()}
-    if isinstance(told, list):
-        return get_origin(form)(_read(parts[0], value) for value in told)
-    return form(told) if isinstance(form, type) and issubclass(form, Enum) else told
+        members = _checked(dict, told)
+        known = (f for f in _fields(cast("Hashable", form)) if f.on_wire in members)
+        return form(**{f.name: _read(f.form, members[f.on_wire]) for f in known})  # type: ignore[operator]
+    if origin in (dict, Mapping):
+        members = _checked(dict, told)
+        return {_read(parts[0], key): _read(parts[1], value) for key, value in members.items()}
+    if origin is not None:
+        return origin(_read(parts[0], value) for value in _checked(list, told))
+    return form(told) if issubclass(form, Enum) else _checked(form, told)
+
+
+def _checked(form: Any, told: Any) -> Any:
+    """Return what was told, if it is of this type of JSON; a whole number is a fraction, too."""
+    if type(told) is form or (form is float and type(told) is int):
+        return told
+    raise TypeError(f"{type(told).__name__} in place of {form.__name__}")
 
 
 def _written(value: Any, form: Any) -> Any:

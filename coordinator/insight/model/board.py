@@ -26,7 +26,7 @@ MAX_CELLS = 1_000_000
 """Columns times samples; a cell takes 16 bytes."""
 
 _MIN_SAMPLES = 10
-_NOBODY: Mapping[str, tuple[int, int]] = {}
+_NO_BROKERS: Mapping[str, tuple[int, int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class Board:
         row = self._rows[name] = self._rows[name]._replace(sampled_ns=now_ns)
         for dimension, figures in row.dimensions.items():
             series = self._series[name, dimension]
-            series.add(now_ns, figures.limit, _NOBODY, self._kept_samples)
+            series.add(now_ns, figures.limit, _NO_BROKERS, self._kept_samples)
 
     def series(self, group: str, dimension: Dimension, after: int = -1) -> SeriesView:
         """Return the samples of a group after a certain one; none when the dimension is not limited."""

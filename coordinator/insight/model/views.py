@@ -7,7 +7,7 @@ the clocks of other hosts do not matter.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from typing import Annotated, Self
 
 from coordinator.core.certificate.statement import Certificate
@@ -39,8 +39,8 @@ class RatesView:
         return cls(*(rate or 0 for rate in asdict(rates).values()))
 
 
-def _rates(told: Mapping[str, int]) -> Rates:
-    return Rates.from_mapping({of: from_wire(told[of.value]) for of in Dimension})
+def _rates(view: RatesView) -> Rates:
+    return Rates(*map(from_wire, astuple(view)))
 
 
 Limits = Annotated[Rates, Wire(RatesView.limits, _rates, RatesView)]
@@ -160,9 +160,7 @@ class TroubleView:
 
 Reason = Annotated[
     Trouble,
-    Wire(
-        lambda it: TroubleView(it.name, it.value), lambda told: Trouble[told["name"]], TroubleView
-    ),
+    Wire(lambda it: TroubleView(it.name, it.value), lambda view: Trouble[view.name], TroubleView),
 ]
 
 

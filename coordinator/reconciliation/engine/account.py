@@ -49,7 +49,7 @@ SETTLING: Final = 3
 """Readings that find the level of a namespace that had traffic before."""
 
 FLIGHT_NS: Final = NANOS_PER_SECOND // 4
-"""How long a message may take from the gate to the broker's counter where nothing is held up."""
+"""The time that a message may take from the gate to the broker's counter where nothing is held up."""
 
 LEAST: Final = 10
 """Messages of uncertainty in any case: the last ones of a client that has just begun."""

@@ -40,17 +40,19 @@ class Charges:
         self._counted_ns: int | None = None
 
     def set_rates(self, rates: Mapping[str, Rate]) -> frozenset[str]:
-        """Charge these from now on; return the groups whose charge changed."""
+        """Charge these from now on; return the groups with limits whose charge changed."""
         before, self._rates = self._rates, rates
         self._rests = {name: rest for name, rest in self._rests.items() if name in rates}
-        return frozenset(
-            name for name in before.keys() | rates.keys() if before.get(name) != rates.get(name)
-        )
+        return frozenset(name for name in self._limits if before.get(name) != rates.get(name))
 
     def set_limits(self, group: str, limits: Rates) -> Rates:
         """Take a group's local limits; return the gate's part of them."""
         self._limits[group] = limits
-        rate = self._rates.get(group)
+        return self.gate_part(group)
+
+    def gate_part(self, group: str) -> Rates:
+        """Return the gate's part of a group's local limits."""
+        limits, rate = self._limits[group], self._rates.get(group)
         if rate is None:
             return limits
         return replace(

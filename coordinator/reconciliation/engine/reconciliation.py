@@ -18,6 +18,7 @@ from typing import Final
 
 from coordinator.core.model import Attachments
 from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
+from coordinator.insight.model.reconciliation_views import EscapeView, ReconciliationView
 from coordinator.reconciliation.engine.account import NamespaceAccount, Rate
 from coordinator.reconciliation.engine.counting import NOTHING, GateBook, Increase, PublishedCount
 from coordinator.reconciliation.engine.ways import WayFinding
@@ -42,7 +43,7 @@ PULSARS_OWN: Final = "pulsar/system"
 
 
 @dataclass(frozen=True, slots=True)
-class EscapeView:
+class Escape:
     """One namespace in which traffic went round the gate.
 
     Args:
@@ -70,6 +71,22 @@ class EscapeView:
             f"the gate, {self.finding.sentence}"
         )
 
+    def view(self) -> EscapeView:
+        """Return it as an answer."""
+        return EscapeView(
+            namespace=self.namespace,
+            escaping=self.is_escaping,
+            messages_per_second=round(self.rate.messages, 1),
+            bytes_per_second=round(self.rate.bytes, 1),
+            uncertainty=round(self.rate.uncertainty, 1),
+            messages=self.total.messages,
+            bytes=self.total.bytes,
+            replicated_messages=self.replicated.messages,
+            way=self.finding.way.value,
+            sentence=self.sentence,
+            fix=self.finding.way.fix,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ReconciliationState:
@@ -94,8 +111,22 @@ class ReconciliationState:
     reconciled: int = 0
     left_out: int = 0
     charges: bool = False
-    escapes: tuple[EscapeView, ...] = ()
+    escapes: tuple[Escape, ...] = ()
     others: PublishedCount = NOTHING
+
+    def view(self) -> ReconciliationView:
+        """Return it as an answer."""
+        return ReconciliationView(
+            on=self.is_on,
+            interval_seconds=self.interval_s,
+            readings=self.readings,
+            error=self.error,
+            namespaces=self.reconciled,
+            left_out=self.left_out,
+            charges=self.charges,
+            escapes=tuple(escape.view() for escape in self.escapes),
+            other_messages=self.others.messages,
+        )
 
 
 class Reconciliation:
@@ -203,11 +234,11 @@ class Reconciliation:
         else:
             self.others = self.others.plus(escaped)
 
-    def views(self) -> Iterator[EscapeView]:
+    def escapes(self) -> Iterator[Escape]:
         """Yield every namespace that escaped, the largest rate first."""
         for name in sorted(self._findings, key=lambda each: (-self._rate_of(each).messages, each)):
             account = self._accounts[name]
-            yield EscapeView(
+            yield Escape(
                 namespace=name,
                 total=account.told,
                 replicated=account.replicated,
@@ -218,12 +249,12 @@ class Reconciliation:
 
     def sightings(self, broker: str) -> Iterator[AlarmCondition]:
         """Yield the conditions for alarms."""
-        for view in self.views():
-            if not view.is_escaping:
+        for escape in self.escapes():
+            if not escape.is_escaping:
                 continue
-            text = f"{broker}: {view.sentence}"
+            text = f"{broker}: {escape.sentence}"
             yield AlarmCondition(
-                AlarmKind.TRAFFIC_ROUND_THE_GATE, f"{broker} {view.namespace}", text
+                AlarmKind.TRAFFIC_ROUND_THE_GATE, f"{broker} {escape.namespace}", text
             )
 
     def by_group(self) -> Mapping[str, Rate]:
@@ -235,12 +266,12 @@ class Reconciliation:
                 found[group] = Rate(*map(sum, zip(known, rate, strict=True)))
         return found
 
-    def namespaces_of(self, group: str) -> tuple[EscapeView, ...]:
+    def namespaces_of(self, group: str) -> tuple[Escape, ...]:
         """Return the namespaces of a group in which traffic escapes now."""
         return tuple(
-            view
-            for view in self.views()
-            if view.is_escaping and group in self._groups_of(view.namespace)
+            escape
+            for escape in self.escapes()
+            if escape.is_escaping and group in self._groups_of(escape.namespace)
         )
 
     def _groups_of(self, namespace: str) -> tuple[str, ...]:

@@ -22,18 +22,18 @@ class ChargedGate:
         self._gate = gate
         self._clock = clock
         self._charges = Charges()
-        self._limits: dict[str, tuple[Rates, bool]] = {}
+        #: Whether the local limits in force are leased, by group.
+        self._leased: dict[str, bool] = {}
 
     def charge(self, rates: Mapping[str, Rate]) -> None:
         """Charge these rates to groups from now on."""
         for group in sorted(self._charges.set_rates(rates)):
-            if group in self._limits:
-                limits, leased = self._limits[group]
-                self.set_limits(group, limits, leased=leased)
+            gate_part = self._charges.gate_part(group)
+            self._gate.set_limits(group, gate_part, leased=self._leased[group])
 
     def set_limits(self, group: str, limits: Rates, *, leased: bool = False) -> None:
         """Enforce these local limits from now on, less the charge."""
-        self._limits[group] = limits, leased
+        self._leased[group] = leased
         self._gate.set_limits(group, self._charges.set_limits(group, limits), leased=leased)
 
     def hold_lease(self, until_ns: int) -> None:
@@ -42,7 +42,7 @@ class ChargedGate:
 
     def remove_limits(self, group: str) -> None:
         """Remove this group's limits."""
-        self._limits.pop(group, None)
+        self._leased.pop(group, None)
         self._charges.remove_limits(group)
         self._gate.remove_limits(group)
 

@@ -29,7 +29,7 @@ from coordinator.reconciliation.engine.counting import (
 )
 from coordinator.reconciliation.engine.outside import PassedCounters, PublisherLists
 from coordinator.reconciliation.engine.reconciliation import (
-    EscapeView,
+    Escape,
     Reconciliation,
     ReconciliationState,
 )
@@ -107,7 +107,7 @@ class Reconciler:
             reconciled=accounts.reconciled,
             left_out=accounts.left_out,
             charges=self._charge is not None,
-            escapes=tuple(accounts.views()),
+            escapes=tuple(accounts.escapes()),
             others=accounts.others,
         )
 
@@ -115,7 +115,7 @@ class Reconciler:
         """Yield the conditions for alarms."""
         return self._reconciliation.sightings(self._broker)
 
-    def escapes_of(self, group: str) -> tuple[EscapeView, ...]:
+    def escapes_of(self, group: str) -> tuple[Escape, ...]:
         """Return the namespaces of a group in which traffic goes round the gate now."""
         return self._reconciliation.namespaces_of(group)
 

@@ -4,11 +4,11 @@
 
     (C + outside) x (T + burst + late)
 
-- ``burst``: each bucket may have saved up so many seconds of its own part. A broker's own limiter (native
-  enforcement) fills a bucket of I/(I+1) s anew at each interval of I, so one more than the intervals that
-  a window has room for.
+- ``burst``: the seconds of its own part that each bucket may have saved up. A broker's own limiter fills
+  one of I/(I+1) s anew at each interval of I (native enforcement): one more than the intervals that a
+  window has room for.
 - ``late``: a message is counted by its broker a little after the gate has let it through. 0.1 s, since
-  client, gate, broker and the one who asks share a few cores; over ten seconds that is 1 %. While a
+  client, gate, broker and this check share a few cores; over ten seconds that is 1 %. While a
   broker recovers it is 0.5 s: a Java that has just come back compiles, and stands still meanwhile.
   When the machine itself stood still before the window, it is longer by that time (standstills.py).
 - ``outside``: under ``balanced``, what a sidecar that may have lost its place in the membership goes on
@@ -16,16 +16,17 @@
   tell it from a dead one, and ``partitionPolicy`` says that traffic comes first. Under ``strict``: 0.
 
 A mishap that makes a broker stand still delays counting: what its gate let through meanwhile is counted
-later. A window that begins during such a mishap or its recovery may have as many messages more as can
-have been *waiting*: no client sends more ahead of its receipts. With native enforcement nothing waits in
-between, but a broker that starts anew lets the whole record pass for its first interval: as many are
-excused, once.
+later. A window that begins during such a mishap or its recovery may exceed its bound by the messages that
+can have been *waiting*: no client sends more ahead of its receipts. With native enforcement nothing waits
+in between, but a broker that starts anew lets the whole record pass for its first interval: that number
+is excused, once.
 
 Windows are one second, ten, thirty and sixty: the longer, the less of ``burst`` and ``late``.
 
 **Moments.** The local limits of all sidecars never add up to more than the lowest certificate, and under
-``strict`` to more than C. Sidecars are not asked at one instant, so each counts with the least that it
-said in three sweeps in a row, and certificates with the most: what is found is no artefact of asking.
+``strict`` to more than C. Sidecars are not asked at one instant, so each counts with the lowest limit
+that it said in three sweeps in a row, and certificates with the highest: no fault is an artefact of
+asking.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ STRICT = "strict"
 WIDTHS_S = (1.0, 10.0, 30.0, 60.0)
 LATE_S = 0.1
 RECOVERING_LATE_S = 0.5
-#: How long before a mishap a limit may have been said that is still in force when it begins.
+#: The greatest age of a statement whose limit may be in force when a mishap begins.
 _BEFORE_S = 2.0
 
 
@@ -87,7 +88,7 @@ class Allowance:
     def __init__(self, history: History, recovery_windows: Sequence[RecoveryWindow]) -> None:
         self._history = history
         self._delaying = [each for each in recovery_windows if each.mishap.waiting]
-        #: Which sidecar may add how much after which mishap; none does to a strict group.
+        #: The limits that sidecars may add after mishaps; none to a strict group.
         self._outside = [
             (recovery_window, sidecar, held)
             for recovery_window in recovery_windows

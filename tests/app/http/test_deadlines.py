@@ -28,9 +28,12 @@ def overdue(
     reads: bool = True,
     answers: bool = False,
     unsent: int = 0,
+    acknowledged: int = 0,
 ) -> Overdue | None:
     """Return the deadline that is missed, for a connection that is only read by default."""
-    return deadlines.overdue(now_s, reads=reads, answers=answers, unsent=unsent)
+    return deadlines.overdue(
+        now_s, reads=reads, answers=answers, unsent=unsent, acknowledged=acknowledged
+    )
 
 
 def test_a_silent_connection_ends(deadlines: CallerDeadlines) -> None:
@@ -96,7 +99,7 @@ def test_what_is_sent_of_a_body_after_its_answer_is_read_for_a_moment(
 
 
 def test_an_answer_must_be_taken(deadlines: CallerDeadlines) -> None:
-    """So much of it in a while, or all of what there is."""
+    """At least `ANSWER_BYTES` of it within each deadline, or the rest."""
     deadlines.head_taken(101.0)
     deadlines.body_ended()
     size = 10 * ANSWER_BYTES
@@ -108,3 +111,17 @@ def test_an_answer_must_be_taken(deadlines: CallerDeadlines) -> None:
     assert overdue(deadlines, 123.0, answers=True, unsent=0) is None
     assert overdue(deadlines, 300.0, answers=True, unsent=1) is None
     assert overdue(deadlines, 310.1, answers=True, unsent=1) is Overdue.ANSWER
+
+
+def test_a_buffer_that_stays_full_is_no_answer_that_is_not_taken(
+    deadlines: CallerDeadlines,
+) -> None:
+    """The server writes on as fast as the caller takes; then the caller's machine acknowledges bytes."""
+    deadlines.head_taken(101.0)
+    deadlines.body_ended()
+    for turn in range(100):
+        now_s, has = 102.0 + 9 * turn, ANSWER_BYTES * turn
+        assert overdue(deadlines, now_s, answers=True, unsent=70_000, acknowledged=has) is None
+    has = 100 * ANSWER_BYTES - 1
+    found = overdue(deadlines, 1_003.1, answers=True, unsent=70_000, acknowledged=has)
+    assert found is Overdue.ANSWER

@@ -16,7 +16,7 @@ KIB = 1024
 
 
 def world_with(quota: BacklogQuota, messages: int) -> World:
-    """A topic with so many KiB that billing has not acknowledged."""
+    """A topic with messages of 1 KiB that billing has not acknowledged."""
     world = World()
     world.topic.acknowledged = {"billing": 0}
     world.topic.quota = quota
@@ -38,7 +38,7 @@ def seen_of(views: list[BacklogView], settings: AlarmSettings) -> list[AlarmCond
     return conditions.found
 
 
-def test_a_backlog_without_a_quota_is_no_case_for_anybody() -> None:
+def test_a_backlog_without_a_quota_raises_no_alarm() -> None:
     """Unless it is older than anything may be."""
     world = world_with(BacklogQuota(), 20)
     world.pass_s(10**6)
@@ -101,7 +101,7 @@ def test_acknowledging_ends_it() -> None:
     assert seen(world) == []
 
 
-def test_of_a_kind_so_many_topics_are_seen_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alarms_of_a_kind_name_a_bounded_number_of_topics(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first of them by name; other kinds have room of their own."""
     monkeypatch.setattr(conditions, "MAX_SIGHTED", 2)
     world = world_with(BacklogQuota(size_bytes=10 * KIB), 20)

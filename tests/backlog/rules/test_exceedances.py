@@ -1,4 +1,4 @@
-"""Exceedances of quotas: each is remembered as it was, and only so many are."""
+"""Exceedances of quotas: each is remembered as it was, up to a bound."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_history_of_a_topic_is_bounded(world: World) -> None:
     assert len(world.view().history) == HISTORY
 
 
-def test_so_many_topics_have_a_history(world: World) -> None:
+def test_a_bounded_number_of_topics_has_a_history(world: World) -> None:
     """The topic whose last exceedance is oldest is forgotten."""
     world.topic.quota = BacklogQuota(size_bytes=1)
     world.publish()

@@ -118,7 +118,7 @@ def test_a_size_is_evicted_to_nine_tenths_in_every_subscription_that_is_too_far_
     assert storage.size_after(position) == 9 * 1024
 
 
-def test_whoever_is_done_up_to_a_position_is_left_alone() -> None:
+def test_a_subscription_that_has_acknowledged_up_to_a_position_is_left_alone() -> None:
     """This holds at the beginning of a ledger, where the position before is another ledger's end."""
     world = World()
     world.topic.acknowledged = {"late": 0, "done": 5}

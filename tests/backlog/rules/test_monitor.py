@@ -303,7 +303,7 @@ def test_a_quota_that_is_refused_is_told_by_every_partition_until_it_is_not(worl
 def test_with_many_topics_behind_a_check_asks_for_the_oldest_quotas_only(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A new topic's at once, and everybody's in a few checks; the broker's time for it is bounded."""
+    """A new topic's at once, and all topics' in a few checks; the broker's time for it is bounded."""
     most = 50
     monkeypatch.setattr("coordinator.backlog.rules.monitor.QUOTAS_PER_CHECK", most)
     names = [f"{TOPIC}-{number}" for number in range(2 * most + 10)]

@@ -79,7 +79,7 @@ def test_more_rows_than_a_block_are_all_filled() -> None:
         assert (fill.targets[index].tolist(), int(fill.levels[index])) == expected
 
 
-def test_nobody_gets_anything_of_nothing() -> None:
+def test_empty_input_gives_empty_targets() -> None:
     """No splits, no brokers, no participants: empty answers, no error."""
     none = np.zeros((0, 4), np.int64)
     assert max_min_many(np.zeros(0, np.int64), none, none).targets.shape == (0, 4)

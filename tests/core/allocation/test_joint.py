@@ -168,7 +168,7 @@ def test_bytes_may_be_counted_in_anything(
 
 
 @given(limits=limits_of_both, claims=claims_of_some)
-def test_nobody_is_worse_off_than_with_its_own_part_of_both_limits(
+def test_each_broker_gets_at_least_its_own_part_of_both_limits(
     limits: tuple[int, int], claims: Claims
 ) -> None:
     """The sharing incentive: all it wants, or its weight's part of the unit that it uses most."""
@@ -185,8 +185,10 @@ def test_nobody_is_worse_off_than_with_its_own_part_of_both_limits(
 
 
 @given(limits=limits_of_both, claims=claims_of_some, factor=st.integers(2, 50))
-def test_more_of_both_lowers_nobody(limits: tuple[int, int], claims: Claims, factor: int) -> None:
-    """Both limits times k: everybody passes at least as many messages.
+def test_more_of_both_limits_lowers_no_target(
+    limits: tuple[int, int], claims: Claims, factor: int
+) -> None:
+    """Both limits times k: each broker passes at least as many messages.
 
     Of one limit alone that is not true: the other one is shared with those that the new room lets grow.
     """

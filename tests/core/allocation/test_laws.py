@@ -136,7 +136,7 @@ def test_targets_are_as_many_as_claims_and_never_below_zero(
 @pytest.mark.parametrize("law", ALL_LAWS)
 @fewer
 @given(claims=claims_of_some)
-def test_a_limit_of_zero_gives_nobody_anything(law: str, claims: dict[str, Claim]) -> None:
+def test_a_limit_of_zero_gives_every_broker_zero(law: str, claims: dict[str, Claim]) -> None:
     """0 means that nothing passes."""
     assert not any(ALL_LAWS[law](0, claims).targets.values())
 
@@ -144,7 +144,7 @@ def test_a_limit_of_zero_gives_nobody_anything(law: str, claims: dict[str, Claim
 @pytest.mark.parametrize("law", ALL_LAWS)
 @fewer
 @given(limit=limits, claims=claims_of_some)
-def test_there_is_a_level_when_somebody_gets_less_than_it_wants(
+def test_there_is_a_level_when_a_broker_gets_less_than_it_wants(
     law: str, limit: int, claims: dict[str, Claim]
 ) -> None:
     """The level is not below any limited broker's rate per unit of weight; else there is no level."""
@@ -194,7 +194,7 @@ def test_names_do_not_matter_but_for_the_last_unit(
 @with_property(lambda row: row.floor > 0)
 @fewer
 @given(limit=limits, claims=claims_of_equals)
-def test_no_claim_of_others_pushes_anybody_below_the_floor(
+def test_no_claim_of_others_pushes_a_broker_below_the_floor(
     law: str, limit: int, claims: dict[str, Claim]
 ) -> None:
     """A liar takes no more than the floors leave, however much it claims."""
@@ -256,7 +256,7 @@ def test_who_used_more_gets_no_less(
 @pytest.mark.parametrize("law", [name for name in ALL_LAWS if name != "fps"])
 @fewer
 @given(limit=limits, claims=claims_of_some, more=st.integers(1, 10_000))
-def test_a_higher_limit_lowers_nobody(
+def test_a_higher_limit_lowers_no_target(
     law: str, limit: int, claims: dict[str, Claim], more: int
 ) -> None:
     """An operator who gives more takes from none.
@@ -347,7 +347,7 @@ def test_max_min_is_the_definition_up_to_rounding(limit: int, claims: dict[str, 
 
 
 @given(limit=limits, claims=claims_of_some)
-def test_max_min_cuts_nobody_below_its_part_of_the_limit(
+def test_max_min_cuts_no_broker_below_its_part_of_the_limit(
     limit: int, claims: dict[str, Claim]
 ) -> None:
     """Each broker gets its demand or its weight's part of the limit, whatever the others claim."""
@@ -360,7 +360,7 @@ def test_max_min_cuts_nobody_below_its_part_of_the_limit(
 
 
 @given(limit=limits, claims=claims_of_some)
-def test_max_min_counts_weight_as_so_many_brokers(limit: int, claims: dict[str, Claim]) -> None:
+def test_max_min_counts_a_weight_of_w_as_w_brokers(limit: int, claims: dict[str, Claim]) -> None:
     """A broker of weight w gets what w unbounded brokers of weight 1 get together."""
     claims = claims | {"heavy": Claim(None, weight=3)}
     triplets = {f"light-{i}": Claim(None) for i in range(3)}
@@ -370,7 +370,7 @@ def test_max_min_counts_weight_as_so_many_brokers(limit: int, claims: dict[str, 
     assert abs(max_min(limit, claims).targets["heavy"] - together) <= 3
 
 
-def test_whoever_wants_little_gets_all_of_it_and_the_others_share_equally() -> None:
+def test_small_demands_are_met_and_large_ones_share_the_rest_equally() -> None:
     """50, 150, 400, 900 and 2,000 of 1,000 are cut at 266 or 267."""
     wants = {"a": 50, "b": 150, "c": 400, "d": 900, "e": 2000}
     allocation = max_min(1000, {name: Claim(want) for name, want in wants.items()})
@@ -384,7 +384,7 @@ def test_an_unbounded_demand_is_cut_at_the_level() -> None:
     assert max_min(100, {"a": Claim(None), "b": Claim(None)}).targets == {"a": 50, "b": 50}
 
 
-def test_what_nobody_wants_is_headroom_shared_by_weight() -> None:
+def test_unclaimed_rate_is_headroom_shared_by_weight() -> None:
     """If the limit suffices, each broker gets its demand and its part of the rest; there is no level."""
     allocation = max_min(100, {"a": Claim(10), "b": Claim(30, weight=2)})
 

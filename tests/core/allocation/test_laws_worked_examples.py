@@ -75,7 +75,7 @@ def test_proportional_keeps_every_split_of_saturated_brokers() -> None:
     assert after_use("pulsar", 100, 80, 20) == [80, 20]
 
 
-def test_nobody_is_shut_out_for_ever_by_the_laws_of_use() -> None:
+def test_no_law_of_use_shuts_a_newcomer_out_for_ever() -> None:
     """A newcomer beside a broker that uses everything gets at least one per second."""
     for law in ("proportional", "equal-residual", "steal", "pulsar", "tdmq"):
         assert after_use(law, 100, 100, 0)[1] >= 1

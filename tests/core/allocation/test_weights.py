@@ -11,7 +11,7 @@ from tests.core.cluster import GROUP, Cluster
 
 
 def saturated(**topics: int) -> Cluster:
-    """A limit of 3,000 among brokers with so many topics, all of which want everything."""
+    """A limit of 3,000 among brokers with these numbers of topics, all of which want everything."""
     cluster = Cluster(limit=3000)
     for broker, count in topics.items():
         cluster.topics[broker] = count

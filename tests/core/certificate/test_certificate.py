@@ -89,7 +89,7 @@ def test_who_is_not_heard_for_long_counts_with_all_of_it(cluster: Cluster) -> No
     assert found.sentence().endswith(": b3 was not heard for long.")
 
 
-def test_who_does_not_hear_everybody_may_move_to_its_equal_part() -> None:
+def test_a_broker_that_misses_reports_may_move_to_its_equal_part() -> None:
     """It says so, long before; one that holds more than C/N counts with what it holds."""
     cluster = Cluster(limit=LIMIT)
     cluster.start("b1", demand=LIMIT)
@@ -243,7 +243,7 @@ def test_strict_is_the_limit_whatever_is_lost() -> None:
 def test_a_group_that_becomes_strict_is_certified_when_all_follow_the_books(
     cluster: Cluster,
 ) -> None:
-    """Before that it is what everybody announced, or more."""
+    """Before that it is the sum of all announced limits, or more."""
     cluster.version += 1
     cluster.policy = "strict"
     cluster.tell_group("b1")

@@ -39,7 +39,7 @@ def moves(estimates: list[int | None]) -> int:
     return sum(before != after for before, after in pairwise(estimates))
 
 
-def test_a_saturated_broker_wants_more_than_anybody_can_tell() -> None:
+def test_the_demand_of_a_saturated_broker_is_unbounded() -> None:
     """Held for nearly all of the time with its limit used up, by many messages: unbounded."""
     demand = estimate()
     observe(demand, 990, held=950, limit=1_000)

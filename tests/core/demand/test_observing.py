@@ -28,7 +28,7 @@ def observer(limit: int = 1_000) -> tuple[Observer, Rates]:
 
 
 def passed(messages: int) -> Traffic:
-    """So many messages have passed."""
+    """The count of this number of messages."""
     return Traffic(GROUP, PUBLISH, messages=messages, participants=1, topics=1)
 
 
@@ -136,7 +136,7 @@ def test_what_would_have_waited_is_the_demand_above_the_local_limit() -> None:
     assert 8 <= found.seconds <= 10
 
 
-def test_nothing_is_certified_of_a_limit_that_nobody_is_held_to() -> None:
+def test_an_observed_limit_has_no_certificate() -> None:
     """The certificate says why."""
     cluster = observed_cluster()
     (certificate,) = certificates(cluster.states["b1"], GROUP, cluster.now_ns)

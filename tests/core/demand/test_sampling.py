@@ -75,7 +75,7 @@ def test_after_a_false_alarm_twice_as_many_counts_are_needed(alarm: SaturationDe
     assert needed[-1] > COUNTS
 
 
-def test_an_alarm_is_right_if_more_passed_or_somebody_still_waited(
+def test_an_alarm_is_right_if_more_passed_or_a_client_still_waited(
     alarm: SaturationDetector,
 ) -> None:
     """The limit that it was about would not have done."""

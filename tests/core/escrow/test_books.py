@@ -41,7 +41,7 @@ def record(**bases: int) -> LedgerRecord:
 
 
 def some(parts: int) -> Parts:
-    """So many parts of messages."""
+    """This number of parts of messages."""
     return in_dimension(MESSAGES, parts)
 
 
@@ -64,7 +64,7 @@ def test_what_is_given_is_gone_before_it_arrives() -> None:
     assert held(receiver) == 150
 
 
-def test_nobody_gives_what_he_has_not() -> None:
+def test_an_account_gives_no_more_than_it_holds() -> None:
     """An account gives no more than it holds, nothing negative, and nothing to itself or to the dead."""
     ledger = Ledger(B, record(b=100))
     ledger.close(C)
@@ -126,7 +126,7 @@ def test_what_passed_with_the_dead_is_known_when_the_survivor_dies_too() -> None
 
 
 def test_members_that_disagree_about_the_dead_inherit_nothing() -> None:
-    """A claim needs everybody's closures of exactly the same accounts."""
+    """A claim needs all members' closures of exactly the same accounts."""
     a, b = Ledger(A, record(b=1, c=2)), Ledger(B, record(b=1, c=2))
     a.close(C)
     with pytest.raises(BooksBroken, match="not closed the same"):
@@ -143,7 +143,7 @@ def test_figures_that_cannot_be_are_not_inherited() -> None:
         claim(a.record, A, {A: a.closures(), B: b.closures()})
 
 
-def test_no_claim_of_others_makes_anybody_hold_more_than_everything() -> None:
+def test_no_claim_makes_an_account_hold_more_than_the_limit() -> None:
     """A forged grant is worth the whole limit at the most."""
     ledger = Ledger(B, record(b=100))
     ledger.receive(A, (2**63 - 1,) * 4)
@@ -202,7 +202,7 @@ class Play:
     record: LedgerRecord
     #: Statements ever made: (sender, receiver, total), to be heard at any time, any number of times.
     said: list[tuple[Account, Account, Parts]] = field(default_factory=list)
-    #: Closures told to everybody, with the version they were made under.
+    #: Closures told to all members, with the version they were made under.
     told: dict[Account, tuple[int, dict[Account, Closure]]] = field(default_factory=dict)
     dead: set[Account] = field(default_factory=set)
 

@@ -194,7 +194,7 @@ def test_a_timeout_that_the_servers_shortened_counts_and_one_that_they_lengthene
     assert long.until_ns == T - T // 20
 
 
-def test_nothing_is_asked_while_nothing_depends_on_it_or_nobody_is_there() -> None:
+def test_no_lease_is_asked_for_without_a_strict_group_or_a_connection() -> None:
     """No group that is strict, or no connection."""
     held = Lease(SETTINGS)
     held.connection_changed(ConnectionState.CONNECTED)

@@ -98,7 +98,7 @@ def test_what_one_broker_does_not_use_the_others_get(cluster: WatchedCluster) ->
     assert sum(limits(cluster)) >= 3000 - len(cluster.states)
 
 
-def test_a_changed_limit_rescales_everybody_at_once(cluster: WatchedCluster) -> None:
+def test_a_changed_limit_rescales_all_brokers_at_once(cluster: WatchedCluster) -> None:
     """Doubled and halved, without a single grant."""
     settle(cluster, 9000, 9000, 9000)
     cluster.ceiling = 6000

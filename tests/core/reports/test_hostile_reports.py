@@ -133,7 +133,7 @@ def test_who_lies_with_its_own_key_takes_nothing_from_the_others(lie: object) ->
     cluster.validate()
 
 
-def test_who_is_spoken_for_is_named_and_nobody_else() -> None:
+def test_only_the_broker_in_whose_name_another_reports_is_named() -> None:
     """The shell's evidence names it, except while this sidecar does not see the registrations."""
     cluster = cluster_of("b1", "b2")
     state = cluster.states["b1"]

@@ -11,7 +11,7 @@ PUBLISH = MonitoringClass.PUBLISH
 
 
 def test_with_nothing_new_reports_are_empty_but_for_a_few(cluster: Cluster) -> None:
-    """Suppression of large reports: at constant demand a group is reported once in so many rounds."""
+    """Suppression of large reports: at constant demand only complete reports name a group."""
     cluster.small_report_entries = 0
     cluster.complete_report_rounds = 5
     cluster.start("b1", demand=5000)
@@ -26,7 +26,7 @@ def test_with_nothing_new_reports_are_empty_but_for_a_few(cluster: Cluster) -> N
     assert sum(report.complete for report in reports) == 2 * 50 / 5
 
 
-def test_whoever_missed_a_change_of_a_large_report_asks_and_is_told(cluster: Cluster) -> None:
+def test_a_sidecar_that_missed_a_change_of_a_large_report_asks_for_it(cluster: Cluster) -> None:
     """This holds when every repeat was lost, and long before a complete report is due."""
     cluster.small_report_entries = 0
     cluster.start("b1", demand=5000)

@@ -65,7 +65,7 @@ def test_who_tells_the_truth_is_not_named(cluster: Cluster) -> None:
     assert not any(names(cluster, broker) for broker in cluster.states)
 
 
-def test_nobody_is_named_for_passing_more_than_a_limit_that_is_tried_out() -> None:
+def test_a_broker_above_an_observed_limit_is_no_suspect() -> None:
     """An observed limit holds nothing back, so an honest broker reports more use than its limit."""
     cluster = Cluster(limit=LIMIT, enforcement="observe")
     for broker in ("b1", "b2"):
@@ -141,7 +141,7 @@ def test_who_comes_back_to_the_truth_is_waited_for_again(cluster: Cluster) -> No
     assert names(cluster) == {("b2", Suspicion.HOLDS)}
 
 
-def test_who_says_that_it_does_not_hear_everybody_may_hold_what_it_has(cluster: Cluster) -> None:
+def test_a_broker_that_says_it_misses_reports_may_keep_its_limit(cluster: Cluster) -> None:
     """Such a broker does not know its target."""
     cluster.distort["b2"] = lambda report: replace(saying(holding_all)(report), troubled=True)
     cluster.want("b2", LIMIT // 6)
@@ -250,7 +250,7 @@ def test_after_the_farewell_nothing_counts(suspects: Suspects) -> None:
 
 
 def test_names_are_bounded() -> None:
-    """Many liars: all are dropped, the first so many are named."""
+    """Many liars: all are dropped, the first `MAX_NAMES` are named."""
     suspects = Suspects(CoreSettings(broker="b1"))
     liars = [f"liar-{number:03}" for number in range(MAX_NAMES + 10)]
     suspects.set_members(liars)

@@ -31,8 +31,8 @@ NEVER_NS = 10**15
 class BalancedWorld(StrictWorld):
     """The hostile world, with a group under balanced and patience without end.
 
-    ``hold_ns`` is the end of the patience with a bus that is silent or deaf: what happens then is a bet
-    on time, which a bus that keeps reports for as long as it likes wins against everybody.
+    ``hold_ns`` is the end of the patience with a bus that is silent or deaf: to act then
+    is a bet on time, and a bus that keeps reports for as long as it likes wins every bet.
     """
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ def test_targets_that_add_up_to_more_than_the_limit_are_cut_in_proportion_to_nee
     assert ceiling(100, "b", targets, in_force) == 10 + 7
 
 
-def test_nobody_announces_a_raise_while_more_is_held_for_good_than_there_is() -> None:
+def test_no_raise_is_announced_while_lower_targets_exceed_the_limit() -> None:
     """The lower targets add up to more than the limit, so there is no room to raise."""
     assert ceiling(100, "a", {"a": 50, "b": 80}, {"a": 30, "b": 80}) == 30
 

@@ -101,7 +101,7 @@ def test_a_ceiling_that_was_lowered_in_between_counts_from_its_next_rise(raises:
     assert known(raises, "b2") == 300
 
 
-def test_only_so_many_steps_are_told_apart(raises: Raises) -> None:
+def test_a_bounded_number_of_steps_is_told_apart(raises: Raises) -> None:
     """Beyond the bound the newest ceiling replaces the one before: known later, never too early."""
     for sequence in range(1, 3 * MAX_STEPS):
         want(raises, 100 + sequence)

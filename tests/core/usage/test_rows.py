@@ -73,7 +73,7 @@ def test_counts_that_are_brought_to_another_time_are_rounded_to_the_nearest() ->
 
 
 def test_counts_that_no_sidecar_can_have_are_the_most_there_is() -> None:
-    """2^62 messages in a nanosecond, of so many groups that they are put into columns."""
+    """2^62 messages in a nanosecond, of enough groups that they are put into columns."""
     rows = UsageRows(PUBLISH)
     impossible = Usage(messages=2**62, bytes=2**63 - 1, participants=1)
     for number in range(1_000):

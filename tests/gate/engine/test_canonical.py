@@ -86,7 +86,7 @@ ADDED = {
     "overrun of 64 bits": (varint(LATER << 3 | 1) + bytes(4), FrameFault.TRUNCATED_FIELD),
     "overrun of 32 bits": (varint(LATER << 3 | 5) + bytes(3), FrameFault.TRUNCATED_FIELD),
 }
-"""What is added to a message, and why that ends the connection."""
+"""Bytes that are added to a message, and the fault that ends the connection."""
 
 IN_PLACE_OF_THE_FIRST = {
     "as 64 bits": (1, bytes(8)),

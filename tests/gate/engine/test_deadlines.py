@@ -6,7 +6,7 @@ from coordinator.gate.engine.deadlines import Awaited, Deadlines
 
 
 def swept(deadlines: Deadlines[str], sweeps: int) -> Deadlines[str]:
-    """So much later."""
+    """The deadlines after this number of sweeps."""
     for _ in range(sweeps):
         deadlines.sweep()
     return deadlines

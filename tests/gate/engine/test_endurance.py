@@ -19,7 +19,7 @@ from tests.gate.server.test_proxy import GROUP, site, until
 OTHER = "persistent://tenant/other/topic"
 
 
-async def test_a_client_that_creeps_holds_up_nobody() -> None:
+async def test_a_client_that_sends_byte_by_byte_delays_no_other() -> None:
     """A frame byte by byte: what is kept is that frame, and others go on meanwhile."""
     async with site() as here:
         slow, quick = await here.client(), await here.client()

@@ -14,7 +14,7 @@ from tests.gate.conftest import START_NS, TOPIC, Bench, Story
 HOUR_S = DEBT_NS // NANOS_PER_SECOND
 HOUR_MS = HOUR_S * 1000
 MOST = HOUR_S + 1
-"""What one publish takes at once of a limit of one message per second: a token, and an hour."""
+"""The tokens that one publish takes at once of one message per second: one, and an hour's."""
 
 OTHER = "persistent://tenant/ns/other"
 BATCH = 2 * MOST + 10

@@ -42,7 +42,7 @@ def test_an_answer_ends_its_request(
 
 
 @pytest.mark.parametrize("answer", [Requests.succeeded, Requests.failed, Requests.lookup_succeeded])
-def test_an_answer_that_nobody_asked_for_is_for_nothing(
+def test_an_answer_without_a_request_changes_no_request(
     requests: Requests, answer: Callable[[Requests, int], str | None]
 ) -> None:
     """The requests that are under way stay so."""
@@ -110,7 +110,7 @@ def test_an_error_is_the_lookups_if_nothing_else_is_under_way(requests: Requests
     [lambda requests, number: requests.open(number, "request"), Requests.open_lookup],
     ids=["requests", "lookups"],
 )
-def test_so_many_requests_may_be_under_way(
+def test_a_bounded_number_of_requests_may_be_under_way(
     requests: Requests, ask: Callable[[Requests, int], None]
 ) -> None:
     """A client that has more is told to leave; one answer makes room for one request."""

@@ -142,7 +142,7 @@ def test_ids_of_producers_and_of_consumers_are_apart(bench: Bench) -> None:
 
 
 @kinds
-def test_a_connection_has_so_many_participants(bench: Bench, kind: str) -> None:
+def test_a_connection_has_a_bounded_number_of_participants(bench: Bench, kind: str) -> None:
     """Participants under way count; one more may come when one has gone."""
     client = bench.client(participants_max=2)
     client.opens(OPENS[kind](TOPIC, 1, 1))

@@ -8,7 +8,7 @@ from coordinator.gate.limits.throttle import PublishBuffer
 from coordinator.gate.protocol.stream import HEAD_FREE
 from tests.gate import peer
 from tests.gate.conftest import TOPIC, Bench, Client
-from tests.gate.server.test_hostile_peers import Site, Visit, site
+from tests.gate.server.hostile_site import Site, Visit, site
 from tests.gate.server.test_proxy import until
 
 LARGE = peer.send(1, 1, content=b"z" * 1_000_000)

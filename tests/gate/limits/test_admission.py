@@ -139,7 +139,7 @@ def test_large_batches_do_not_win(bench: Bench) -> None:
     assert passed[0] == pytest.approx(passed[1], abs=200)
 
 
-def test_what_was_had_alone_is_not_held_against_anybody(bench: Bench) -> None:
+def test_an_earlier_time_alone_costs_a_producer_no_turns(bench: Bench) -> None:
     """A producer that used the limit alone for long shares it equally with a newcomer."""
     bench.attach(ns="limited")
     bench.limit("limited", 1000)
@@ -226,7 +226,7 @@ def test_all_groups_of_a_topic_must_admit(bench: Bench, wide: int) -> None:
     assert sum(passed) == pytest.approx(wide * 10, rel=0.01)
 
 
-def test_groups_that_cross_starve_nobody(bench: Bench) -> None:
+def test_a_producer_of_two_contended_groups_gets_its_turns(bench: Bench) -> None:
     """A producer that needs two contended groups gets its turns although others need only one."""
     bench.groups.attachments = Attachments(
         {"t1": "wide", "t2": "other"}, {"t1/n": "shared", "t2/n": "shared"}

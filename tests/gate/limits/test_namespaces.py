@@ -99,7 +99,7 @@ def test_what_passes_after_a_move_counts_with_the_new_group(bench: Bench) -> Non
     }
 
 
-def test_replication_and_the_systems_own_traffic_are_on_nobodys_bill(bench: Bench) -> None:
+def test_replication_and_system_traffic_count_for_no_namespace(bench: Bench) -> None:
     """They count against no group either."""
     system = bench.producing("non-persistent://pulsar/system/quota-usage")
     system.sends(peer.send())

@@ -6,13 +6,9 @@ The gate's sweeps are made by the test, so that minutes pass at once.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import structlog
@@ -21,170 +17,21 @@ from coordinator.core.model import Attachments, Rates
 from coordinator.gate.engine.connection_limits import ConnectionLimits
 from coordinator.gate.server import listening, supervisor
 from coordinator.gate.server.connection import CLIENT_FULL, WRITE_BUFFER_HIGH
-from coordinator.gate.server.proxy import Gate
 from coordinator.gate.server.sockets import taken
-from coordinator.gate.server.supervisor import END_S, SIGN_OF_LIFE_S, Patience
+from coordinator.gate.server.supervisor import END_S, SIGN_OF_LIFE_S
 from coordinator.gate.server.tls import TlsFiles
 from tests.gate import peer
 from tests.gate.conftest import TOPIC
-from tests.gate.gates import gate_to
-from tests.gate.server.test_proxy import read_frame, until
+from tests.gate.server.hostile_site import (
+    DELIVERY,
+    READ,
+    Broker,
+    fill,
+    settled,
+    site,
+)
+from tests.gate.server.test_proxy import until
 from tests.gate.server.test_tls import make_certificate
-
-READ = 256 * 1024
-PATIENCE = Patience(connect_s=10, stalled_s=60)
-DELIVERY = peer.delivery(content=b"y" * 50_000)
-
-
-class Broker:
-    """Answers what clients ask as long as it is told to, and says what it likes."""
-
-    def __init__(self) -> None:
-        #: Its connections in the order in which they came.
-        self.writers: list[asyncio.StreamWriter] = []
-        self.received: list[bytes] = []
-        self.accepts = True
-        self.reads = True
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.writers.append(writer)
-        while self.reads and (frame := await read_frame(reader)):
-            self.received.append(frame)
-            writer.write(self._answer(frame))
-        if self.reads:
-            writer.close()
-
-    def _answer(self, frame: bytes) -> bytes:
-        match peer.kind_of(frame):
-            case 2 if self.accepts:
-                return peer.connected()
-            case 4:
-                return peer.success(1)
-            case 5:
-                return peer.producer_success(1)
-            case 6:
-                return peer.receipt(1, 0)
-            case 18:
-                return peer.PONG
-        return b""
-
-
-class Visit:
-    """A client's socket."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader, self.writer = reader, writer
-
-    async def asks(self, *frames: bytes) -> bytes:
-        """Send something and get a frame; nothing when the connection is closed."""
-        self.writer.write(b"".join(frames))
-        return await self.next()
-
-    async def next(self) -> bytes:
-        """The next frame; nothing when the connection is closed."""
-        async with asyncio.timeout(30):
-            return await read_frame(self.reader)
-
-    async def is_closed(self) -> bool:
-        """Whether the gate closes it, or has done so."""
-        async with asyncio.timeout(30):
-            with contextlib.suppress(ConnectionError):
-                while await self.reader.read(READ):
-                    pass
-            return True
-
-    def read_no_more(self) -> None:
-        """Take nothing but what is under way."""
-        self.writer.transport.pause_reading()  # type: ignore[attr-defined]
-
-
-class Site:
-    """A gate between clients and a broker."""
-
-    def __init__(self, gate: Gate, broker: Broker) -> None:
-        self.gate, self.broker = gate, broker
-        self.visits: list[Visit] = []
-
-    async def is_turned_away(self) -> bool:
-        """Whether the gate closes a new connection at once, perhaps before the client knows of it."""
-        try:
-            return await (await self.visit()).is_closed()
-        except ConnectionResetError:
-            return True
-
-    async def visit(self) -> Visit:
-        """Connect, and say nothing. The system holds little for it, so that it shows what it reads."""
-        connected = socket.socket()
-        connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, READ)
-        connected.setblocking(False)
-        loop = asyncio.get_running_loop()
-        try:
-            await loop.sock_connect(connected, ("127.0.0.1", self.gate.port))
-        except OSError:
-            connected.close()
-            raise
-        visit = Visit(*await asyncio.open_connection(sock=connected))
-        self.visits.append(visit)
-        return visit
-
-    async def client(self, *, consumes: bool = False) -> Visit:
-        """Connect, and open producer 1 or consumer 1."""
-        client = await self.visit()
-        assert await client.asks(peer.connect()) == peer.connected()
-        request = peer.subscribe(TOPIC) + peer.flow() if consumes else peer.producer(TOPIC)
-        assert await client.asks(request) in (peer.success(1), peer.producer_success(1))
-        return client
-
-    def pass_time(self, seconds: float) -> None:
-        """As if the gate had run for so long."""
-        for _ in range(int(seconds)):
-            self.gate._supervisor.sweep()
-
-    @property
-    def closes(self) -> dict[str, int]:
-        """Return the number of connections that the gate closed, by reason."""
-        return dict(self.gate.figures().closes)
-
-    @property
-    def unread(self) -> list[int]:
-        """Return the bytes that each client has not taken."""
-        return [connection.unread_bytes for connection in self.gate._connections]
-
-
-@asynccontextmanager
-async def site(broker: Broker | None = None, **settings: Any) -> AsyncIterator[Site]:
-    """A gate whose time the test makes."""
-    broker = broker or Broker()
-    server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
-    gate = gate_to(server.sockets[0].getsockname()[1], **({"patience": PATIENCE} | settings))
-    await gate.start()
-    gate._supervisor.stop()
-    here = Site(gate, broker)
-    try:
-        yield here
-    finally:
-        server.close()
-        for writer in (*(visit.writer for visit in here.visits), *broker.writers):
-            writer.transport.abort()
-        await gate.close()
-        await until(lambda: gate._limits.count == 0)
-        assert not any(gate.deadlines.waiting(awaited) for awaited in gate.deadlines._since)
-
-
-async def fill(here: Site, writer: asyncio.StreamWriter) -> None:
-    """Let the broker send until nothing more goes through to a client."""
-    for _ in range(400):  # 20 MB: more than sockets hold
-        writer.write(DELIVERY)
-    await until(lambda: max(here.unread) > WRITE_BUFFER_HIGH)
-    await settled(lambda: max(here.unread))
-
-
-async def settled(figure: Callable[[], int]) -> None:
-    """Wait until a figure stays what it is."""
-    before = -1
-    while before != (before := figure()):
-        await asyncio.sleep(0.2)
-
 
 # Before the broker knows the client
 
@@ -314,9 +161,7 @@ async def test_a_client_that_takes_nothing_is_closed_and_others_feel_nothing() -
 async def test_a_client_that_reads_slowly_goes_on() -> None:
     """Some of it in each of many minutes, and all of it in the end; what it says is heard meanwhile."""
     async with site() as here:
-        slow = await here.client(consumes=True)
-        slow.read_no_more()
-        await fill(here, here.broker.writers[0])
+        slow = await here.deaf_consumer()
 
         for _ in range(30):
             slow.writer.transport.resume_reading()  # type: ignore[attr-defined]
@@ -371,13 +216,7 @@ async def test_answers_of_the_gate_are_bounded_too() -> None:
 async def test_a_broker_that_takes_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its client is not read meanwhile, and then closed; it may try again."""
     async with site() as here:
-        client = await here.client()
-        here.broker.reads = False
-        frame = peer.send(content=b"x" * 100_000)
-        for _ in range(300):
-            client.writer.write(frame)
-        (connection,) = here.gate._connections
-        await until(lambda: not connection._broker_writable)
+        client, connection = await here.publisher_to_deaf_broker()
         await settled(client.writer.transport.get_write_buffer_size)
         assert not connection._client_read
         assert client.writer.transport.get_write_buffer_size() > 10_000_000
@@ -392,9 +231,7 @@ async def test_a_broker_that_takes_nothing_is_left(monkeypatch: pytest.MonkeyPat
 async def test_a_client_that_does_not_take_the_rest_is_closed(*, half: bool) -> None:
     """The broker has closed its side; the gate does not wait for ever."""
     async with site() as here:
-        deaf = await here.client(consumes=True)
-        deaf.read_no_more()
-        await fill(here, here.broker.writers[0])
+        deaf = await here.deaf_consumer()
         here.broker.writers[0].write_eof() if half else here.broker.writers[0].close()
         deaf.writer.transport.resume_reading()  # type: ignore[attr-defined]
         assert await deaf.next() == DELIVERY
@@ -412,13 +249,7 @@ async def test_a_client_that_does_not_take_the_rest_is_closed(*, half: bool) -> 
 async def test_a_client_that_leaves_behind_what_the_broker_does_not_take_is_forgotten() -> None:
     """It counts as a connection as long as the broker has not got it."""
     async with site() as here:
-        client = await here.client()
-        here.broker.reads = False
-        frame = peer.send(content=b"x" * 100_000)
-        for _ in range(300):
-            client.writer.write(frame)
-        (connection,) = here.gate._connections
-        await until(lambda: not connection._broker_writable)
+        client, _ = await here.publisher_to_deaf_broker()
         client.writer.transport.abort()
         while here.gate.figures().connections:  # it is noticed when something is to be sent to it
             here.broker.writers[0].write(peer.PING)

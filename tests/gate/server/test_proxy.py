@@ -372,7 +372,7 @@ async def test_a_drain_answers_what_was_forwarded_and_discards_what_was_held() -
         client.writer.write(peer.send(1, 4))
         here.broker.writers[0].write(peer.receipt(1, 1) + peer.receipt(1, 2))
         heard = [await client.next() for _ in range(3)]
-        here.broker.writers[0].write(peer.delivery())  # too late for anybody
+        here.broker.writers[0].write(peer.delivery())  # too late: the consumer is gone
         await asyncio.sleep(0.01)
         client.writer.close()
         await drain

@@ -69,7 +69,7 @@ def started(cluster: Watched, **demand: int) -> Watched:
 
 
 def test_a_calm_cluster_is_no_case_for_anybody() -> None:
-    """Half of the limit is used, and everybody is heard."""
+    """Half of the limit is used, and each sidecar is heard."""
     cluster = started(Watched(), b1=700, b2=700)
 
     assert cluster.seen() == {}
@@ -141,7 +141,7 @@ def test_a_peer_that_vanishes_is_lost_until_it_is_back() -> None:
 
 
 def test_a_peer_that_says_goodbye_is_not_lost() -> None:
-    """A rolling restart is no case for anybody."""
+    """A rolling restart raises no alarm."""
     cluster = started(Watched(), b1=100, b2=100)
     cluster.send("b2", DrainRequested())
 

@@ -30,7 +30,7 @@ def told(turns: list[AlarmTransition]) -> list[tuple[str, bool]]:
     return [(turn.alarm.sighting.subject, turn.begins) for turn in turns]
 
 
-def test_what_passes_soon_is_told_to_nobody() -> None:
+def test_a_condition_that_ends_soon_is_no_alarm() -> None:
     """It is pending meanwhile, and then forgotten."""
     alarms = Alarms(SETTINGS)
 

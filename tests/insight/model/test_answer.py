@@ -16,6 +16,7 @@ from coordinator.insight.model.views import (
     Explanation,
     GroupUsageView,
     HealthView,
+    Limits,
     MemberView,
     RecordingView,
     SuspectView,
@@ -78,6 +79,68 @@ def test_another_release_may_say_more_or_less() -> None:
         read(Part, "all is well")
     with pytest.raises(ValueError, match="ASLEEP"):
         read(Whole, TOLD | {"state": "ASLEEP"})
+
+
+@answer
+class Load:
+    """An answer with scalars."""
+
+    name: str
+    ratio: float
+    number: int
+    busy: bool
+    peak: int | None = None
+
+
+LOAD = {"name": "b1", "ratio": 0.5, "number": 3, "busy": True, "peak": None}
+
+
+@pytest.mark.parametrize(
+    ("form", "told", "said"),
+    [
+        (Load, [], "list in place of dict"),
+        (Load, None, "NoneType in place of dict"),
+        (Load, LOAD | {"name": 1}, "int in place of str"),
+        (Load, LOAD | {"name": None}, "NoneType in place of str"),
+        (Load, LOAD | {"ratio": "1"}, "str in place of float"),
+        (Load, LOAD | {"ratio": True}, "bool in place of float"),
+        (Load, LOAD | {"number": 3.0}, "float in place of int"),
+        (Load, LOAD | {"number": True}, "bool in place of int"),
+        (Load, LOAD | {"busy": 1}, "int in place of bool"),
+        (Load, LOAD | {"peak": "high"}, "str in place of int"),
+        (Mapping[Unit, int], ["messages"], "list in place of dict"),
+        (Mapping[Unit, int], {"messages": []}, "list in place of int"),
+        (list[int], {"0": 1}, "dict in place of list"),
+        (list[int], [1, "2"], "str in place of int"),
+        (tuple[Load, ...], "b1", "str in place of list"),
+        (tuple[Load, ...], [LOAD, 7], "int in place of dict"),
+        (Limit, None, "NoneType in place of int"),
+        (Age, 1.5, "float in place of int"),
+        (Permille, "all", "str in place of float"),
+        (Limits, [1, 2, 3, 4], "list in place of dict"),
+        (Limits, dict.fromkeys(Dimension, "1"), "RatesView.*missing"),
+        (Limits, {dimension.value: "1" for dimension in Dimension}, "str in place of int"),
+    ],
+)
+def test_a_value_of_another_type_is_named_beside_the_type_it_should_have(
+    form: type, told: object, said: str
+) -> None:
+    """A sidecar that lies is told so; no value of a wrong type gets into an answer."""
+    with pytest.raises(TypeError, match=said):
+        read(form, told)
+
+
+@pytest.mark.parametrize("told", ["ASLEEP", 7, None, [], {}])
+def test_only_the_values_of_an_enumeration_read_as_its_members(told: object) -> None:
+    """Anything else is no member."""
+    with pytest.raises(ValueError, match="not a valid Lifecycle"):
+        read(Lifecycle, told)
+
+
+def test_a_whole_number_reads_as_a_fraction() -> None:
+    """JSON does not tell 1 from 1.0."""
+    assert read(Load, LOAD | {"ratio": 1}) == Load("b1", 1, 3, busy=True)
+    assert read(Part, {"limit": 1, "usedShare": 1}) == Part(1, 1000)
 
 
 LIMITS = Rates(publish_messages=1_000, dispatch_bytes=0)

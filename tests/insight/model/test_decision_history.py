@@ -51,7 +51,7 @@ def test_a_group_that_is_left_alone_adds_nothing(watched: Watched) -> None:
 
 
 def test_what_was_in_force_at_a_time_is_told_as_it_was_then(watched: Watched) -> None:
-    """With the sentence and everybody's wishes of that moment, and its age as of now."""
+    """With the sentence and all demands of that moment, and its age as of now."""
     watched.run(20)
     before_ns = watched.cluster.now_ns
     watched.cluster.set_limit(900)

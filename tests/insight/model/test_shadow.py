@@ -45,7 +45,7 @@ def test_it_says_who_would_gain_and_who_would_lose() -> None:
 
 
 def test_all_sidecars_say_the_same() -> None:
-    """The comparison is made from what everybody knows."""
+    """The comparison is made from facts that all sidecars share."""
     cluster = three()
     answers = [compare(state, GROUP, MESSAGES, "static") for state in cluster.states.values()]
 

@@ -29,7 +29,7 @@ class Counts:
         return taken
 
     def publish(self, topic: str, messages: int) -> None:
-        """So many were admitted."""
+        """Admit this number of messages."""
         self.waiting.append(Traffic(topic, MonitoringClass.PUBLISH, messages, 10 * messages))
 
 

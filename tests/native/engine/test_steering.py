@@ -59,7 +59,7 @@ class World:
             steering.take(said, self.now_ns)
 
     def write(self, turns: int = 3) -> None:
-        """Everybody writes, as often as it takes to agree."""
+        """Let each sidecar write, until all agree."""
         for _ in range(turns):
             self.now_ns += S // 5
             for name, steering in self.sidecars.items():

@@ -27,9 +27,12 @@ def test_the_gates_part_is_the_limit_less_the_charge(
 
 
 def test_only_groups_whose_charge_changed_need_new_limits() -> None:
-    """A charge that ends is a change."""
+    """A charge that ends is a change; a group without limits needs none."""
     charges = Charges()
-    assert charges.set_rates({"a": Rate(1), "b": Rate(2)}) == {"a", "b"}
+    charges.set_limits("a", Rates(9))
+    charges.set_limits("b", Rates(9))
+    assert charges.set_rates({"a": Rate(1), "b": Rate(2), "c": Rate(1)}) == {"a", "b"}
+    assert charges.gate_part("b") == Rates(7)
     assert charges.set_rates({"a": Rate(1), "b": Rate(3)}) == {"b"}
     assert charges.set_rates({}) == {"a", "b"}
 

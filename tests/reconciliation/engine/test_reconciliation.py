@@ -61,13 +61,13 @@ def test_the_namespace_that_escapes_is_told_and_no_other() -> None:
     played = Played()
     for _ in range(4):
         assert played.step({"t/a": 500, "t/b": 100}, {"t/a": 100, "t/b": 100}) == ("t/a",)
-    (view,) = played.all.views()
-    assert (view.namespace, view.total, view.is_escaping) == (
+    (escape,) = played.all.escapes()
+    assert (escape.namespace, escape.total, escape.is_escaping) == (
         "t/a",
         PublishedCount(1_600, 16_000),
         True,
     )
-    assert view.rate.messages == pytest.approx(200)
+    assert escape.rate.messages == pytest.approx(200)
     (sighting,) = played.all.sightings("broker-1")
     assert sighting.kind is AlarmKind.TRAFFIC_ROUND_THE_GATE
     assert sighting.subject == "broker-1 t/a"
@@ -88,8 +88,8 @@ def test_the_alarm_and_the_charge_end_with_the_traffic() -> None:
         played.step({})
     assert list(played.all.sightings("broker-1")) == []
     assert played.all.by_group() == {}
-    (view,) = played.all.views()
-    assert (view.total.messages, view.is_escaping, view.rate.messages) == (500, False, 0)
+    (escape,) = played.all.escapes()
+    assert (escape.total.messages, escape.is_escaping, escape.rate.messages) == (500, False, 0)
 
 
 def test_pulsars_own_namespace_and_exempt_ones_are_not_compared() -> None:
@@ -107,7 +107,7 @@ def test_an_escape_counts_for_every_group_of_its_namespace() -> None:
         played.step({"t/a": 400, "t/b": 200})
     rates = {name: rate.messages for name, rate in played.all.by_group().items()}
     assert rates == pytest.approx({"a": 200, "tenant": 300, "all": 300})
-    assert [view.namespace for view in played.all.namespaces_of("tenant")] == ["t/a", "t/b"]
+    assert [escape.namespace for escape in played.all.namespaces_of("tenant")] == ["t/a", "t/b"]
     assert played.all.namespaces_of("other") == ()
 
 
@@ -140,7 +140,7 @@ def test_further_namespaces_are_told_together() -> None:
     """The number of series is bounded."""
     played = Played(series_max=1)
     played.step({"t/a": 500, "t/b": 300, "t/c": 200})
-    assert [view.namespace for view in played.all.views()] == ["t/a"]
+    assert [escape.namespace for escape in played.all.escapes()] == ["t/a"]
     assert played.all.others == PublishedCount(500, 5_000)
 
 
@@ -149,6 +149,6 @@ def test_named_peers_of_replication_raise_no_alarm() -> None:
     played = Played()
     for _ in range(3):
         played.step({"t/a": 500}, finding=WayFinding(replicated_permille=1_000))
-    (view,) = played.all.views()
-    assert (view.total.messages, view.replicated.messages) == (0, 1_500)
+    (escape,) = played.all.escapes()
+    assert (escape.total.messages, escape.replicated.messages) == (0, 1_500)
     assert list(played.all.sightings("broker-1")) == []

@@ -95,11 +95,11 @@ async def test_the_publisher_of_a_difference_is_named(site: Site) -> None:
     await reconciler.read()
     for _ in range(4):
         await site.escape(reconciler, 400)
-    (view,) = reconciler.state().escapes
-    assert view.finding.way is Way.DIRECT
-    assert "producer shop of 10.0.0.9:4444 (Pulsar-CPP-v3.5.1)" in view.sentence
+    (escape,) = reconciler.state().escapes
+    assert escape.finding.way is Way.DIRECT
+    assert "producer shop of 10.0.0.9:4444 (Pulsar-CPP-v3.5.1)" in escape.sentence
     assert site.charged[-1]["g"].messages == pytest.approx(200)
-    assert reconciler.escapes_of("g") == (view,)
+    assert reconciler.escapes_of("g") == (escape,)
     assert [each.subject for each in reconciler.sightings(0)] == ["broker-1 t/n"]
 
 
@@ -124,8 +124,8 @@ async def test_topics_are_asked_for_where_the_broker_counts_namespaces_only(site
     await reconciler.read()
     await site.escape(reconciler, 400, topic="")
     assert site.asked == ["t/n", TOPIC]
-    (view,) = reconciler.state().escapes
-    assert view.finding.way is Way.DIRECT
+    (escape,) = reconciler.state().escapes
+    assert escape.finding.way is Way.DIRECT
 
 
 async def test_a_topic_that_is_gone_leaves_the_way_open(site: Site) -> None:
@@ -134,8 +134,8 @@ async def test_a_topic_that_is_gone_leaves_the_way_open(site: Site) -> None:
     reconciler = site.reconciler()
     await reconciler.read()
     await site.escape(reconciler, 400)
-    (view,) = reconciler.state().escapes
-    assert (view.finding.way, view.total.messages) == (Way.UNSEEN, 400)
+    (escape,) = reconciler.state().escapes
+    assert (escape.finding.way, escape.total.messages) == (Way.UNSEEN, 400)
 
 
 async def test_statistics_that_are_refused_leave_the_way_unknown(site: Site) -> None:
@@ -144,8 +144,8 @@ async def test_statistics_that_are_refused_leave_the_way_unknown(site: Site) -> 
     reconciler = site.reconciler()
     await reconciler.read()
     await site.escape(reconciler, 400)
-    (view,) = reconciler.state().escapes
-    assert view.sentence.endswith("way unknown: GET /persistent/t/n/orders/stats answered 403")
+    (escape,) = reconciler.state().escapes
+    assert escape.sentence.endswith("way unknown: GET /persistent/t/n/orders/stats answered 403")
 
 
 async def test_counters_that_cannot_be_read_change_nothing(site: Site) -> None:
