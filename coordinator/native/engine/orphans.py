@@ -1,8 +1,8 @@
 """The entry for an orphan: a broker that lives, and whose sidecar does not.
 
 Left alone it would starve. Its own report ``m`` is its row then, while the entries of the others add up
-to the whole limit ``C``, so each of its quotas is ``C * m / (C + m)``, less than what it used: 200 of 600/s
-become 67 within six intervals, and a joiner's first message per second never becomes more.
+to the whole limit ``C``, so each of its quotas is ``C * m / (C + m)``, less than what it used: 200 of
+600/s become 67 within six intervals, and a joiner's first message per second never becomes more.
 
 So another sidecar writes its row: the mean of the steered brokers' entries, as its demand is not known,
 and at most twice what it used and a little, so that a part which it does not use stays with the others.

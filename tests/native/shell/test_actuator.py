@@ -22,7 +22,7 @@ class Topic:
 
     def __init__(self) -> None:
         self.written: list[tuple[str, Mapping[str, Amounts]]] = []
-        self.say: Callable[[Statement], None] = lambda said: None
+        self.say: Callable[[Statement], None] = lambda _: None
 
     def watch(self, listener: Callable[[Statement], None]) -> None:
         """The listener hears what a test says."""
