@@ -21,7 +21,7 @@ import uvloop
 
 from benchmarks import gate_frames
 from benchmarks.figures import Figure, Measurement, median_seconds
-from benchmarks.gate_load import FrameLoad, Puppet, consume, publish
+from benchmarks.gate_load import FrameLoad, Publishing, Puppet, consume, publish
 from benchmarks.gate_process import TENANT, Process, free_port, running
 from coordinator.core.model import Attachments, Rates
 from coordinator.gate.engine.counters import GateCounters
@@ -40,6 +40,7 @@ IDLE_CONNECTIONS: Final = 5_000
 GROUPS: Final = 1_000
 TOPICS: Final = 10_000
 
+_OPENS_WITHIN_S: Final = 10.0
 _GIGABYTE: Final = 10**9
 _FRAMES_PER_READ: Final = 64
 _READS: Final = 200
@@ -66,14 +67,14 @@ def _processor_s(play: Play, load: FrameLoad) -> dict[str, float]:
 def _per_frame(name: str, play: Play, load: FrameLoad, frames_each: int) -> Iterator[Figure]:
     seconds = _processor_s(play, load)
     each = {name: taken / load.frames / frames_each * 1e6 for name, taken in seconds.items()}
-    yield Figure(f"gate/processor-us-per-frame/{name}", each.pop("gate"), "us", "lower", each, 2.0)
+    yield Figure(f"gate/processor-us-per-frame/{name}", each.pop("gate"), "us", "lower", each, 1.2)
 
 
 def _per_gigabyte(name: str, play: Play, load: FrameLoad) -> Iterator[Figure]:
     seconds = _processor_s(play, load)
     gigabytes = load.content_bytes * load.frames / _GIGABYTE
     each = {name: taken / gigabytes for name, taken in seconds.items()}
-    yield Figure(f"gate/processor-s-per-gb/{name}", each.pop("gate"), "s", "lower", each, 0.9)
+    yield Figure(f"gate/processor-s-per-gb/{name}", each.pop("gate"), "s", "lower", each, 0.4)
 
 
 def sockets() -> Iterator[Figure]:
@@ -104,27 +105,24 @@ def idle_connections() -> Iterator[Figure]:
 
 async def _hold_idle(process: Process, upstream: int) -> int:
     loop = asyncio.get_running_loop()
-    brokers: list[Puppet] = []
-
-    def new_broker() -> Puppet:
-        puppet = Puppet(lambda _: puppet.write(gate_frames.producer_success()))
-        brokers.append(puppet)
-        return puppet
-
+    opened = asyncio.Semaphore(0)
+    send = gate_frames.send(100)
+    pairs = [Publishing(LIMITED, send, lambda _: opened.release()) for _ in range(IDLE_CONNECTIONS)]
+    brokers = (pair.broker for pair in pairs)
     async with contextlib.AsyncExitStack() as stack:
-        server = await loop.create_server(new_broker, "127.0.0.1", upstream, backlog=1024)
+        server = await loop.create_server(
+            lambda: next(brokers), "127.0.0.1", upstream, backlog=1024
+        )
         stack.callback(server.close)
-        opened = asyncio.Semaphore(0)
-        clients = [Puppet(lambda _: opened.release()) for _ in range(IDLE_CONNECTIONS)]
-        for client in clients:
-            await loop.create_connection(partial(_same, client), "127.0.0.1", process.port)
-            client.write(gate_frames.producer(LIMITED))
-            await opened.acquire()
+        for pair in pairs:
+            await loop.create_connection(partial(_same, pair.client), "127.0.0.1", process.port)
+            async with asyncio.timeout(_OPENS_WITHIN_S):
+                await opened.acquire()
         resident = process.resident_bytes()
-        for client in clients:
-            await client.close()
-        for broker in brokers:
-            await broker.closed.wait()
+        for pair in pairs:
+            await pair.client.close()
+        for pair in pairs:
+            await pair.broker.closed.wait()
         return resident
 
 
