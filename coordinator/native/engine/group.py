@@ -16,7 +16,10 @@ from coordinator.native.engine.trim import WHOLE, Trim
 class NativeGroup:
     """One native group at this broker."""
 
-    __slots__ = ("count", "dispatched", "entry", "groups", "name", "pacers", "parts", "trims")
+    __slots__ = (
+        "count", "dispatched", "entry", "groups", "name", "pacers", "parts", "publishing_since_ns",
+        "trims",
+    )  # fmt: skip
 
     def __init__(self, groups: GroupSet, interval_s: int) -> None:
         self.groups = groups
@@ -28,6 +31,8 @@ class NativeGroup:
         self.entry = NOTHING
         #: As of the last poll: who is connected.
         self.count = NamespaceCount()
+        #: The first of the polls, up to the last one, that all found messages; None: the last did not.
+        self.publishing_since_ns: int | None = None
 
     def set_parts(self, parts: tuple[NativePart | None, NativePart | None], now_ns: int) -> None:
         """Take its parts of messages and bytes here; None is unlimited."""
@@ -54,6 +59,10 @@ class NativeGroup:
     def counted(self, count: NamespaceCount, elapsed_ns: int, now_ns: int) -> None:
         """Take a poll of the broker's counters."""
         self.count = count
+        if not count.messages:
+            self.publishing_since_ns = None
+        elif self.publishing_since_ns is None:
+            self.publishing_since_ns = now_ns
         amounts = count.messages, count.bytes
         for amount, pacer, trim, part in zip(
             amounts, self.pacers, self.trims, self.parts, strict=True

@@ -43,7 +43,7 @@ from coordinator.native.engine.orphans import entry_of_orphan
 from coordinator.native.engine.parts import NativePart, split
 from coordinator.native.engine.rest import differ, rest
 from coordinator.native.engine.sets import GroupSet, name_of, sets_of
-from coordinator.native.engine.table import REST, Statement, Table
+from coordinator.native.engine.table import GRACE_NS, REST, SPEAKS_WITHIN, Statement, Table
 from coordinator.native.engine.trim import WHOLE
 
 _REST_AGE_NS: Final = NANOS_PER_SECOND
@@ -261,6 +261,20 @@ class Steering:
         """Return the tenants whose namespaces have to be known."""
         return frozenset(self._attachments.tenants)
 
+    def unreported(self, now_ns: int) -> frozenset[str]:
+        """Return the native groups that clients publish to here, and of which the broker says nothing.
+
+        It reports the use of each group that it knows a namespace of, so of these it knows none.
+        """
+        within_ns = SPEAKS_WITHIN * self.interval_s * NANOS_PER_SECOND + GRACE_NS
+        found = set()
+        for native in self._natives.values():
+            since_ns = native.publishing_since_ns
+            _, reported_ns = self.table.reported(self.own_url, native.name)
+            if since_ns is not None and now_ns - max(since_ns, reported_ns or since_ns) > within_ns:
+                found.add(native.name)
+        return frozenset(found)
+
     def collect(self, now_ns: int) -> tuple[Traffic, ...]:
         """Return the traffic since the last call, of every group with participants or news."""
         sums: dict[tuple[str, MonitoringClass], list[int]] = {}
@@ -393,7 +407,7 @@ class Steering:
         others = [name for name in self.table.steered() if name != self.own_url]
         return {
             native.name: entry_of_orphan(
-                self.table.reported(broker, native.name),
+                self.table.reported(broker, native.name)[0],
                 [native.entry, *(self.table.of(name, native.name) for name in others)],
             )
             for native in self._natives.values()

@@ -23,8 +23,10 @@ from coordinator.native.engine.entries import NOTHING, Amounts
 REST: Final = "pulsar-quota-rest"
 """The name in which the rest is written; no broker has it."""
 
-_GRACE_NS: Final = 1_000_000_000
-_SPEAKS_WITHIN: Final = 5
+SPEAKS_WITHIN: Final = 5
+"""Intervals within which a broker reports itself, with traffic or without; `GRACE_NS` for the way."""
+
+GRACE_NS: Final = 1_000_000_000
 _SILENT_INTERVALS: Final = 2
 _STRANGERS_MAX: Final = 100
 _STRANGER_TOLD_NS: Final = 60_000_000_000
@@ -56,8 +58,8 @@ class Statement:
 @dataclass(slots=True)
 class _Row:
     amounts: dict[str, Amounts] = field(default_factory=dict)
-    #: The amounts that the broker itself last reported.
-    reported: dict[str, Amounts] = field(default_factory=dict)
+    #: The amounts that the broker itself last reported, and when.
+    reported: dict[str, tuple[Amounts, int]] = field(default_factory=dict)
     #: The time of the broker's own last report, and its producer; None is never.
     spoke_ns: int | None = None
     producer: str = ""
@@ -96,9 +98,10 @@ class Table:
             if said.broker != REST and not said.stands_in:
                 row.sidecar, row.had_sidecar = said.sidecar, True
             return
-        row.reported.update(said.amounts)
+        for group, amounts in said.amounts.items():
+            row.reported[group] = amounts, now_ns
         # A broker has one producer; while that one reports, another one is a stranger's.
-        apart_ns = _SPEAKS_WITHIN * interval_s * NANOS_PER_SECOND + _GRACE_NS
+        apart_ns = SPEAKS_WITHIN * interval_s * NANOS_PER_SECOND + GRACE_NS
         heard = row.spoke_ns is not None and now_ns - row.spoke_ns <= apart_ns
         if heard and row.producer != said.producer:
             self._strangers[said.broker, said.producer] = now_ns
@@ -156,7 +159,7 @@ class Table:
 
     def unsteered(self, interval_s: int, now_ns: int) -> tuple[str, ...]:
         """Return the brokers that report and have no live sidecar, once it had the time to write."""
-        apart_ns = _SPEAKS_WITHIN * interval_s * NANOS_PER_SECOND + _GRACE_NS
+        apart_ns = SPEAKS_WITHIN * interval_s * NANOS_PER_SECOND + GRACE_NS
         return tuple(
             name
             for name, row in self._without_sidecar()
@@ -182,10 +185,10 @@ class Table:
         """Yield the brokers whose own sidecar lives and writes."""
         return (name for name, row in self._rows.items() if row.sidecar in self._members)
 
-    def reported(self, broker: str, group: str) -> Amounts:
-        """Return the amounts of a group that a broker itself last reported."""
+    def reported(self, broker: str, group: str) -> tuple[Amounts, int | None]:
+        """Return the amounts of a group that a broker itself last reported, and when; None is never."""
         row = self._rows.get(broker)
-        return NOTHING if row is None else row.reported.get(group, NOTHING)
+        return (NOTHING, None) if row is None else row.reported.get(group, (NOTHING, None))
 
     def _without_sidecar(self) -> Iterator[tuple[str, _Row]]:
         return (
@@ -202,6 +205,6 @@ class Table:
 
 
 def _is_silent(row: _Row, interval_s: int, now_ns: int) -> bool:
-    intervals = _SILENT_INTERVALS if row.had_sidecar else _SPEAKS_WITHIN
+    intervals = _SILENT_INTERVALS if row.had_sidecar else SPEAKS_WITHIN
     heard_ns = row.seen_ns if row.spoke_ns is None else row.spoke_ns
-    return now_ns - heard_ns > intervals * interval_s * NANOS_PER_SECOND + _GRACE_NS
+    return now_ns - heard_ns > intervals * interval_s * NANOS_PER_SECOND + GRACE_NS

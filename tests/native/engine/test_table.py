@@ -64,7 +64,7 @@ def test_a_broker_that_reports_and_whose_sidecar_is_gone_is_an_orphan() -> None:
     table.set_members(frozenset({"a", "b"}))
     table.take(replace(ours(B, 500, "a"), stands_in=True), 1, 2)
     assert list(table.orphans(1, 2)) == [B]
-    assert table.reported(B, "g") == Amounts(5)
+    assert table.reported(B, "g") == (Amounts(5), 0)
     table.take(ours(B, 500, "b"), 1, 3)
     assert list(table.orphans(1, 3)) == []
 
