@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import resource
 import statistics
 import time
@@ -48,11 +49,23 @@ _READS: Final = 200
 Play = Callable[[FrameLoad, int, int], Coroutine[None, None, None]]
 
 
+@contextlib.contextmanager
+def _one_processor() -> Iterator[None]:
+    """Run everything on one: else a read holds the fewer frames the more processors are idle."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
 def _processor_s(play: Play, load: FrameLoad) -> dict[str, float]:
     """Processor time of a gate and of a bare pass-through for the same load, medians of turns."""
     taken: dict[str, list[float]] = {"gate": [], "bare": []}
     upstream = free_port()
     with (
+        _one_processor(),
         running("gate", free_port(), upstream) as gate,
         running("bare", free_port(), upstream) as bare,
     ):

@@ -26,6 +26,8 @@ counting              the broker's counters, poll by poll
 pacing                from polls to the even counts that the core expects
 trim                  removes the excess of batches and many producers at each interval
 rest                  the difference to the record, so that no quota is scaled up
+orphans               the entry for a broker that lives, and whose sidecar does not
+group                 one native group at this broker, with its pace and its trim
 steering              all of these as one state, told the time
 actuator              the shell: topic, admin REST, counters; the gate's ports
 ====================  ==============================================================================

@@ -64,8 +64,9 @@ class UsageTopic:
         self.hosts: dict[str, _Steered] = {}
 
     def say(self, broker: str, amounts: Mapping[str, Amounts], sidecar: str = "") -> None:
-        """Write a line in a broker's name."""
-        said = Statement(broker, dict(amounts), sidecar, sidecar or broker)
+        """Write a line in a broker's name; here a sidecar has its broker's name."""
+        stands_in = bool(sidecar) and sidecar != broker
+        said = Statement(broker, dict(amounts), sidecar, sidecar or broker, stands_in=stands_in)
         self.schedule.after(_DELAY_NS, partial(self._arrive, said))
 
     def _arrive(self, said: Statement) -> None:
@@ -183,6 +184,7 @@ class _Steered(Host):
         super().__init__(*given)
         self._broker = NativeBroker(self.name, topic)
         self._steering.configure(self.name, _INTERVAL_S)
+        self._steering.start(self.now_ns)
         topic.hosts[self.name] = self
 
     def hear(self, said: Statement) -> None:

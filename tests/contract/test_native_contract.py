@@ -143,8 +143,12 @@ async def test_all_sidecars_hear_all_entries_and_who_wrote_them(open_topic: Open
     for who, topic in (("mine", mine), ("theirs", theirs)):
         topic.watch(keeper(broker, heard[who]))
     taken: list[bool] = []
-    for amounts in (Amounts(1, 2**40), Amounts(3_000, 5), NOTHING):
-        mine.write(broker, {group: amounts}, taken.append)
+    for amounts, stands_in in (
+        (Amounts(1, 2**40), False),
+        (Amounts(3_000, 5), True),
+        (NOTHING, False),
+    ):
+        mine.write(broker, {group: amounts}, taken.append, stands_in=stands_in)
     async with asyncio.timeout(10):
         while min(len(heard["mine"]), len(heard["theirs"]), len(taken)) < 3:
             await asyncio.sleep(0.02)
@@ -154,5 +158,6 @@ async def test_all_sidecars_hear_all_entries_and_who_wrote_them(open_topic: Open
             Amounts(1, 2**40), Amounts(3_000, 5), NOTHING,
         ]  # fmt: skip
         assert {said.sidecar for said in found} == {"mine"}
+        assert [said.stands_in for said in found] == [False, True, False]
         assert len({said.producer for said in found}) == 1
     assert mine.health().written >= 3

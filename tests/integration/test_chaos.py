@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 SEED = 20
 #: None of them takes a broker away, which the tests beside this one need.
 MISHAPS = ("gate-reset", "zookeeper-reset", "sidecar-kill")
+NATIVE_MISHAPS = ("sidecar-kill", "zookeeper-reset", "bus-reset")
 LONGEST_S = 240.0
 
 
@@ -56,6 +57,16 @@ def test_planted_faults_are_found(bare: Cluster, tmp_path: Path) -> None:
     assert {"reordered", "exceeded", "strict"} <= {found.rule for found in verdict.findings}, (
         verdict
     )
+
+
+def test_brokers_own_limiters_keep_the_limit_through_a_handful_of_mishaps(
+    bare: Cluster, tmp_path: Path
+) -> None:
+    """Sidecars that are killed, or refused by ZooKeeper or the bus, stop no client."""
+    verdict = play(bare, tmp_path, "balanced", NATIVE_MISHAPS, path="native")
+
+    assert verdict.findings == (), verdict
+    assert [after_s for _, after_s in verdict.recovered if after_s is None] == []
 
 
 def test_records_that_forget_the_bucket_of_each_interval_are_found(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from itertools import cycle, islice
 
 import pytest
 
+from coordinator.adapters.pulsar.native_topic import TOPIC
 from deploy.demo.counters import CounterSampler
 from deploy.demo.curves import curves, total
 from tests.integration.native_world import LIMIT, Native, opened
@@ -62,6 +64,29 @@ def test_no_restart_lets_more_pass_than_the_limit_for_longer_than_two_intervals(
         for name in islice(cycle(native.brokers), RESTARTS):
             restart(native, name)
             time.sleep(_BETWEEN_S)
+
+
+def test_the_owner_of_the_topic_of_entries_may_die(native: Native) -> None:
+    """Until another broker serves the topic, every broker keeps its last quota."""
+    with shared_before_and_after(native):
+        restart(native, native.topics.owner(TOPIC).name)
+
+
+def test_every_sidecar_may_die_at_once_and_come_back(native: Native) -> None:
+    """Clients notice nothing: what the sidecars leave means what the brokers' own reports would."""
+    with shared_before_and_after(native):
+        for name in native.brokers:
+            native.sidecars.end(name, signal.SIGKILL)
+        time.sleep(_BETWEEN_S)
+        native.sidecars.start()
+
+
+def test_sidecars_may_be_restarted_one_after_the_other(native: Native) -> None:
+    """As in an upgrade."""
+    with shared_before_and_after(native):
+        for name in native.brokers:
+            native.sidecars.end(name, signal.SIGTERM)
+            native.sidecars.start(name)
 
 
 def restart(native: Native, name: str) -> None:

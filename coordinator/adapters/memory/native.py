@@ -49,11 +49,19 @@ class MemoryEntryTopic:
         self._topics.watch(listener)
 
     def write(
-        self, broker: str, amounts: Mapping[str, Amounts], done: Callable[[bool], None]
+        self,
+        broker: str,
+        amounts: Mapping[str, Amounts],
+        done: Callable[[bool], None],
+        *,
+        stands_in: bool,
     ) -> None:
         """See `EntryTopic`."""
         self._written += 1
-        self._topics.say(Statement(broker, dict(amounts), self._sidecar, f"of-{self._sidecar}"))
+        producer = f"of-{self._sidecar}"
+        self._topics.say(
+            Statement(broker, dict(amounts), self._sidecar, producer, stands_in=stands_in)
+        )
         done(True)
 
     def health(self) -> TopicHealth:

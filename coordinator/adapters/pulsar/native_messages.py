@@ -18,6 +18,9 @@ from coordinator.wire.fields import BadReport
 SIDECAR: Final = "pulsar-quota"
 """The property of a message that names the sidecar which wrote it."""
 
+STANDS_IN: Final = "pulsar-quota-stands-in"
+"""The property of a message that is not of the writer's own broker."""
+
 _AMOUNT_MAX: Final = 2**63 - 1
 _NAME_MAX: Final = 512
 _GROUPS_MAX: Final = 100_000

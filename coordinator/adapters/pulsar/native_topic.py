@@ -19,7 +19,7 @@ import structlog
 from pulsar.exceptions import PulsarException
 
 from coordinator.adapters.pulsar.channel import BusChannel, Counters, Inbox
-from coordinator.adapters.pulsar.native_messages import SIDECAR, decode, encode
+from coordinator.adapters.pulsar.native_messages import SIDECAR, STANDS_IN, decode, encode
 from coordinator.native.engine.entries import Amounts
 from coordinator.native.engine.outside import TopicHealth
 from coordinator.native.engine.table import Statement
@@ -89,9 +89,7 @@ class NativeTopic:
             tls_validate_hostname=True,
             logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
         )
-        self._channel = _Channel(
-            self._client, self._counters, self._executor, {SIDECAR: self._sidecar}, self._arrived
-        )
+        self._channel = _Channel(self._client, self._counters, self._executor, self._arrived)
         self._task = asyncio.create_task(self._channel.run())
 
     async def stop(self) -> None:
@@ -106,13 +104,19 @@ class NativeTopic:
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     def write(
-        self, broker: str, amounts: Mapping[str, Amounts], done: Callable[[bool], None]
+        self,
+        broker: str,
+        amounts: Mapping[str, Amounts],
+        done: Callable[[bool], None],
+        *,
+        stands_in: bool,
     ) -> None:
         """See `EntryTopic`."""
         if self._channel is None:
             done(False)
             return
-        self._channel.send(encode(broker, amounts), done)
+        properties = {SIDECAR: self._sidecar} | ({STANDS_IN: "true"} if stands_in else {})
+        self._channel.send(encode(broker, amounts), properties, done)
 
     def health(self) -> TopicHealth:
         """See `EntryTopic`."""
@@ -123,7 +127,9 @@ class NativeTopic:
         reason = "" if connected or channel is None else channel.reason
         return TopicHealth(connected, reason, sent, dropped)
 
-    def _arrived(self, payload: bytes, sidecar: str, producer: str, skew_ns: int) -> None:
+    def _arrived(
+        self, payload: bytes, properties: Mapping[str, str], producer: str, skew_ns: int
+    ) -> None:
         """Handle one message, on the loop."""
         try:
             broker, amounts = decode(payload)
@@ -132,7 +138,8 @@ class NativeTopic:
             if self._bad == 1:
                 _log.warning("not a report of usage", topic=TOPIC, reason=str(error))
             return
-        said = Statement(broker, amounts, sidecar, producer, skew_ns)
+        sidecar, stands_in = properties.get(SIDECAR, ""), STANDS_IN in properties
+        said = Statement(broker, amounts, sidecar, producer, skew_ns, stands_in)
         for listener in self._listeners:
             listener(said)
 
@@ -149,8 +156,7 @@ class _Channel(BusChannel):
         client: Any,
         counters: Counters,
         executor: ThreadPoolExecutor,
-        properties: Mapping[str, str],
-        arrived: Callable[[bytes, str, str, int], None],
+        arrived: Callable[[bytes, Mapping[str, str], str, int], None],
     ) -> None:
         super().__init__(
             client,
@@ -162,12 +168,13 @@ class _Channel(BusChannel):
             max_pending=_MAX_PENDING,
         )
         self._loop = asyncio.get_running_loop()
-        self._properties = dict(properties)
         self._arrived = arrived
         #: Why the last attempt to connect failed.
         self.reason = ""
 
-    def send(self, payload: bytes, done: Callable[[bool], None]) -> None:
+    def send(
+        self, payload: bytes, properties: Mapping[str, str], done: Callable[[bool], None]
+    ) -> None:
         """Send; call back on the loop whether a broker took it."""
         pair = self._pair
         if pair is None or not pair.producer.is_connected():
@@ -182,7 +189,7 @@ class _Channel(BusChannel):
         with self._counters.lock:
             self._counters.in_flight += 1
         try:
-            pair.producer.send_async(payload, sent, properties=self._properties)
+            pair.producer.send_async(payload, sent, properties=dict(properties))
         except PulsarException:
             sent(pulsar.Result.UnknownError, None)
 
@@ -198,8 +205,8 @@ class _Channel(BusChannel):
     def _on_message(self, _reader: Any, message: Any) -> None:
         """Called on pulsar-client's threads: must not raise, must not block."""
         skew_ns = time.time_ns() - message.publish_timestamp() * _NANOS_PER_MS
-        sidecar = message.properties().get(SIDECAR, "")
-        self._on_loop(self._arrived, message.data(), sidecar, message.producer_name(), skew_ns)
+        properties = message.properties()
+        self._on_loop(self._arrived, message.data(), properties, message.producer_name(), skew_ns)
 
     def _on_loop(self, function: Callable[..., None], *given: Any) -> None:
         # The loop may be closed already while the last messages arrive.

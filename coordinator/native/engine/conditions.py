@@ -95,7 +95,7 @@ def conditions(seen: Observed, now_ns: int) -> Iterator[Condition]:
         yield Condition("stranger", text, fix)
     if seen.unsteered:
         text = (
-            f"they report their use, no sidecar steers them, and what they use the others do not get: "
+            f"they report their use and have no sidecar, so they get equal parts, whatever they want: "
             f"{_listed(seen.unsteered)}"
         )
         fix = "start a sidecar beside each (native, or gate+native), or find who writes in their names"

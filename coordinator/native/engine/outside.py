@@ -55,9 +55,21 @@ class EntryTopic(Protocol):
         ...
 
     def write(
-        self, broker: str, amounts: Mapping[str, Amounts], done: Callable[[bool], None]
+        self,
+        broker: str,
+        amounts: Mapping[str, Amounts],
+        done: Callable[[bool], None],
+        *,
+        stands_in: bool,
     ) -> None:
-        """Write in a broker's name; call back on the loop whether a broker took it."""
+        """Write in a broker's name; call back on the loop whether a broker took it.
+
+        Args:
+            broker: the broker, or the name of the rest.
+            amounts: of an interval, by native group.
+            done: called with whether it was taken.
+            stands_in: whether it is not the writer's own broker.
+        """
         ...
 
     def health(self) -> TopicHealth:

@@ -7,7 +7,11 @@ per native group:
 * its *entry*: the part, less the trim, times the interval (entries.py, trim.py);
 * the *rest*: the room in the record beyond all entries, so that no quota is scaled up. Every
   sidecar knows the same table and computes the same rest; one that sees it wrong, or old, writes it;
-* *zero* for brokers that are gone (table.py).
+* *zero* for brokers that are gone, and a part for those whose sidecar is (table.py, orphans.py).
+
+A sidecar that starts leaves its broker's row as it is until its own entry takes no more than a quarter
+of it away: the broker's clients stay while it is away, and a restart must not throttle them. After
+`_TAKES_OVER_WITHIN_NS` it writes in any case.
 """
 
 from __future__ import annotations
@@ -34,14 +38,22 @@ from coordinator.native.engine.entries import (
     entry_of,
     record_of,
 )
-from coordinator.native.engine.pacing import Pacer
+from coordinator.native.engine.group import NativeGroup
+from coordinator.native.engine.orphans import entry_of_orphan
 from coordinator.native.engine.parts import NativePart, split
 from coordinator.native.engine.rest import differ, rest
 from coordinator.native.engine.sets import GroupSet, name_of, sets_of
-from coordinator.native.engine.table import REST, Statement, Table
-from coordinator.native.engine.trim import WHOLE, Trim
+from coordinator.native.engine.table import GRACE_NS, REST, SPEAKS_WITHIN, Statement, Table
+from coordinator.native.engine.trim import WHOLE
 
 _REST_AGE_NS: Final = NANOS_PER_SECOND
+_TAKES_OVER_WITHIN_NS: Final = 10 * NANOS_PER_SECOND
+_HEARD_WITHIN_NS: Final = 2 * NANOS_PER_SECOND
+"""A broker with traffic reports itself within this time; before it was heard its row is not known."""
+
+_KEPT_PERMILLE: Final = 750
+"""The part of its broker's row that the first entry of a sidecar leaves."""
+
 _WANTS_PERMILLE: Final = 1100
 """The demand of a native group is its admitted rate times this, if no producer waits."""
 
@@ -79,59 +91,6 @@ class NativeView:
     held_permille: tuple[int, int]
 
 
-class _Native:
-    """One native group at this broker."""
-
-    __slots__ = ("count", "dispatched", "entry", "groups", "name", "pacers", "parts", "trims")
-
-    def __init__(self, groups: GroupSet, interval_s: int) -> None:
-        self.groups = groups
-        self.name = name_of(groups)
-        self.pacers = (Pacer(interval_s), Pacer(interval_s))
-        self.dispatched = (Pacer(interval_s), Pacer(interval_s))
-        self.trims = (Trim(interval_s), Trim(interval_s))
-        self.parts: tuple[NativePart | None, NativePart | None] = (None, None)
-        self.entry = NOTHING
-        #: As of the last poll: who is connected.
-        self.count = NamespaceCount()
-
-    def set_parts(self, parts: tuple[NativePart | None, NativePart | None], now_ns: int) -> None:
-        self.parts = parts
-        for part, pacer, told in zip(parts, self.pacers, self.target(), strict=True):
-            if part is None:
-                pacer.set_limit(None, now_ns)
-            else:
-                pacer.set_limit(part.rate, now_ns, told=told)
-
-    def target(self) -> Amounts:
-        """The publish rates here per second, less the trim."""
-        messages, bytes_ = (
-            0 if part is None else part.rate * trim.permille // WHOLE
-            for part, trim in zip(self.parts, self.trims, strict=True)
-        )
-        return Amounts(messages, bytes_)
-
-    def unsettle(self) -> None:
-        """Take the news of a changed record, which lets all of it pass until the next interval."""
-        for trim in self.trims:
-            trim.unsettle()
-
-    def counted(self, count: NamespaceCount, elapsed_ns: int, now_ns: int) -> None:
-        self.count = count
-        amounts = count.messages, count.bytes
-        for amount, pacer, trim, part in zip(
-            amounts, self.pacers, self.trims, self.parts, strict=True
-        ):
-            unsure = count.throttles_unsure
-            pacer.count(amount, count.throttles, elapsed_ns, now_ns, unsure=unsure)
-            rate = None if part is None else part.rate
-            trim.count(amount, rate, elapsed_ns, held=pacer.is_held)
-        for amount, pacer in zip(
-            (count.out_messages, count.out_bytes), self.dispatched, strict=True
-        ):
-            pacer.count(amount, 0, elapsed_ns, now_ns)
-
-
 class Steering:
     """All of it, at one sidecar.
 
@@ -165,12 +124,13 @@ class Steering:
         self._whole: dict[str, Rates] = {}
         self._attachments = Attachments()
         self._existing: frozenset[str] = frozenset()
-        self._members: frozenset[str] = frozenset()
         self._sets: Mapping[str, GroupSet] = {}
-        self._natives: dict[GroupSet, _Native] = {}
+        self._natives: dict[GroupSet, NativeGroup] = {}
         self._records: dict[str, Record | None] = {}
         #: Native groups that this broker's row once had something in, written by this sidecar.
         self._written: set[str] = set()
+        #: None until it may write.
+        self._started_ns: int | None = None
         self._namespaces: dict[str, NamespaceCount] = {}
 
     # What is told.
@@ -182,6 +142,10 @@ class Steering:
             self.interval_s = interval_s
             self._natives.clear()
             self._resolve()
+
+    def start(self, now_ns: int) -> None:
+        """Write from now on, as soon as that takes nothing away from the broker's clients."""
+        self._started_ns = now_ns
 
     def set_limits(self, group: str, limits: Rates) -> None:
         """Take a group's local limits, from now on."""
@@ -207,7 +171,7 @@ class Steering:
 
     def set_members(self, ids: Iterable[str]) -> None:
         """Take the ids of the live sidecars."""
-        self._members = frozenset(ids)
+        self.table.set_members(frozenset(ids))
 
     def set_record(self, name: str, record: Record | None) -> None:
         """Take a record as it was seen in Pulsar; None if there is none."""
@@ -253,7 +217,11 @@ class Steering:
 
     def unsteered(self, now_ns: int) -> tuple[str, ...]:
         """Return the names in which brokers report, and which no sidecar steers."""
-        return self.table.unsteered(self._members, self.interval_s, now_ns)
+        return self.table.unsteered(self.interval_s, now_ns)
+
+    def writes(self) -> bool:
+        """Whether it writes its broker's row."""
+        return bool(self._written)
 
     @property
     def natives(self) -> tuple[str, ...]:
@@ -293,11 +261,25 @@ class Steering:
         """Return the tenants whose namespaces have to be known."""
         return frozenset(self._attachments.tenants)
 
+    def unreported(self, now_ns: int) -> frozenset[str]:
+        """Return the native groups that clients publish to here, and of which the broker says nothing.
+
+        It reports the use of each group that it knows a namespace of, so of these it knows none.
+        """
+        within_ns = SPEAKS_WITHIN * self.interval_s * NANOS_PER_SECOND + GRACE_NS
+        found = set()
+        for native in self._natives.values():
+            since_ns = native.publishing_since_ns
+            _, reported_ns = self.table.reported(self.own_url, native.name)
+            if since_ns is not None and now_ns - max(since_ns, reported_ns or since_ns) > within_ns:
+                found.add(native.name)
+        return frozenset(found)
+
     def collect(self, now_ns: int) -> tuple[Traffic, ...]:
         """Return the traffic since the last call, of every group with participants or news."""
         sums: dict[tuple[str, MonitoringClass], list[int]] = {}
         for native in self._natives.values():
-            for monitoring_class, row in self._taken(native, now_ns):
+            for monitoring_class, row in native.taken(now_ns):
                 for group in native.groups:
                     total = sums.setdefault((group, monitoring_class), [0] * 6)
                     bound = [not part or part.binding in ("", group) for part in native.parts]
@@ -347,18 +329,25 @@ class Steering:
         if not self.own_url:
             return
         own = {
-            native.name: native.entry for native in self._natives.values() if self._is_told(native)
+            native.name: native.entry
+            for native in self._natives.values()
+            if self._is_told(native) and self._takes_over(native, now_ns)
         }
         gone = dict.fromkeys(self._written - own.keys(), NOTHING)
         self._written = set(own)
         if own or gone:
             yield self.own_url, {**gone, **own}
+        if not self.writes():
+            return
         kept = self._rest_to_write(now_ns)
         if kept:
             yield REST, kept
-        for broker in tuple(self.table.dead(self._members, self.interval_s, now_ns)):
+        for broker in tuple(self.table.dead(self.interval_s, now_ns)):
             if broker != self.own_url:
                 yield broker, dict.fromkeys(self.table.groups_of(broker), NOTHING)
+        for broker in tuple(self.table.orphans(self.interval_s, now_ns)):
+            if broker != self.own_url and self._stands_in():
+                yield broker, self._entries_of_orphan(broker)
 
     def views(self) -> tuple[NativeView, ...]:
         """Return every native group's present state."""
@@ -390,11 +379,42 @@ class Steering:
         self._sets = sets_of(self._attachments, self._existing, self._cluster_group)
         wanted = set(self._sets.values())
         for groups in wanted - self._natives.keys():
-            self._natives[groups] = _Native(groups, self.interval_s)
+            self._natives[groups] = NativeGroup(groups, self.interval_s)
         for groups in self._natives.keys() - wanted:
             del self._natives[groups]
 
-    def _is_told(self, native: _Native) -> bool:
+    def _takes_over(self, native: NativeGroup, now_ns: int) -> bool:
+        """Return whether the first entry of a group may be written, or one was."""
+        if native.name in self._written or self.behind_gate:
+            return True
+        if self._started_ns is None:
+            return False
+        waited_ns = now_ns - self._started_ns
+        if self.table.spoke_ns(self.own_url) is None:
+            return waited_ns > _HEARD_WITHIN_NS * self.interval_s
+        row = self.table.of(self.own_url, native.name)
+        takes_little = all(
+            entry * WHOLE >= present * _KEPT_PERMILLE
+            for entry, present in zip(native.entry, row, strict=True)
+        )
+        return takes_little or waited_ns > _TAKES_OVER_WITHIN_NS
+
+    def _stands_in(self) -> bool:
+        """Return whether this sidecar writes for orphans: that of the first steered broker does."""
+        return self.own_url <= min(self.table.steered(), default=self.own_url)
+
+    def _entries_of_orphan(self, broker: str) -> dict[str, Amounts]:
+        others = [name for name in self.table.steered() if name != self.own_url]
+        return {
+            native.name: entry_of_orphan(
+                self.table.reported(broker, native.name)[0],
+                [native.entry, *(self.table.of(name, native.name) for name in others)],
+            )
+            for native in self._natives.values()
+            if native.name in self._written
+        }
+
+    def _is_told(self, native: NativeGroup) -> bool:
         """Return whether the local limits of all its groups are known."""
         return all(group in self._limits for group in native.groups)
 
@@ -429,10 +449,10 @@ class Steering:
         is_old = self.table.age_ns(REST, now_ns) > _REST_AGE_NS
         return wanted if is_wrong or (is_old and any(map(any, wanted.values()))) else {}
 
-    def _rest_of(self, native: _Native) -> Amounts | None:
+    def _rest_of(self, native: NativeGroup) -> Amounts | None:
         """Return the room in its record beyond all entries; None while that is unknown."""
         record = self._records.get(native.name)
-        if record is None or not self._is_told(native):
+        if record is None or native.name not in self._written:
             return None
         others = self.table.others(self.own_url, native.name)
         wanted = record_of(self._room(native.groups), self.interval_s)
@@ -447,27 +467,6 @@ class Steering:
             )
         ]
         return Amounts(*amounts)
-
-    @staticmethod
-    def _taken(native: _Native, now_ns: int) -> Iterator[tuple[MonitoringClass, list[int]]]:
-        messages, bytes_ = (pacer.take(now_ns) for pacer in native.pacers)
-        count = native.count
-        yield (
-            MonitoringClass.PUBLISH,
-            [
-                messages[0],
-                bytes_[0],
-                messages[1],
-                bytes_[1],
-                count.producers,
-                count.producer_topics,
-            ],
-        )
-        messages, bytes_ = (pacer.take(now_ns) for pacer in native.dispatched)
-        yield (
-            MonitoringClass.DISPATCH,
-            [messages[0], bytes_[0], 0, 0, count.consumers, count.consumer_topics],
-        )
 
 
 def _times(rates: Rates, permille: int) -> Rates:

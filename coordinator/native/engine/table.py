@@ -5,9 +5,10 @@ itself (at most five intervals apart, with traffic or without), a sidecar, and *
 processes that write in a broker's name. Rows never expire at the brokers, so the row of a broker which is
 gone has to be set to 0.
 
-A broker is *silent* when it has not reported itself for longer than the five intervals in which it must.
-One that was never a member is considered dead then; one whose sidecar has left the membership already
-after two, since it reports about once an interval while it has traffic.
+A broker is *silent* when it has not reported itself for longer than the five intervals in which it must;
+one that had a sidecar already after two, since it reports about once an interval while it has traffic.
+A broker without a live sidecar is *dead* when it is silent, and an *orphan* while it is not: without an
+entry each of its reports would lower its next quota, so another sidecar *stands in* for its own.
 """
 
 from __future__ import annotations
@@ -22,11 +23,15 @@ from coordinator.native.engine.entries import NOTHING, Amounts
 REST: Final = "pulsar-quota-rest"
 """The name in which the rest is written; no broker has it."""
 
-_GRACE_NS: Final = 1_000_000_000
-_SPEAKS_WITHIN: Final = 5
+SPEAKS_WITHIN: Final = 5
+"""Intervals within which a broker reports itself, with traffic or without; `GRACE_NS` for the way."""
+
+GRACE_NS: Final = 1_000_000_000
 _SILENT_INTERVALS: Final = 2
 _STRANGERS_MAX: Final = 100
 _STRANGER_TOLD_NS: Final = 60_000_000_000
+_ROWS_MAX: Final = 4_096
+"""Anybody who may produce on the topic can invent names; those that were silent longest are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,7 @@ class Statement:
         sidecar: the id of the sidecar that wrote it; empty if no sidecar did.
         producer: the name of the producer that wrote it.
         skew_ns: the delay of its arrival, by the sender's statement.
+        stands_in: whether that sidecar is another broker's.
     """
 
     broker: str
@@ -46,16 +52,20 @@ class Statement:
     sidecar: str = ""
     producer: str = ""
     skew_ns: int = 0
+    stands_in: bool = False
 
 
 @dataclass(slots=True)
 class _Row:
     amounts: dict[str, Amounts] = field(default_factory=dict)
+    #: The amounts that the broker itself last reported, and when.
+    reported: dict[str, tuple[Amounts, int]] = field(default_factory=dict)
     #: The time of the broker's own last report, and its producer; None is never.
     spoke_ns: int | None = None
     producer: str = ""
-    #: The sidecar that writes in its name.
+    #: Its sidecar; empty if it has none, or one that left the membership and has not written since.
     sidecar: str = ""
+    had_sidecar: bool = False
     seen_ns: int = 0
     began_ns: int = 0
 
@@ -75,18 +85,23 @@ class Table:
     def __init__(self) -> None:
         self._rows: dict[str, _Row] = {}
         self._strangers: dict[tuple[str, str], int] = {}
+        self._members: frozenset[str] = frozenset()
 
     def take(self, said: Statement, interval_s: int, now_ns: int) -> None:
         """Take a message of the topic."""
-        row = self._rows.setdefault(said.broker, _Row(seen_ns=now_ns, began_ns=now_ns))
+        row = self._rows.get(said.broker)
+        if row is None:
+            row = self._add(said.broker, now_ns)
         row.amounts.update(said.amounts)
         row.seen_ns = now_ns
         if said.sidecar:
-            if said.broker != REST:
-                row.sidecar = said.sidecar
+            if said.broker != REST and not said.stands_in:
+                row.sidecar, row.had_sidecar = said.sidecar, True
             return
+        for group, amounts in said.amounts.items():
+            row.reported[group] = amounts, now_ns
         # A broker has one producer; while that one reports, another one is a stranger's.
-        apart_ns = _SPEAKS_WITHIN * interval_s * NANOS_PER_SECOND + _GRACE_NS
+        apart_ns = SPEAKS_WITHIN * interval_s * NANOS_PER_SECOND + GRACE_NS
         heard = row.spoke_ns is not None and now_ns - row.spoke_ns <= apart_ns
         if heard and row.producer != said.producer:
             self._strangers[said.broker, said.producer] = now_ns
@@ -94,6 +109,13 @@ class Table:
                 del self._strangers[next(iter(self._strangers))]
             return
         row.spoke_ns, row.producer = now_ns, said.producer
+
+    def set_members(self, ids: frozenset[str]) -> None:
+        """Take the live sidecars; one that comes back steers its broker once it writes again."""
+        self._members = ids
+        for row in self._rows.values():
+            if row.sidecar not in ids:
+                row.sidecar = ""
 
     def brokers(self) -> tuple[str, ...]:
         """Return all brokers that have a row."""
@@ -135,38 +157,54 @@ class Table:
         }
         return tuple(Stranger(*key, seen) for key, seen in self._strangers.items())
 
-    def unsteered(self, members: frozenset[str], interval_s: int, now_ns: int) -> tuple[str, ...]:
-        """Return the brokers that report and that no member steers, once they had the time to be.
-
-        Args:
-            members: ids of the sidecars that are alive.
-            interval_s: of the topic.
-            now_ns: the time.
-        """
-        apart_ns = _SPEAKS_WITHIN * interval_s * NANOS_PER_SECOND + _GRACE_NS
+    def unsteered(self, interval_s: int, now_ns: int) -> tuple[str, ...]:
+        """Return the brokers that report and have no live sidecar, once it had the time to write."""
+        apart_ns = SPEAKS_WITHIN * interval_s * NANOS_PER_SECOND + GRACE_NS
         return tuple(
             name
-            for name, row in self._rows.items()
-            if name != REST
-            and row.sidecar not in members
-            and row.spoke_ns is not None
+            for name, row in self._without_sidecar()
+            if row.spoke_ns is not None
             and now_ns - row.spoke_ns <= apart_ns
             and now_ns - row.began_ns > apart_ns
         )
 
-    def dead(self, members: frozenset[str], interval_s: int, now_ns: int) -> Iterator[str]:
-        """Yield the brokers that are gone and whose rows are not 0.
-
-        Args:
-            members: ids of the sidecars that are alive.
-            interval_s: of the topic.
-            now_ns: the time.
-        """
-        for name, row in self._rows.items():
-            if name == REST or row.sidecar in members or not any(map(any, row.amounts.values())):
-                continue
-            intervals = _SILENT_INTERVALS if row.sidecar else _SPEAKS_WITHIN
-            silent_ns = intervals * interval_s * NANOS_PER_SECOND + _GRACE_NS
-            heard_ns = row.seen_ns if row.spoke_ns is None else row.spoke_ns
-            if now_ns - heard_ns > silent_ns:
+    def dead(self, interval_s: int, now_ns: int) -> Iterator[str]:
+        """Yield the brokers that are gone and whose rows are not 0."""
+        for name, row in self._without_sidecar():
+            is_zero = not any(map(any, row.amounts.values()))
+            if not is_zero and _is_silent(row, interval_s, now_ns):
                 yield name
+
+    def orphans(self, interval_s: int, now_ns: int) -> Iterator[str]:
+        """Yield the brokers that live and have no sidecar that does."""
+        for name, row in self._without_sidecar():
+            if row.spoke_ns is not None and not _is_silent(row, interval_s, now_ns):
+                yield name
+
+    def steered(self) -> Iterator[str]:
+        """Yield the brokers whose own sidecar lives and writes."""
+        return (name for name, row in self._rows.items() if row.sidecar in self._members)
+
+    def reported(self, broker: str, group: str) -> tuple[Amounts, int | None]:
+        """Return the amounts of a group that a broker itself last reported, and when; None is never."""
+        row = self._rows.get(broker)
+        return (NOTHING, None) if row is None else row.reported.get(group, (NOTHING, None))
+
+    def _without_sidecar(self) -> Iterator[tuple[str, _Row]]:
+        return (
+            (name, row)
+            for name, row in self._rows.items()
+            if name != REST and row.sidecar not in self._members
+        )
+
+    def _add(self, broker: str, now_ns: int) -> _Row:
+        if len(self._rows) >= _ROWS_MAX:
+            del self._rows[min(self._rows, key=lambda name: self._rows[name].seen_ns)]
+        row = self._rows[broker] = _Row(seen_ns=now_ns, began_ns=now_ns)
+        return row
+
+
+def _is_silent(row: _Row, interval_s: int, now_ns: int) -> bool:
+    intervals = _SILENT_INTERVALS if row.had_sidecar else SPEAKS_WITHIN
+    heard_ns = row.seen_ns if row.spoke_ns is None else row.spoke_ns
+    return now_ns - heard_ns > intervals * interval_s * NANOS_PER_SECOND + GRACE_NS

@@ -57,10 +57,6 @@ _POLLS_JUDGED: Final = 8
 _TAKES_EFFECT_NS: Final = NANOS_PER_SECOND
 """Entries that no broker has taken after this time are not waited for: reports must go on."""
 
-_RAISED_WITHIN_NS: Final = 2 * NANOS_PER_SECOND
-"""A sidecar that knows all others raises its limit above its arrival reserve within two rounds. Before
-that the broker's own reports stand: its clients stay, and a restart must not throttle them."""
-
 log = structlog.get_logger(__name__)
 
 
@@ -125,8 +121,6 @@ class NativeActuator:
         self._limits: dict[str, Rates] = {}
         self._leased: set[str] = set()
         self._lease_until_ns: int | None = None
-        #: The time from which entries are written; None until the sidecar knows all others.
-        self._steers_from_ns: int | None = None
         #: Set when entries have to be written before their time.
         self._due = asyncio.Event()
         #: How much was told, how much of it is in entries that a broker has, and what waits for that.
@@ -240,8 +234,7 @@ class NativeActuator:
 
     def when_in_force(self, then: Callable[[], None]) -> None:
         """Call this when a broker has taken all entries that follow from the instructions so far."""
-        is_written = self._steering.own_url and self._steers(self._clock.now_ns())
-        if self._in_force == self._told or not is_written:
+        if self._in_force == self._told or not self._steering.writes():
             then()
             return
         self._waiting.append((self._told, self._clock.now_ns(), then))
@@ -269,8 +262,8 @@ class NativeActuator:
         """Do nothing: no socket is open here."""
 
     async def start(self) -> int:
-        """Write entries from `_RAISED_WITHIN_NS` on; return 0: no socket listens."""
-        self._steers_from_ns = self._clock.now_ns() + _RAISED_WITHIN_NS
+        """Write entries from now on; return 0: no socket listens."""
+        self._steering.start(self._clock.now_ns())
         return 0
 
     async def ends(self) -> None:
@@ -373,28 +366,22 @@ class NativeActuator:
         for group in self._leased:
             self._steering.set_limits(group, self._in_effect(group))
         self._steering.decide(now_ns)
-        if not self._steers(now_ns):
-            return
         told = self._told
         for broker, amounts in self._steering.to_write(now_ns):
             is_own = broker == self._steering.own_url
             if is_own and self._seen.steered_since_ns is None:
                 self._seen.steered_since_ns = now_ns
-            self._send(broker, amounts, told if is_own else 0)
+            self._send(broker, amounts, told if is_own else None)
 
-    def _steers(self, now_ns: int) -> bool:
-        """Return whether entries are written; behind a gate always, as it opens to clients later."""
-        if self._steering.behind_gate:
-            return True
-        return self._steers_from_ns is not None and now_ns >= self._steers_from_ns
+    def _send(self, broker: str, amounts: Mapping[str, Amounts], told: int | None) -> None:
+        """Write a row; that of the own broker has in it how much was told."""
 
-    def _send(self, broker: str, amounts: Mapping[str, Amounts], told: int) -> None:
         def done(taken: bool) -> None:  # noqa: FBT001 - a callback's only argument
-            if taken:
+            if taken and told is not None:
                 self._in_force = max(self._in_force, told)
                 self._settle()
 
-        self._topic.write(broker, amounts, done)
+        self._topic.write(broker, amounts, done, stands_in=told is None)
 
     def _settle(self) -> None:
         """Call the callbacks whose entries a broker has, or which have waited too long."""

@@ -110,7 +110,9 @@ class GivingBack:
             await asyncio.sleep(0.05)
         await asyncio.sleep(_HEARS_REST_S)
         written: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._topic.write(REST, dict.fromkeys(self._rest, NOTHING), written.set_result)
+        self._topic.write(
+            REST, dict.fromkeys(self._rest, NOTHING), written.set_result, stands_in=True
+        )
         return ["the rest set to 0"] if await written else ["the rest could not be set to 0"]
 
     def _heard(self, said: Statement) -> None:

@@ -14,6 +14,11 @@ earlier, and a broker's cache may answer with the value before a write. The side
 always reported it before; one that read earlier or later may never have seen it.
 
 Namespaces in a group of Pulsar that is not known here are left there, and reported.
+
+A broker that hears of an attachment before it has heard of the group forgets the attachment, and lets
+the whole record pass for ever. So a namespace is attached a second after its group was seen, and attached
+again, which changes nothing but tells all brokers, by the sidecar of a broker that does not report the
+use of a group although its clients publish to it.
 """
 
 from __future__ import annotations
@@ -39,6 +44,9 @@ _TURN_NS: Final = 2 * NANOS_PER_SECOND
 _FACTS_EVERY_NS: Final = 30 * NANOS_PER_SECOND
 _NAMESPACES_EVERY_NS: Final = 5 * NANOS_PER_SECOND
 _CONFIRMED_AFTER_NS: Final = NANOS_PER_SECOND
+_HEARD_OF_AFTER_NS: Final = NANOS_PER_SECOND
+_AGAIN_AFTER_NS: Final = 10 * NANOS_PER_SECOND
+_AGAIN_MAX_NS: Final = 3600 * NANOS_PER_SECOND
 _LOOK_EVERY_S: Final = 2.0
 _LOOK_AGAIN_S: Final = 0.5
 _WANTED_KEPT: Final = 4
@@ -84,7 +92,11 @@ class Upkeep:
         self._wanted: dict[str, deque[Record]] = {}
         #: The items that were right at the last look.
         self._right: dict[tuple[str, str], object] = {}
-        #: Whether the last look saw what may be an edit.
+        #: When each record was first seen.
+        self._first_seen_ns: dict[str, int] = {}
+        #: When a group's namespaces are attached again at the earliest, and the wait after that.
+        self._again: dict[str, tuple[int, int]] = {}
+        #: Whether something has to be looked at again soon.
         self._unconfirmed = False
         #: Set when the target state has changed.
         self.wanted = asyncio.Event()
@@ -128,10 +140,12 @@ class Upkeep:
         for name, record in sorted(records.items(), key=self._is_right):
             await self._look_at_record(name, record, least[name])
         self._wanted = {name: kept for name, kept in self._wanted.items() if name in records}
+        self._first_seen_ns = {n: at_ns for n, at_ns in self._first_seen_ns.items() if n in records}
         attachments = self._steering.attachments()
         gone = {key[1]: "" for key in self._right if key[0] == "namespace"}
         for namespace, name in ({**gone, **attachments}).items():
             await self._look_at_attachment(namespace, name)
+        await self._attach_again(self._steering.unreported(now_ns), now_ns)
 
     async def _look_at_facts(self) -> None:
         facts = await self._admin.facts()
@@ -164,6 +178,8 @@ class Upkeep:
             of_late.append(wanted)
         seen = await self._admin.record(name)
         self._steering.set_record(name, seen)
+        if seen is not None:
+            self._first_seen_ns.setdefault(name, self._clock.now_ns())
         if seen == wanted:
             self._note_right(key, wanted)
             return
@@ -174,6 +190,7 @@ class Upkeep:
         async def write() -> None:
             await self._admin.set_record(name, wanted)
             self._steering.set_record(name, wanted)
+            self._first_seen_ns.setdefault(name, self._clock.now_ns())
 
         await self._mend(key, wanted, write, lag_ns, is_edit=is_edit)
 
@@ -192,10 +209,30 @@ class Upkeep:
             if wanted:
                 self._seen.foreign[namespace] = seen
             return
+        if wanted and not self._is_heard_of(wanted):
+            self._unconfirmed = True
+            return
         is_edit = bool(wanted) and self._right.get(key) == wanted
         await self._mend(
             key, wanted, lambda: self._admin.attach(namespace, wanted), 0, is_edit=is_edit
         )
+
+    async def _attach_again(self, unreported: frozenset[str], now_ns: int) -> None:
+        for name in self._again.keys() - unreported:
+            del self._again[name]
+        for name in sorted(unreported):
+            due_ns, wait_ns = self._again.get(name, (now_ns, _AGAIN_AFTER_NS))
+            if now_ns < due_ns:
+                continue
+            self._again[name] = now_ns + wait_ns, min(2 * wait_ns, _AGAIN_MAX_NS)
+            for namespace, group in self._steering.attachments().items():
+                if group == name and await self._admin.group_of(namespace) == name:
+                    await self._admin.attach(namespace, name)
+                    log.warning("attached again, its use is not reported", name=namespace, to=name)
+
+    def _is_heard_of(self, group: str) -> bool:
+        first_ns = self._first_seen_ns.get(group)
+        return first_ns is not None and self._clock.now_ns() - first_ns >= _HEARD_OF_AFTER_NS
 
     def _is_ours(self, group: str) -> bool:
         return group in self.known or group.startswith(ALL_OF)

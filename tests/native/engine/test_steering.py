@@ -35,6 +35,7 @@ class World:
         self.groups = limits or {"g": C}
         for name, steering in self.sidecars.items():
             steering.configure(url(name), 1)
+            steering.start(-60 * S)
             steering.set_members(brokers)
             steering.set_whole({g: Rates(publish_messages=c) for g, c in self.groups.items()})
             steering.set_attachments(Attachments({}, {"t/n": "g"}))
@@ -54,7 +55,8 @@ class World:
     def say(self, broker: str, amounts: Mapping[str, Amounts], sidecar: str = "") -> None:
         """A message arrives everywhere."""
         self.table.setdefault(broker, {}).update(amounts)
-        said = Statement(broker, amounts, sidecar, sidecar or broker)
+        stands_in = bool(sidecar) and url(sidecar) != broker
+        said = Statement(broker, amounts, sidecar, sidecar or broker, stands_in=stands_in)
         for steering in self.sidecars.values():
             steering.take(said, self.now_ns)
 
@@ -141,6 +143,111 @@ def test_the_row_of_a_dead_broker_is_set_to_nothing() -> None:
     assert world.quotas() == {"a": 750, "b": 750}
 
 
+class Orphaned:
+    """Three saturated brokers of which the sidecar of one, c, has died; the others share its part.
+
+    Each interval all compute their quotas from the table, and c uses its own up and reports that.
+    """
+
+    def __init__(self) -> None:
+        self.world = World("a", "b", "c")
+        self.world.limit(a=1_000, b=1_000, c=1_000)
+        self.world.say(url("c"), {"g": Amounts(1_000)})
+        self.world.write()
+        self.lost = self.world.sidecars.pop("c")
+        for steering in self.world.sidecars.values():
+            steering.set_members(["a", "b"])
+        self.world.limit(a=1_500, b=1_500)
+
+    def rates(self, intervals: int) -> dict[str, int]:
+        """Return the messages per second of each broker after some intervals."""
+        found: dict[str, int] = {}
+        for _ in range(intervals):
+            rows = {
+                name: row.get("g", Amounts()).messages for name, row in self.world.table.items()
+            }
+            total = sum(rows.values())
+            found = {x: 2 * pulsars_quota(C // 2, rows.get(url(x), 0), total) for x in "abc"}
+            self.world.say(url("c"), {"g": Amounts(found["c"])})
+            self.world.now_ns += S
+            self.world.write(2)
+        return found
+
+
+def test_a_broker_whose_sidecar_died_keeps_an_equal_part() -> None:
+    """One of the other sidecars writes in its name, for as long as it takes."""
+    orphaned = Orphaned()
+    for _ in range(20):
+        rates = orphaned.rates(1)
+        assert all(abs(rate - 1_000) <= 10 for rate in rates.values()), rates
+
+
+def test_one_sidecar_alone_stands_in() -> None:
+    """That of the first broker by name; if that one dies as well, the next."""
+    orphaned = Orphaned()
+    orphaned.rates(1)
+    world = orphaned.world
+    rows = {x: dict(world.sidecars[x].to_write(world.now_ns)) for x in "ab"}
+    assert url("c") in rows["a"]
+    assert url("c") not in rows["b"]
+
+    world.say(url("a"), {"g": Amounts(1_000)})
+    world.say(url("c"), {"g": Amounts(1_000)})
+    world.sidecars["b"].set_members(["b"])
+    assert {url("a"), url("c")} <= dict(world.sidecars["b"].to_write(world.now_ns)).keys()
+
+
+def test_a_sidecar_that_starts_again_takes_nothing_away_from_its_broker() -> None:
+    """Its first limit is its arrival reserve; its entry follows once it leaves three quarters."""
+    world = Orphaned().world
+    started = Steering()
+    started.configure(url("c"), 1)
+    started.set_members(["a", "b", "c"])
+    started.set_whole({"g": Rates(publish_messages=C)})
+    started.set_attachments(Attachments({}, {"t/n": "g"}))
+    world.see_records(started)
+    world.sidecars["c"] = started
+    started.start(world.now_ns)
+    world.limit(c=60)
+    world.write()
+    assert not started.writes(), "its broker was not heard"
+
+    world.say(url("c"), {"g": Amounts(1_000)})
+    world.write()
+    assert not started.writes()
+    assert world.table[url("c")]["g"].messages > 900
+
+    world.limit(a=1_000, b=1_000, c=1_000)
+    world.write()
+    assert started.writes()
+    assert world.quotas() == {"a": 500, "b": 500, "c": 500}
+
+
+def test_a_sidecar_writes_ten_seconds_after_its_start_in_any_case() -> None:
+    """A limit that was lowered while it was away is enforced."""
+    world = World("a")
+    world.sidecars["a"].start(world.now_ns)
+    world.limit(a=60)
+    world.say(url("a"), {"g": Amounts(1_000)})
+    world.write()
+    assert not world.sidecars["a"].writes()
+    world.now_ns += 10 * S
+    world.write()
+    assert world.table[url("a")]["g"] == Amounts(60)
+
+
+def test_a_sidecar_whose_broker_is_idle_writes_after_two_seconds() -> None:
+    """A broker with traffic would have been heard by then."""
+    world = World("a")
+    world.sidecars["a"].start(world.now_ns)
+    world.limit(a=60)
+    world.write()
+    assert not world.sidecars["a"].writes()
+    world.now_ns += 2 * S
+    world.write()
+    assert world.table[url("a")]["g"] == Amounts(60)
+
+
 def test_a_broker_behind_a_gate_shares_the_limit() -> None:
     """It reports what it uses itself; the others' quotas are what they are due all the same."""
     world = World("a", "b")
@@ -157,6 +264,7 @@ def test_an_entry_behind_a_gate_is_above_the_gates_limit() -> None:
     """The margin raises entry and record, and a native broker's quota in the same cluster stays exact."""
     gated = Steering(margin_permille=200, behind_gate=True)
     native = Steering(margin_permille=200)
+    native.start(-60 * S)
     for name, steering in (("a", gated), ("b", native)):
         steering.configure(url(name), 1)
         steering.set_whole({"g": Rates(publish_messages=C)})
@@ -244,6 +352,7 @@ def test_two_hundred_groups_at_once() -> None:
     groups = {f"g{number}": 100 + number for number in range(200)}
     steering = Steering()
     steering.configure(url("a"), 1)
+    steering.start(-60 * S)
     steering.set_whole({name: Rates(publish_messages=limit) for name, limit in groups.items()})
     steering.set_attachments(Attachments({}, {f"t/{name}": name for name in groups}))
     for name, limit in groups.items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.native.engine.entries import NOTHING, Amounts
 from coordinator.native.engine.table import REST, Statement, Table
@@ -38,23 +40,53 @@ def test_a_broker_whose_sidecar_is_gone_and_that_is_silent_is_dead() -> None:
     """While the sidecar is a member, or the broker itself reports, it is not."""
     table = Table()
     table.take(own(B, 5), 1, 0)
+    table.set_members(frozenset({"b"}))
     table.take(ours(B, 1_000, "b"), 1, 1)
+    assert list(table.dead(1, 60 * S)) == []
 
-    assert list(table.dead(frozenset({"b"}), 1, 60 * S)) == []
-    assert list(table.dead(frozenset(), 1, 2 * S)) == []
-    assert list(table.dead(frozenset(), 1, 4 * S)) == [B]
+    table.set_members(frozenset())
+    assert list(table.dead(1, 2 * S)) == []
+    assert list(table.dead(1, 4 * S)) == [B]
     table.take(own(B, 5), 1, 4 * S)
-    assert list(table.dead(frozenset(), 1, 5 * S)) == []
+    assert list(table.dead(1, 5 * S)) == []
+
+
+def test_a_broker_that_reports_and_whose_sidecar_is_gone_is_an_orphan() -> None:
+    """Until that sidecar writes again: being a member again is not enough."""
+    table = Table()
+    table.set_members(frozenset({"a", "b"}))
+    table.take(own(B, 5), 1, 0)
+    table.take(ours(B, 1_000, "b"), 1, 1)
+    assert list(table.orphans(1, 1)) == []
+
+    table.set_members(frozenset({"a"}))
+    assert list(table.orphans(1, 1)) == [B]
+    table.set_members(frozenset({"a", "b"}))
+    table.take(replace(ours(B, 500, "a"), stands_in=True), 1, 2)
+    assert list(table.orphans(1, 2)) == [B]
+    assert table.reported(B, "g") == (Amounts(5), 0)
+    table.take(ours(B, 500, "b"), 1, 3)
+    assert list(table.orphans(1, 3)) == []
+
+
+def test_invented_brokers_are_remembered_up_to_a_bound() -> None:
+    """Those that were silent longest are forgotten."""
+    table = Table()
+    for number in range(5_000):
+        table.take(own(f"pulsar://invented-{number}", 1), 1, number)
+        table.take(own(A, 1), 1, number)
+    assert len(table.brokers()) == 4_096
+    assert A in table.brokers()
 
 
 def test_a_broker_without_a_sidecar_is_given_five_intervals() -> None:
     """It reports no less often, however idle; with nothing in its row there is nothing to do."""
     table = Table()
     table.take(own(B, 5), 2, 0)
-    assert list(table.dead(frozenset(), 2, 10 * S)) == []
-    assert list(table.dead(frozenset(), 2, 12 * S)) == [B]
+    assert list(table.dead(2, 10 * S)) == []
+    assert list(table.dead(2, 12 * S)) == [B]
     table.take(ours(B, 0), 2, 12 * S)
-    assert list(table.dead(frozenset(), 2, 99 * S)) == []
+    assert list(table.dead(2, 99 * S)) == []
 
 
 def test_a_second_producer_in_a_brokers_name_is_a_stranger() -> None:
@@ -83,10 +115,11 @@ def test_strangers_are_remembered_up_to_a_bound() -> None:
 def test_a_broker_that_reports_and_that_no_sidecar_steers_is_named() -> None:
     """After five intervals; not one that is silent, and not one whose sidecar is a member."""
     table = Table()
+    table.set_members(frozenset({"a"}))
     for second in range(8):
         table.take(own(A, 5), 1, second * S)
         table.take(own(B, 5), 1, second * S)
         table.take(ours(A, 9), 1, second * S)
-        named = table.unsteered(frozenset({"a"}), 1, second * S)
+        named = table.unsteered(1, second * S)
         assert named == (() if second <= 6 else (B,))
-    assert table.unsteered(frozenset({"a"}), 1, 14 * S) == ()
+    assert table.unsteered(1, 14 * S) == ()

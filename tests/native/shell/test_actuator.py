@@ -22,12 +22,19 @@ class Topic:
 
     def __init__(self) -> None:
         self.written: list[tuple[str, Mapping[str, Amounts]]] = []
+        self.say: Callable[[Statement], None] = lambda _: None
 
     def watch(self, listener: Callable[[Statement], None]) -> None:
-        """Nothing is heard."""
+        """The listener hears what a test says."""
+        self.say = listener
 
     def write(
-        self, broker: str, amounts: Mapping[str, Amounts], done: Callable[[bool], None]
+        self,
+        broker: str,
+        amounts: Mapping[str, Amounts],
+        done: Callable[[bool], None],
+        *,
+        stands_in: bool,  # noqa: ARG002
     ) -> None:
         """A broker takes it at once."""
         self.written.append((broker, amounts))
@@ -90,7 +97,7 @@ async def test_a_sidecar_that_has_just_started_lets_its_brokers_own_reports_stan
     async with running(world):
         await world.tell(6)
         await world.native.start()
-        world.clock.now += S
+        world.topic.say(Statement("pulsar://a:6650", {"g": Amounts(200)}, producer="broker"))
         await world.tell(6)
         assert world.written() == []
         world.clock.now += S

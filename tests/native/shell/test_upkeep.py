@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, Rates
 from coordinator.native.engine.conditions import TRANSPORT, Observed
 from coordinator.native.engine.counting import NamespaceCount
-from coordinator.native.engine.entries import Record
+from coordinator.native.engine.entries import Amounts, Record
 from coordinator.native.engine.outside import BrokerFacts
 from coordinator.native.engine.steering import Steering
+from coordinator.native.engine.table import Statement
 from coordinator.native.shell.upkeep import UNUSED_AFTER_NS, Upkeep
 
 S = NANOS_PER_SECOND
@@ -99,11 +100,47 @@ async def test_the_first_member_makes_what_is_missing() -> None:
     assert world.pulsar.writes == [("g", Record(1_500, -1)), ("t/n", "g")]
 
 
+async def test_a_namespace_is_attached_a_second_after_its_group_was_made() -> None:
+    """A broker that hears of the attachment first forgets it."""
+    world = World()
+    await world.after(0)
+    await world.after(0.5)
+    assert world.pulsar.writes == [("g", Record(1_500, -1))]
+    await world.after(0.5)
+    assert world.pulsar.writes == [("g", Record(1_500, -1)), ("t/n", "g")]
+
+
+async def test_a_namespace_whose_use_its_broker_does_not_report_is_attached_again() -> None:
+    """After 7, 17, 37 and 77 seconds with messages, and no more once the broker reports."""
+    world = World()
+    await world.after(0)
+    await world.after(1)
+    began_ns, attached_again_s = world.clock.now, []
+    for _ in range(160):
+        world.clock.now += S // 2
+        world.steering.count({"t/n": NamespaceCount(messages=9)}, S // 2, world.clock.now)
+        world.pulsar.writes.clear()
+        await world.upkeep.look()
+        if world.pulsar.writes:
+            assert world.pulsar.writes == [("t/n", "g")]
+            attached_again_s.append(round((world.clock.now - began_ns) / S))
+    assert attached_again_s == [7, 17, 37, 77]
+
+    world.steering.take(
+        Statement("pulsar://a:6650", {"g": Amounts(9)}, producer="p"), world.clock.now
+    )
+    world.pulsar.writes.clear()
+    await world.upkeep.look()
+    assert world.pulsar.writes == []
+
+
 async def test_the_second_waits_for_its_turn() -> None:
     """A sidecar that is no member writes nothing."""
     world, outsider = World(rank=1), World(rank=None)
     await world.after(0)
     assert world.pulsar.writes == []
+    await world.after(2)
+    await world.after(2)
     await world.after(2)
     assert len(world.pulsar.writes) == 2
     await outsider.after(0)
@@ -115,6 +152,7 @@ async def test_what_others_change_is_seen_told_and_set_again() -> None:
     """Records and attachments."""
     world = World()
     await world.after(0)
+    await world.after(1)
     world.pulsar.records["g"] = Record(9, -1)
     world.pulsar.groups["t/n"] = ""
     await world.after(2)

@@ -1,0 +1,87 @@
+"""One native group at one broker: its parts, its entry, and the pace and excess of its traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coordinator.core.model import MonitoringClass
+from coordinator.native.engine.counting import NamespaceCount
+from coordinator.native.engine.entries import NOTHING, Amounts
+from coordinator.native.engine.pacing import Pacer
+from coordinator.native.engine.parts import NativePart
+from coordinator.native.engine.sets import GroupSet, name_of
+from coordinator.native.engine.trim import WHOLE, Trim
+
+
+class NativeGroup:
+    """One native group at this broker."""
+
+    __slots__ = (
+        "count", "dispatched", "entry", "groups", "name", "pacers", "parts", "publishing_since_ns",
+        "trims",
+    )  # fmt: skip
+
+    def __init__(self, groups: GroupSet, interval_s: int) -> None:
+        self.groups = groups
+        self.name = name_of(groups)
+        self.pacers = (Pacer(interval_s), Pacer(interval_s))
+        self.dispatched = (Pacer(interval_s), Pacer(interval_s))
+        self.trims = (Trim(interval_s), Trim(interval_s))
+        self.parts: tuple[NativePart | None, NativePart | None] = (None, None)
+        self.entry = NOTHING
+        #: As of the last poll: who is connected.
+        self.count = NamespaceCount()
+        #: The first of the polls, up to the last one, that all found messages; None: the last did not.
+        self.publishing_since_ns: int | None = None
+
+    def set_parts(self, parts: tuple[NativePart | None, NativePart | None], now_ns: int) -> None:
+        """Take its parts of messages and bytes here; None is unlimited."""
+        self.parts = parts
+        for part, pacer, told in zip(parts, self.pacers, self.target(), strict=True):
+            if part is None:
+                pacer.set_limit(None, now_ns)
+            else:
+                pacer.set_limit(part.rate, now_ns, told=told)
+
+    def target(self) -> Amounts:
+        """The publish rates here per second, less the trim."""
+        messages, bytes_ = (
+            0 if part is None else part.rate * trim.permille // WHOLE
+            for part, trim in zip(self.parts, self.trims, strict=True)
+        )
+        return Amounts(messages, bytes_)
+
+    def unsettle(self) -> None:
+        """Take the news of a changed record, which lets all of it pass until the next interval."""
+        for trim in self.trims:
+            trim.unsettle()
+
+    def counted(self, count: NamespaceCount, elapsed_ns: int, now_ns: int) -> None:
+        """Take a poll of the broker's counters."""
+        self.count = count
+        if not count.messages:
+            self.publishing_since_ns = None
+        elif self.publishing_since_ns is None:
+            self.publishing_since_ns = now_ns
+        amounts = count.messages, count.bytes
+        for amount, pacer, trim, part in zip(
+            amounts, self.pacers, self.trims, self.parts, strict=True
+        ):
+            unsure = count.throttles_unsure
+            pacer.count(amount, count.throttles, elapsed_ns, now_ns, unsure=unsure)
+            rate = None if part is None else part.rate
+            trim.count(amount, rate, elapsed_ns, held=pacer.is_held)
+        for amount, pacer in zip(
+            (count.out_messages, count.out_bytes), self.dispatched, strict=True
+        ):
+            pacer.count(amount, 0, elapsed_ns, now_ns)
+
+    def taken(self, now_ns: int) -> Iterator[tuple[MonitoringClass, list[int]]]:
+        """Yield the counts to report since the last call: amounts, waiting times, participants."""
+        count = self.count
+        (messages, waited), (bytes_, waited_bytes) = (pacer.take(now_ns) for pacer in self.pacers)
+        participants = [count.producers, count.producer_topics]
+        yield MonitoringClass.PUBLISH, [messages, bytes_, waited, waited_bytes, *participants]
+        (messages, _), (bytes_, _) = (pacer.take(now_ns) for pacer in self.dispatched)
+        participants = [count.consumers, count.consumer_topics]
+        yield MonitoringClass.DISPATCH, [messages, bytes_, 0, 0, *participants]
