@@ -47,8 +47,8 @@ fuzz: requirements  ## a million damaged streams through the gate's engine, a mi
 	$(BIN)/python -m tests.attacks.sequences $(if $(SEED),--seed $(SEED))
 
 .PHONY: clients
-clients: requirements  ## stock clients of many releases through the gates of a real cluster; ONLY="java 4" for a part, IDLE=1 for an idle minute as well
-	$(BIN)/python -m tests.clients $(if $(ONLY),--only "$(ONLY)") $(if $(IDLE),--idle)
+clients: requirements  ## stock clients of many releases through the gates of a real cluster; ONLY="java 4" for a part, IDLE=1 for an idle minute as well, PULSAR=5.0.0-M1 for other brokers
+	$(BIN)/python -m tests.clients $(if $(ONLY),--only "$(ONLY)") $(if $(IDLE),--idle) $(if $(PULSAR),--pulsar "$(PULSAR)")
 
 .PHONY: fuzz-api
 fuzz-api: $(INSTALLED)  ## generated requests to every endpoint of the admin API; CASES=n of each

@@ -21,8 +21,9 @@ from admin_api.schemas import (
     RequestBody,
 )
 from coordinator.core.model import Dimension, Rates
+from coordinator.core.topics import HashRange
 from coordinator.insight.model.answer import from_wire, to_wire
-from coordinator.insight.model.gate_views import GateLimits
+from coordinator.insight.model.gate_views import GateLimits, Part
 from coordinator.ports import TopicLimit
 
 
@@ -127,7 +128,7 @@ def _limit(sent: int | None) -> int | None:
 
 
 class TopicLimitBody(RatesBody):
-    """A topic with limits of its own, for all its partitions together."""
+    """A topic with limits of its own, for all its partitions or segments together."""
 
     topic: str
 
@@ -137,10 +138,17 @@ class TopicLimitBody(RatesBody):
         return cls(**RatesBody.limits(limit.limits).model_dump(), topic=str(limit.topic))
 
 
-class PartitionLimit(RatesBody):
-    """The limits of one partition of a topic at this gate."""
+class PartLimit(RatesBody):
+    """The limits of one partition or one segment of a topic at this gate."""
 
-    partition: int
+    partition: int | None = Field(description="its index; null for a segment")
+    segment: str | None = Field(description="its hashes, such as 0000-7fff; null for a partition")
+
+    @classmethod
+    def of(cls, part: Part, rates: Rates) -> Self:
+        """Write one part."""
+        index, segment = (None, str(part)) if isinstance(part, HashRange) else (part, None)
+        return cls(**RatesBody.limits(rates).model_dump(), partition=index, segment=segment)
 
 
 class TopicInForce(RatesBody):
@@ -150,7 +158,9 @@ class TopicInForce(RatesBody):
     partitions: int = Field(
         description="as far as this sidecar's broker has said; 1 = not partitioned"
     )
-    parts: list[PartitionLimit] = Field(description="of partitions that were used at this gate")
+    parts: list[PartLimit] = Field(
+        description="of partitions and segments that were used at this gate"
+    )
 
 
 class GateLimitsBody(CamelModel):
@@ -172,8 +182,7 @@ class GateLimitsBody(CamelModel):
                 topic=view.topic,
                 partitions=view.partitions,
                 parts=[
-                    PartitionLimit(**RatesBody.limits(part).model_dump(), partition=index)
-                    for index, part in sorted(view.parts.items())
+                    PartLimit.of(part, view.parts[part]) for part in sorted(view.parts, key=_rank)
                 ],
             )
             for view in topics[:topics_max]
@@ -185,3 +194,7 @@ class GateLimitsBody(CamelModel):
             topics=shown,
             topics_left_out=len(topics) - len(shown),
         )
+
+
+def _rank(part: Part) -> tuple[bool, Part]:
+    return isinstance(part, HashRange), part

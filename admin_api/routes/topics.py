@@ -2,8 +2,9 @@
 
 Paths, bodies and rights are those of Pulsar's topic policies, below another prefix.
 Unlike Pulsar's, a limit is for all partitions of a topic together, dispatch is limited for all its
-subscriptions together, and non-persistent topics can be limited, too. Pulsar's own policies go on working
-in the broker; the strictest limit acts.
+subscriptions together, and non-persistent topics can be limited, too, and scalable ones (domain
+``topic``), all their segments together. Pulsar's own policies go on working in the broker; the strictest
+limit acts.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MAX_PAGE = 1_000
 
 
 async def _topic_name(
-    domain: Literal["persistent", "non-persistent"],
+    domain: Literal["persistent", "non-persistent", "topic"],
     tenant: TenantName,
     namespace: NamespaceName,
     topic: str,

@@ -8,6 +8,11 @@ case; the short forms ``topic`` (of public/default, which 4.0 reads from ``/topi
 ``topic://tenant/namespace/topic`` with its segments, ``segment://tenant/namespace/topic/descriptor``.
 All spellings of a name give the same `TopicName`.
 
+The descriptor of a segment is ``first-last-id``: the first and the last hash of its keys, in hexadecimal,
+and its number within the topic. Brokers accept other spellings of the three numbers and write them anew
+(``0-7fff-00`` is ``0000-7fff-0``), and so does this module. A name with a sign or with letters of other
+scripts in a hash is none: no client writes it.
+
 Brokers accept no name of any other form. System topics (``__change_events``, all of pulsar/system) are
 limited like others: brokers write them over their internal listener, so a connection through the gate
 with such a name comes from a client.
@@ -17,15 +22,23 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 NON_PERSISTENT: Final = "non-persistent"
+SCALABLE: Final = "topic"
 SEGMENT: Final = "segment"
 
 DOMAINS: Final = ("persistent", NON_PERSISTENT)
-"""The domains of topics that clients publish to and consume."""
+"""The domains of topics that clients of all releases publish to and consume."""
 
-_DOMAINS_OF_PULSAR_5: Final = ("topic", SEGMENT)
+_DOMAINS_OF_PULSAR_5: Final = (SCALABLE, SEGMENT)
+
+_DESCRIPTOR: Final = re.compile(r"([0-9a-fA-F]{1,8})-([0-9a-fA-F]{1,8})-(\d{1,19})")
+
+_HASHES: Final = 1 << 16
+"""The hashes of keys that the active segments of a topic share among them."""
+
+_SEGMENT_ID_MAX: Final = (1 << 63) - 1
 
 _NAMED_ENTITY: Final = re.compile(r"[-=:.\w]+", re.ASCII)
 """The letters of tenants, clusters and namespaces: NamedEntity of pulsar-common."""
@@ -36,6 +49,23 @@ RESOURCE_USAGE_TOPIC: Final = "non-persistent://pulsar/system/resource-usage"
 """The topic where Pulsar's own resource groups exchange their usage."""
 
 
+class HashRange(NamedTuple):
+    """The hashes of the keys that go to one segment of a scalable topic.
+
+    The active segments have every hash once, also after splits and merges.
+    """
+
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return f"{self.first:04x}-{self.last:04x}"
+
+    def part_of(self, rate: int) -> int:
+        """Return this range's part of a rate; the parts of all active segments add up to the rate."""
+        return rate * (self.last + 1) // _HASHES - rate * self.first // _HASHES
+
+
 @dataclass(frozen=True, slots=True)
 class TopicName:
     """A topic's name, parsed.
@@ -44,7 +74,7 @@ class TopicName:
         domain: persistent or non-persistent.
         tenant: first part.
         namespace: without its tenant.
-        local_name: last part, with the partition's suffix.
+        local_name: last part, with the partition's suffix or the segment's descriptor.
     """
 
     domain: str
@@ -71,13 +101,34 @@ class TopicName:
             return None
         if domain in _DOMAINS_OF_PULSAR_5 and parts[-1].count("/") != (domain == SEGMENT):
             return None
-        return cls(domain, parts[0], "/".join(parts[1:-1]), parts[-1])
+        local_name = _canonical_segment(parts[-1]) if domain == SEGMENT else parts[-1]
+        return cls(domain, parts[0], "/".join(parts[1:-1]), local_name) if local_name else None
 
     def __str__(self) -> str:
         return f"{self.domain}://{self.tenant}/{self.namespace}/{self.local_name}"
 
+    @property
+    def whole(self) -> TopicName:
+        """Return the topic of which this is a partition or a segment; itself if it is neither."""
+        if self.domain == SEGMENT:
+            return replace(self, domain=SCALABLE, local_name=self.local_name.partition("/")[0])
+        return self.split_partition()[0]
+
+    @property
+    def hash_range(self) -> HashRange | None:
+        """Return the hashes of a segment; None if this is no segment."""
+        if self.domain != SEGMENT:
+            return None
+        first, last, _ = self.local_name.partition("/")[2].split("-")
+        return HashRange(int(first, 16), int(last, 16))
+
     def split_partition(self) -> tuple[TopicName, int]:
-        """Return the partitioned topic and the index of this partition; itself and 0 if it is none."""
+        """Return the partitioned topic and the index of this partition; itself and 0 if it is none.
+
+        Neither a scalable topic nor a segment is a partition, whatever its name ends in.
+        """
+        if self.domain in _DOMAINS_OF_PULSAR_5:
+            return self, 0
         base, separator, index = self.local_name.rpartition("-partition-")
         if not separator or not base or not index.isdecimal():
             return self, 0
@@ -94,3 +145,15 @@ def _expand(name: str) -> str:
         return name
     local_name = name.strip("/")
     return "" if "/" in local_name else f"public/default/{local_name}"
+
+
+def _canonical_segment(local_name: str) -> str:
+    """Return a segment's local name as brokers write it; empty if they accept none such."""
+    topic, _, descriptor = local_name.partition("/")
+    found = _DESCRIPTOR.fullmatch(descriptor)
+    if not topic or found is None or max(descriptor) > "\uffff":
+        return ""
+    first, last, segment_id = int(found[1], 16), int(found[2], 16), int(found[3])
+    if not first <= last < _HASHES or segment_id > _SEGMENT_ID_MAX:
+        return ""
+    return f"{topic}/{HashRange(first, last)}-{segment_id}"

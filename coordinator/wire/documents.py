@@ -32,7 +32,7 @@ from coordinator.core.model import (
     Rates,
     ResourceGroup,
 )
-from coordinator.core.topics import TopicName
+from coordinator.core.topics import SEGMENT, TopicName
 from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
 
 SCHEMA = 1
@@ -149,14 +149,15 @@ def validate_limited_topic(topic: TopicName) -> TopicName:
     """Return a topic's name if the topic can have limits of its own.
 
     Raises:
-        ValueError: its tenant or namespace is not valid, it is one partition, or its local name
-            is too long, has a slash or is not printable.
+        ValueError: its tenant or namespace is not valid, it is one partition or segment, or its local
+            name is too long, has a slash or is not printable.
     """
     validate_name(topic.tenant)
     validate_name(topic.namespace)
-    whole = topic.split_partition()[0]
+    whole = topic.whole
     if whole != topic:
-        raise ValueError(f"{topic} is one partition: limit {whole}, each partition gets its part")
+        what = "segment" if topic.domain == SEGMENT else "partition"
+        raise ValueError(f"{topic} is one {what}: limit {whole}, each {what} gets its part")
     local_name = topic.local_name
     if (
         not local_name.isprintable()

@@ -100,7 +100,11 @@ def compiler_jars(root: Path) -> Path:
 
 def client_jars(artifact: str, version: str, root: Path) -> Path:
     """Return the directory with the jars of a client library of some release; raises as above."""
-    body = f"<dependencies>{_dependency(artifact, version)}</dependencies>"
+    managed = f"<dependencies>{_newer_libraries(version)}</dependencies>"
+    body = (
+        f"<dependencyManagement>{managed}</dependencyManagement>\n"
+        f"<dependencies>{_dependency(artifact, version)}</dependencies>"
+    )
     return _ensure(root / f"{artifact}-{version}", _POM.format(body=body))
 
 
@@ -109,14 +113,17 @@ def _server_pom(version: str) -> str:
     table = _dependency("pulsar", version, "<type>pom</type><scope>import</scope>")
     broker = _dependency("pulsar-broker", version)
     # What the pom itself names wins over the table that it imports.
-    newer = "".join(
-        _dependency(artifact, number, group=group)
-        for group, artifact, number in _NEWER_LIBRARIES.get(version, ())
-    )
-    managed = f"<dependencies>{newer}{table}</dependencies>"
+    managed = f"<dependencies>{_newer_libraries(version)}{table}</dependencies>"
     return _POM.format(
         body=f"<dependencyManagement>{managed}</dependencyManagement>\n"
         f"<dependencies>{broker}</dependencies>"
+    )
+
+
+def _newer_libraries(version: str) -> str:
+    return "".join(
+        _dependency(artifact, number, group=group)
+        for group, artifact, number in _NEWER_LIBRARIES.get(version, ())
     )
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from admin_api import topic_limits as changing
 from coordinator.core.model import Rates
-from coordinator.core.topics import TopicName
-from coordinator.insight.model.gate_views import GateLimits, TopicLimitView
+from coordinator.core.topics import HashRange, TopicName
+from coordinator.insight.model.gate_views import GateLimits, Part, TopicLimitView
 from tests.admin_api.keys import access, token
 from tests.admin_api.world import World
 
@@ -85,7 +85,8 @@ async def test_bad_rates_are_refused_by_field(
     [
         ("persistent/shop/eu/orders-partition-3", 400, "is one partition: limit persistent://"),
         ("persistent/shop/eu/" + "x" * 300, 400, "is not a topic"),
-        ("temporary/shop/eu/orders", 400, "domain: Input should be 'persistent' or"),
+        ("temporary/shop/eu/orders", 400, "domain: Input should be 'persistent', 'non"),
+        ("segment/shop/eu/orders", 400, "domain: Input should be 'persistent', 'non"),
         ("persistent/sh op/eu/orders", 412, "Tenant name is not valid"),
         ("persistent/shop/e%2Fu/orders", 412, "Namespace name is not valid"),
     ],
@@ -171,7 +172,10 @@ async def test_the_store_is_out_of_reach(client: httpx.AsyncClient, world: World
 
 async def test_the_gate_tells_its_limits(client: httpx.AsyncClient, world: World) -> None:
     """It tells those of the broker, of subscriptions, and of each partition in use here."""
-    parts = {0: Rates(publish_messages=4), 1: Rates(publish_messages=3)}
+    parts: dict[Part, Rates] = {
+        0: Rates(publish_messages=4),
+        1: Rates(publish_messages=3),
+    }
     view = TopicLimitView("persistent://shop/eu/orders", Rates(publish_messages=7), 2, parts)
     world.gate.own_limits = GateLimits(Rates(dispatch_bytes=9), 5, 30, (view,))
 
@@ -184,6 +188,40 @@ async def test_the_gate_tells_its_limits(client: httpx.AsyncClient, world: World
     told = [(part["partition"], part["publishRateInMsgs"]) for part in topic["parts"]]
     assert told == [(0, 4), (1, 3)]
     assert shown["topicsLeftOut"] == 0
+
+
+async def test_the_gate_tells_the_parts_of_segments(
+    client: httpx.AsyncClient, world: World
+) -> None:
+    """A segment is told by its hashes, in their order."""
+    parts: dict[Part, Rates] = {
+        HashRange(0x8000, 0xFFFF): Rates(publish_messages=4),
+        HashRange(0, 0x7FFF): Rates(publish_messages=3),
+    }
+    view = TopicLimitView("topic://shop/eu/orders", Rates(publish_messages=7), 1, parts)
+    world.gate.own_limits = GateLimits(Rates(), None, 30, (view,))
+
+    (topic,) = (await client.get("/quota/v1/gate/limits")).json()["topics"]
+
+    told = [(part["segment"], part["publishRateInMsgs"]) for part in topic["parts"]]
+    assert told == [("0000-7fff", 3), ("8000-ffff", 4)]
+    assert [part["partition"] for part in topic["parts"]] == [None, None]
+
+
+async def test_a_scalable_topic_is_limited_as_a_whole(
+    client: httpx.AsyncClient, world: World
+) -> None:
+    """The limit is of topic://; no path leads to a segment's own."""
+    path = "/quota/v1/topic/shop/eu/orders/publishRate"
+    assert (await client.post(path, json=PUBLISH)).status_code == 204
+    name = TopicName("topic", "shop", "eu", "orders")
+    assert (await world.topic_limits.read(name)).limits == Rates(publish_messages=100)
+
+    segment = "/quota/v1/segment/shop/eu/orders%2F0000-7fff-0/publishRate"
+    answer = await client.post(segment, json=PUBLISH)
+
+    assert answer.status_code >= 400
+    assert list(world.topic_limits.known()) == ["topic://shop/eu/orders"]
 
 
 async def test_connections_are_told_on_demand(client: httpx.AsyncClient, world: World) -> None:

@@ -40,14 +40,14 @@ class NamespaceMaker:
     """Makes a namespace for each client, with a topic of three partitions.
 
     Args:
-        cluster: where to make them, and to unload their topics.
+        cluster: where to make them, and to do what programmes ask for.
     """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._topics = Topics(cluster.brokers)
         self._made = itertools.count()
-        self.unload = Unload(cluster.web_url())
+        self.requests = AdminRequests(cluster.web_url())
 
     def make(self) -> str:
         """Make one, and say its name."""
@@ -60,17 +60,35 @@ class NamespaceMaker:
         return namespace
 
 
-class Unload:
-    """Unloads topics at whichever broker has them."""
+class AdminRequests:
+    """Does to topics what a programme asks for, at whichever broker has them."""
 
     def __init__(self, web_url: str) -> None:
         self._web_url = web_url
 
-    def __call__(self, topic: str) -> None:
-        """Unload a topic; raises if no broker does."""
-        path = topic.replace("://", "/")
+    def __call__(self, line: str) -> bool:
+        """Answer a line of a programme; False if it is no request. Raises if no broker does it."""
+        match line.split():
+            case ["unload", topic]:
+                self._ask("PUT", f"{topic.replace('://', '/')}/unload")
+            case ["scale", topic, segments]:
+                self._ask("PUT", f"{_scalable(topic)}?numInitialSegments={segments}", {})
+            case ["split", topic, segment]:
+                self._ask("POST", f"{_scalable(topic)}/split/{segment}")
+            case ["merge", topic, one, other]:
+                self._ask("POST", f"{_scalable(topic)}/merge/{one}/{other}")
+            case _:
+                return False
+        return True
+
+    def _ask(self, method: str, path: str, body: object = None) -> None:
+        url = f"{self._web_url}/admin/v2/{path}"
         with httpx.Client(trust_env=False, timeout=30, follow_redirects=True) as http:
-            http.put(f"{self._web_url}/admin/v2/{path}/unload").raise_for_status()
+            http.request(method, url, json=body).raise_for_status()
+
+
+def _scalable(topic: str) -> str:
+    return f"scalable/{topic.removeprefix('topic://')}"
 
 
 def try_client(
@@ -83,13 +101,25 @@ def try_client(
     Raises:
         AssertionError: it ended badly; the end of its log is in the text.
     """
-    command = (*launch.command, url, namespaces.make(), *scenes)
-    return _run(command, namespaces.unload, log, {**os.environ, **launch.environment})
+    return run_scenes(launch, url, namespaces.make(), namespaces.requests, log, scenes)
+
+
+def run_scenes(
+    launch: Launch,
+    url: str,
+    namespace: str,
+    requests: AdminRequests,
+    log: Path,
+    scenes: Sequence[str],
+) -> list[Outcome]:
+    """Run a client's programme in a namespace that exists; raises as `try_client`."""
+    command = (*launch.command, url, namespace, *scenes)
+    return _run(command, requests, log, {**os.environ, **launch.environment})
 
 
 def _run(
     command: Sequence[str],
-    unload: Callable[[str], None],
+    requests: Callable[[str], bool],
     log: Path,
     environment: Mapping[str, str],
     timeout_s: float = 480,
@@ -115,8 +145,7 @@ def _run(
         alarm.start()
         try:
             for line in process.stdout:
-                if line.startswith("unload "):
-                    unload(line.split()[1])
+                if requests(line):
                     process.stdin.write("done\n")
                     process.stdin.flush()
                 elif line.startswith("{"):

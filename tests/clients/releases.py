@@ -33,6 +33,9 @@ JAVA = (
 )  # fmt: skip
 """Of pulsar-client, shaded: the last of each minor release whose parent pom Maven Central has, too."""
 
+JAVA_V5 = ("5.0.0-M1",)
+"""Of pulsar-client-v5, which knows scalable topics; it needs brokers of its release."""
+
 _FASTAVRO = "fastavro==1.9.7"
 """For Avro schemas; what old releases ask for themselves has no wheel any more."""
 
@@ -68,6 +71,8 @@ class Release:
     family: str
     version: str
     prepare: Callable[[str], Launch]
+    #: The beginning of the version of the brokers that it needs.
+    brokers: str = ""
 
     @property
     def name(self) -> str:
@@ -88,6 +93,7 @@ def all_releases() -> list[Release]:
     return [
         *(Release("python", version, _python) for version in PYTHON),
         *(Release("java", version, _java) for version in JAVA),
+        *(Release("java-v5", version, _java_v5, brokers="5.") for version in JAVA_V5),
         *(Release("go", version, _go) for version in GO),
     ]
 
@@ -120,6 +126,11 @@ def _python(version: str) -> Launch:
 def _java(version: str) -> Launch:
     library = jars.client_jars("pulsar-client", version, _cache())
     return _compiled(library, PROGRAMS / "java" / "ClientProgram.java")
+
+
+def _java_v5(version: str) -> Launch:
+    library = jars.client_jars("pulsar-client-v5", version, _cache())
+    return _compiled(library, PROGRAMS / "java" / "ClientProgramV5.java")
 
 
 def _compiled(library: Path, source: Path) -> Launch:

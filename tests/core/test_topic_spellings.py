@@ -39,6 +39,8 @@ ACCEPTED = {
     "topic://a/b/c": "a/b",  # as the next two by 5.0 only
     "Topic://a/b/c": "a/b",
     "segment://a/b/c/0-8000-1": "a/b",
+    "segment://a/b/c/0000-7fff-9223372036854775807": "a/b",
+    "segment://a/b/c/0000-7fff-\u0663": "a/b",
 }
 """Tenant and namespace of each name that a release accepts; releases that accept one agree about it."""
 
@@ -49,13 +51,20 @@ REFUSED = [
     "persistent://a/b/c/", "persistent://a/b/", "persistent://a/b/ ", "persistent://a/b",
     "persistent://a/b c/d", "persistent://a b/c/d", "persistent://a%2Fb/c/d", "persistent://ä/b/c",
     "persistent://a/ä/c", "persistent://a\t/b/c", "persistent://a/b/\u2003", "segment://a/b/c",
+    "segment://a/b/c/", "segment://a/b/c/x", "segment://a/b/c/0000-7fff", "segment://a/b/c/0000-7fff-1-2",
+    "segment://a/b/c/7fff-0000-1", "segment://a/b/c/0000-10000-1", "segment://a/b/c/0000-7fff--1",
+    "segment://a/b/c/0000-7fff-9223372036854775808", "segment://a/b/c/0000-7fff-99999999999999999999",
+    "segment://a/b//0000-ffff-0",
 ]  # fmt: skip
 """No release accepts them."""
 
 ODD = [
     "per\u017fistent://a/b/c", "pers\u0131stent://a/b/c", "persistent://a/b/\u00a0", "persistent://a/b/\u0085",
+    "segment://a/b/c/+000-7fff-0", "segment://a/b/c/0000-7fff-+1", "segment://a/b/c/d/0000-7fff-0",
+    "topic://a/b/c/d",
 ]  # fmt: skip
-"""Pulsar accepts them: letters that Java takes for s and i, blanks that it does not take for such."""
+"""Pulsar accepts them: letters that Java takes for s and i, blanks that it does not take for such; 5.0
+signs in the descriptor of a segment, and scalable topics with a slash in the name."""
 
 PARTITIONS = {
     "c-partition-0": ("c", 0),
@@ -103,6 +112,11 @@ def test_a_name_that_only_java_takes_for_one_is_none(name: str) -> None:
         ("a/b/c", "persistent://a/b/c", "Persistent://a/b/c", "PERSISTENT://a/b/c"),
         ("non-persistent://a/b/c", "Non-Persistent://a/b/c", "NON-PERSISTENT://a/b/c"),
         ("topic://a/b/c", "Topic://a/b/c"),
+        (
+            "segment://a/b/c/0000-7fff-1",
+            "SEGMENT://a/b/c/0-7FFF-01",
+            "segment://a/b/c/00000000-00007fff-\u0661",
+        ),
     ],
 )
 def test_all_spellings_of_a_name_are_one_topic(spellings: tuple[str, ...]) -> None:

@@ -74,6 +74,14 @@ def test_a_library_that_is_too_old_in_pulsars_table_is_replaced(
     assert "jackson" not in (jars.server_jars("4.0.7", tmp_path) / "some.jar").read_text()
 
 
+def test_clients_get_newer_libraries_as_brokers_do(tmp_path: Path, maven: Path) -> None:
+    """The client of 5.0.0-M1 needs the same Jackson; others are fetched as they are."""
+    newer = "<artifactId>jackson-annotations</artifactId><version>2.21</version>"
+    for version, has_newer in (("5.0.0-M1", True), ("4.2.4", False)):
+        pom = (jars.client_jars("pulsar-client-v5", version, tmp_path) / "some.jar").read_text()
+        assert (newer in pom) is has_newer
+
+
 def test_a_compiler_is_fetched_for_machines_that_have_a_runtime_only(
     tmp_path: Path, maven: Path
 ) -> None:

@@ -26,8 +26,11 @@ ledger has no age. A message that no check has found has no age either: ages are
 counts from the publish time at the moment it is asked for, so it grows between checks; a producer whose
 clock is ahead gets an age of 0 and is reported.
 
-A quota is that of all partitions of a topic. It can change while the topic is idle, so known ones are
-asked for again, a number of them in each check.
+A broker of Pulsar 5 answers no such question about a segment of a scalable topic. The backlog of a
+segment is that of its summary, its subscription the one with the most entries, and it has no age.
+
+A quota is that of all partitions or segments of a topic. It can change while the topic is idle, so known
+ones are asked for again, a number of them in each check.
 
 The shell asks the questions and decides their concurrency and pace. A question that was not answered is
 asked again in the next check; a topic that is deleted, or has another owner now, is forgotten.
@@ -59,7 +62,7 @@ from coordinator.backlog.rules.questions import (
 )
 from coordinator.backlog.rules.rows import InForce, TopicRow
 from coordinator.backlog.rules.views import BacklogView
-from coordinator.core.topics import TopicName
+from coordinator.core.topics import SEGMENT, TopicName
 
 QUOTAS_PER_CHECK: Final = 1_000
 """Known quotas that a check asks for again, the oldest answers first. With more topics, a changed quota
@@ -119,7 +122,7 @@ class BacklogMonitor:
         questions: list[Question] = []
         for topic, row in self._rows.items():
             questions += self._look_at(row, self._topics[topic], now_ms)
-        return [*questions, *self._ask_places(), *self._ask_quotas(now_ms)]
+        return [*questions, *self._ask_places(now_ms), *self._ask_quotas(now_ms)]
 
     def look_again(self, topic: str, now_ms: int) -> list[Question]:
         """Return questions about one topic between two checks, whatever the broker's summary says."""
@@ -127,7 +130,7 @@ class BacklogMonitor:
         if row is None:
             summary = self._topics.setdefault(topic, TopicSummary(topic))
             row = self._add_row(summary)
-        return [AskStorage(topic), *self._ask_quota(row, now_ms)]
+        return [*self._ask_storage(row, now_ms), *self._ask_quota(row, now_ms)]
 
     def glanced(self, topic: str, glance: Glance, now_ms: int) -> list[Question]:
         """Take in a topic's statistics; return the next questions."""
@@ -178,7 +181,7 @@ class BacklogMonitor:
             row.publish_ms, row.checked_ms = closings.get(row.position.ledger), now_ms
 
     def quota_read(self, topic: str, quota: BacklogQuota) -> None:
-        """Take in the quota in force for a topic and its partitions."""
+        """Take in the quota in force for a topic and its partitions or segments."""
         in_force = self._in_force.get(topic)
         if in_force is not None:
             in_force.quota, in_force.problem = quota, ""
@@ -223,8 +226,17 @@ class BacklogMonitor:
             row.checked_ms = now_ms
         else:
             row.size_bytes = summary.size_bytes
-            return [AskStorage(summary.topic)]
+            return self._ask_storage(row, now_ms)
         return []
+
+    def _ask_storage(self, row: TopicRow, now_ms: int) -> list[Question]:
+        """Ask for the storage of a topic; take the summary of a segment for the answer."""
+        if not row.is_segment:
+            return [AskStorage(row.summary.topic)]
+        self._answered(row.summary.topic, now_ms)
+        backlogs = row.summary.backlogs
+        row.subscription = max(backlogs, key=lambda name: backlogs[name], default=None)
+        return self._ask_unknown_quota(row, now_ms)
 
     def _answered(self, topic: str, now_ms: int) -> TopicRow | None:
         """Return the row of an answer, up to date with its summary; None if it was forgotten."""
@@ -234,15 +246,17 @@ class BacklogMonitor:
             row.fingerprint = row.summary.fingerprint
         return row
 
-    def _ask_places(self) -> Iterator[Question]:
+    def _ask_places(self, now_ms: int) -> Iterator[Question]:
         """Ask for the storage of some topics, new ones first; glance at the new ones beyond the bound."""
         glanced = [row for row in self._rows.values() if row.is_glanced]
         room = PLACES_PER_CHECK
         for topic, summary in self._topics.items():
             if topic in self._rows or not summary.has_backlog:
                 continue
-            self._add_row(summary)
-            if room or not self._can_glance(summary):
+            row = self._add_row(summary)
+            if row.is_segment:
+                yield from self._ask_storage(row, now_ms)
+            elif room or not self._can_glance(summary):
                 room = max(0, room - 1)
                 yield AskStorage(topic)
             else:
@@ -288,9 +302,10 @@ class BacklogMonitor:
 
     def _add_row(self, summary: TopicSummary) -> TopicRow:
         name = TopicName.parse(summary.topic)
-        whole = summary.topic if name is None else str(name.split_partition()[0])
+        whole = summary.topic if name is None else str(name.whole)
         in_force = self._in_force.setdefault(whole, InForce(whole))
-        row = TopicRow(summary, in_force, summary.size_bytes)
+        is_segment = name is not None and name.domain == SEGMENT
+        row = TopicRow(summary, in_force, summary.size_bytes, is_segment=is_segment)
         self._rows[summary.topic] = row
         return row
 

@@ -21,10 +21,10 @@ _IMPLAUSIBLE_MS: Final = 60_000
 
 @dataclass(slots=True, weakref_slot=True)
 class InForce:
-    """The quota in force for a topic, shared by its partitions.
+    """The quota in force for a topic, shared by its partitions or segments.
 
     Args:
-        topic: the name without its partition.
+        topic: the name without its partition or segment.
     """
 
     topic: str
@@ -41,6 +41,7 @@ class TopicRow:
     summary: TopicSummary
     in_force: InForce
     size_bytes: int = 0
+    is_segment: bool = False
     #: That of the summary at the topic's last answer; None means that it must be asked.
     fingerprint: object = None
     subscription: str | None = None

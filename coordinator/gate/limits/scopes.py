@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from coordinator.backlog.rules.guard import Block
 from coordinator.core.model import Dimension, Rates
-from coordinator.core.topics import TopicName
+from coordinator.core.topics import HashRange, TopicName
 from coordinator.gate.limits.counters import NoListener
 from coordinator.gate.limits.group import Group, Modes
 from coordinator.gate.limits.partitions import Partitions
 from coordinator.gate.limits.throttle import ThrottleReason
-from coordinator.insight.model.gate_views import TopicLimitView
+from coordinator.insight.model.gate_views import Part, TopicLimitView
 
 _NOTHING = Rates(publish_messages=0)
+
+UNUSED_MAX: Final = 1_000
+"""Parts of one topic that are kept though no participant uses them."""
 
 
 class Scopes:
@@ -21,6 +25,11 @@ class Scopes:
 
     The limit of a partitioned topic holds for all its partitions together, unlike a broker's own: each
     gets its part, whole numbers that add up, the remainder one by one to the first partitions.
+
+    The limit of a scalable topic holds for its segments in the same way: each gets the part of its
+    hashes. The active segments have every hash once, so their parts add up to the limit at every moment
+    of a split or merge, and no gate has to know the layout. The broker decides which segments exist: it
+    accepts no participant of another. A sealed segment has its part, too, while consumers drain it.
 
     Args:
         burst_ns: how much a bucket can save up, as time at its rate.
@@ -35,8 +44,8 @@ class Scopes:
         self.broker = Rates()
         #: Rates and number of partitions, by the topic's name without its partition.
         self._limits: dict[str, tuple[Rates, int]] = {}
-        #: Limiters of the partitions that were asked for so far, by index.
-        self._topics: dict[str, dict[int, Group]] = {}
+        #: Limiters of the parts that were asked for so far.
+        self._topics: dict[str, dict[Part, Group]] = {}
         #: Blocked topics, by partition: publishes to them are held or refused.
         self._blocks: dict[str, Group] = {}
         #: The limit that each partition has by default.
@@ -54,15 +63,15 @@ class Scopes:
         self, topic: TopicName, rates: Rates, partitions: int, now_ns: int
     ) -> tuple[Group, ...]:
         """Limit a topic; return the changed groups. Unlimited rates remove the limit."""
-        key = str(topic.split_partition()[0])
+        key = str(topic.whole)
         if rates == Rates():
             self._limits.pop(key, None)
             parts = self._topics.pop(key, {})
         else:
             self._limits[key] = (rates, partitions)
             parts = self._topics.get(key, {})
-        for index, group in parts.items():
-            group.set_limits(part_of(rates, index, partitions), now_ns)
+        for part, group in parts.items():
+            group.set_limits(part_of(rates, part, partitions), now_ns)
         return tuple(parts.values())
 
     def set_block(self, topic: str, block: Block | None, now_ns: int) -> tuple[Group, ...]:
@@ -97,29 +106,29 @@ class Scopes:
         broker = (*self.partitions.of(topic, now_ns), *broker)
         if not self._limits:
             return broker
-        base, index = topic.split_partition()
-        key = str(base)
+        key = str(topic.whole)
         if key not in self._limits:
             return broker
         rates, partitions = self._limits[key]
         parts = self._topics.setdefault(key, {})
         # Unannounced partitions share a limiter, so that names cannot pile up here.
-        index = min(index, partitions)
-        group = parts.get(index)
+        part: Part = topic.hash_range or min(topic.split_partition()[1], partitions)
+        group = parts.get(part)
         if group is None:
-            group = parts[index] = self._make(key, ThrottleReason.TOPIC_LIMIT)
-            group.set_limits(part_of(rates, index, partitions), now_ns)
+            _forget_unused(parts)
+            group = parts[part] = self._make(key, ThrottleReason.TOPIC_LIMIT)
+            group.set_limits(part_of(rates, part, partitions), now_ns)
         return (group, *broker)
 
     @property
     def topics(self) -> tuple[TopicLimitView, ...]:
-        """Return all topics with limits, and the part of each partition that was asked for."""
+        """Return all topics with limits, and each part of them that was asked for."""
         return tuple(
             TopicLimitView(
                 topic,
                 rates,
                 partitions,
-                {index: part_of(rates, index, partitions) for index in self._topics.get(topic, {})},
+                {part: part_of(rates, part, partitions) for part in self._topics.get(topic, {})},
             )
             for topic, (rates, partitions) in self._limits.items()
         )
@@ -139,12 +148,32 @@ class Scopes:
         return Group(name, NoListener(), self._burst_ns, reason, mode)
 
 
-def part_of(rates: Rates, index: int, partitions: int) -> Rates:
-    """Return one partition's part of a topic's rates: the remainder goes by index."""
+def part_of(rates: Rates, part: Part, partitions: int) -> Rates:
+    """Return one part of a topic's rates; of partitions, the remainder goes by index."""
     return Rates.from_mapping(
         {
-            dimension: None if rate is None else rate // partitions + (index < rate % partitions)
+            dimension: None if rate is None else _share(rate, part, partitions)
             for dimension in Dimension
             for rate in (rates.of(dimension),)
         }
     )
+
+
+def _share(rate: int, part: Part, partitions: int) -> int:
+    if isinstance(part, HashRange):
+        return part.part_of(rate)
+    return rate // partitions + (part < rate % partitions)
+
+
+def _forget_unused(parts: dict[Part, Group]) -> None:
+    """Forget the parts without participants once there are many: layouts change, and names pile up."""
+    if len(parts) <= UNUSED_MAX:
+        return
+    unused = [
+        part
+        for part, group in parts.items()
+        if not group.publish.participants and not group.dispatch.participants
+    ]
+    if len(unused) > UNUSED_MAX:
+        for part in unused:
+            del parts[part]

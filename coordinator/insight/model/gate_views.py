@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from coordinator.core.model import MonitoringClass, Rates, Unit
+from coordinator.core.topics import HashRange
 from coordinator.insight.model.answer import answer
 
 HOLD_BUCKETS_NS: Final = tuple(
@@ -114,21 +115,25 @@ class HoldView:
     throttles: Mapping[Unit, int]
 
 
+Part = int | HashRange
+"""One part of a topic: the index of a partition, or the hashes of a segment."""
+
+
 @dataclass(frozen=True, slots=True)
 class TopicLimitView:
     """A topic with limits of its own at this gate.
 
     Args:
         topic: its full name.
-        limits: of all partitions together.
-        partitions: their number, as far as it is known here.
-        parts: index to the part of the limit of each partition that was used here.
+        limits: of all partitions, or all segments, together.
+        partitions: the number of partitions, as far as it is known here; 1 for a scalable topic.
+        parts: the part of the limit of each partition or segment that was used here.
     """
 
     topic: str
     limits: Rates
     partitions: int
-    parts: Mapping[int, Rates]
+    parts: Mapping[Part, Rates]
 
 
 @dataclass(frozen=True, slots=True)
