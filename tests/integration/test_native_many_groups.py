@@ -18,7 +18,7 @@ from tests.integration.native_world import Native, opened, wait_until
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
 
 GROUPS = int(os.environ.get("GROUPS_AT_ONCE", "20"))
-"""How many; two hundred take ten minutes, so they are asked for by this environment variable."""
+"""The number of groups; two hundred take ten minutes, so this environment variable asks for them."""
 
 _LIMITS = (20, 30, 40)
 _OFFERED = 60

@@ -31,7 +31,7 @@ _SILENT_INTERVALS: Final = 2
 _STRANGERS_MAX: Final = 100
 _STRANGER_TOLD_NS: Final = 60_000_000_000
 _ROWS_MAX: Final = 4_096
-"""Anybody who may produce on the topic can invent names; those that were silent longest are forgotten."""
+"""A producer on the topic can invent names; those that were silent longest are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
