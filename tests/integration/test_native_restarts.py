@@ -73,7 +73,7 @@ def test_no_restart_lets_more_pass_than_the_limit_for_longer_than_two_intervals(
 
 
 def test_the_topics_owner_and_all_sidecars_may_die(native: Native) -> None:
-    """Brokers keep their last quotas meanwhile; entries that sidecars leave read as brokers' own reports."""
+    """Brokers keep their last quotas; entries that sidecars leave read as brokers' own reports."""
     with shared_before_and_after(native):
         restart(native, native.topics.owner(TOPIC).name)
         native.comes_to(fair(native), within=0.05)
