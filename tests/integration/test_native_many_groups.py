@@ -73,15 +73,14 @@ def load(native: Native, topics: list[str]) -> Iterator[None]:
     """One client that publishes to all of them."""
     command = [sys.executable, "-m", "tests.integration.many_topics"]
     command += ["--url", native.service_url("broker-1"), "--rate", str(_OFFERED), *topics]
-    client = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert client.stdout is not None
-        assert client.stdout.readline() == "connected\n"
-        yield
-    finally:
-        # It has messages under way that a limit holds back, and would wait for them in its end.
-        client.kill()
-        client.wait()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
+        try:
+            assert client.stdout is not None
+            assert client.stdout.readline() == "connected\n"
+            yield
+        finally:
+            # It has messages under way that a limit holds back, and would wait for them in its end.
+            client.kill()
 
 
 def measured(native: Native, topics: Mapping[str, str]) -> dict[str, float]:

@@ -11,7 +11,8 @@ per native group:
 
 A sidecar that starts leaves its broker's row as it is until its own entry takes no more than a quarter
 of it away: the broker's clients stay while it is away, and a restart must not throttle them. After
-`_TAKES_OVER_WITHIN_NS` it writes in any case.
+`_TAKES_OVER_WITHIN_NS` it writes in any case. To groups that nothing was attached to before, this does
+not apply: no sidecar has written for them, and their rows are what clients use without a limit.
 """
 
 from __future__ import annotations
@@ -131,6 +132,8 @@ class Steering:
         self._written: set[str] = set()
         #: None until it may write.
         self._started_ns: int | None = None
+        #: Groups that something was attached to when it started.
+        self._inherited: frozenset[str] = frozenset()
         self._namespaces: dict[str, NamespaceCount] = {}
 
     # What is told.
@@ -146,6 +149,10 @@ class Steering:
     def start(self, now_ns: int) -> None:
         """Write from now on, as soon as that takes nothing away from the broker's clients."""
         self._started_ns = now_ns
+        attached = self._attachments
+        self._inherited = frozenset(
+            {*attached.tenants.values(), *attached.namespaces.values(), self._cluster_group}
+        )
 
     def set_limits(self, group: str, limits: Rates) -> None:
         """Take a group's local limits, from now on."""
@@ -389,6 +396,8 @@ class Steering:
             return True
         if self._started_ns is None:
             return False
+        if not self._inherited.issuperset(native.groups):
+            return True
         waited_ns = now_ns - self._started_ns
         if self.table.spoke_ns(self.own_url) is None:
             return waited_ns > _HEARD_WITHIN_NS * self.interval_s

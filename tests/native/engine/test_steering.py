@@ -248,6 +248,23 @@ def test_a_sidecar_whose_broker_is_idle_writes_after_two_seconds() -> None:
     assert world.table[url("a")]["g"] == Amounts(60)
 
 
+def test_a_group_that_is_made_after_the_start_has_its_entry_at_once() -> None:
+    """Clients use more than its limit until then, of which the first entry takes most away."""
+    world = World("a")
+    started = Steering()
+    started.configure(url("a"), 1)
+    started.set_members(["a"])
+    started.set_whole({"g": Rates(publish_messages=C)})
+    started.start(world.now_ns)
+    started.set_attachments(Attachments({}, {"t/n": "g"}))
+    world.see_records(started)
+    world.sidecars["a"] = started
+    world.limit(a=C)
+    world.say(url("a"), {"g": Amounts(10 * C)})
+    world.write(1)
+    assert world.table[url("a")]["g"] == Amounts(C)
+
+
 def test_a_broker_behind_a_gate_shares_the_limit() -> None:
     """It reports what it uses itself; the others' quotas are what they are due all the same."""
     world = World("a", "b")
