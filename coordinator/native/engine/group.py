@@ -18,7 +18,7 @@ class NativeGroup:
 
     __slots__ = (
         "count", "dispatched", "entry", "groups", "name", "pacers", "parts", "publishing_since_ns",
-        "trims",
+        "scales", "trims",
     )  # fmt: skip
 
     def __init__(self, groups: GroupSet, interval_s: int) -> None:
@@ -29,6 +29,9 @@ class NativeGroup:
         self.trims = (Trim(interval_s), Trim(interval_s))
         self.parts: tuple[NativePart | None, NativePart | None] = (None, None)
         self.entry = NOTHING
+        #: What the broker makes of each unit of its entry, in thousandths: less than all of it where
+        #: all entries are more than the record has room for.
+        self.scales = (WHOLE, WHOLE)
         #: As of the last poll: who is connected.
         self.count = NamespaceCount()
         #: The first of the polls, up to the last one, that all found messages; None: the last did not.
@@ -37,11 +40,13 @@ class NativeGroup:
     def set_parts(self, parts: tuple[NativePart | None, NativePart | None], now_ns: int) -> None:
         """Take its parts of messages and bytes here; None is unlimited."""
         self.parts = parts
-        for part, pacer, told in zip(parts, self.pacers, self.target(), strict=True):
+        for part, pacer, target, scale in zip(
+            parts, self.pacers, self.target(), self.scales, strict=True
+        ):
             if part is None:
                 pacer.set_limit(None, now_ns)
             else:
-                pacer.set_limit(part.rate, now_ns, told=told)
+                pacer.set_limit(part.rate, now_ns, told=target * scale // WHOLE)
 
     def target(self) -> Amounts:
         """The publish rates here per second, less the trim."""

@@ -38,6 +38,7 @@ from coordinator.native.engine.entries import (
     capacity_of,
     entry_of,
     record_of,
+    scale,
 )
 from coordinator.native.engine.group import NativeGroup
 from coordinator.native.engine.orphans import entry_of_orphan
@@ -326,6 +327,7 @@ class Steering:
         messages = split(self._local(bytes_=False), wants[0])
         bytes_ = split(self._local(bytes_=True), wants[1])
         for groups, native in self._natives.items():
+            native.scales = self._scales(native)
             native.set_parts((messages[groups], bytes_[groups]), now_ns)
             target = native.target()
             scaled = Amounts(*(rate * self._entry_permille // WHOLE for rate in target))
@@ -443,6 +445,20 @@ class Steering:
             publish_messages=min(messages, default=None), publish_bytes=min(sizes, default=None)
         )
         return _times(least, self._record_permille)
+
+    def _scales(self, native: NativeGroup) -> tuple[int, int]:
+        record = self._records.get(native.name)
+        if record is None:
+            return WHOLE, WHOLE
+        others = self.table.others(self.own_url, native.name)
+        kept = self.table.of(REST, native.name)
+        messages, bytes_ = (
+            scale(capacity, own + other + rest_here, self.interval_s)
+            for capacity, own, other, rest_here in zip(
+                capacity_of(record, self.interval_s), native.entry, others, kept, strict=True
+            )
+        )
+        return messages, bytes_
 
     def _rest_to_write(self, now_ns: int) -> dict[str, Amounts]:
         wanted: dict[str, Amounts] = {}

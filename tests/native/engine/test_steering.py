@@ -182,6 +182,20 @@ def test_a_broker_whose_sidecar_died_keeps_an_equal_part() -> None:
         assert all(abs(rate - 1_000) <= 10 for rate in rates.values()), rates
 
 
+def test_a_saturated_broker_that_gives_way_to_an_orphan_is_known_to_be_held() -> None:
+    """It passes two thirds of its limit, the whole of its quota, and wants more all the same."""
+    orphaned = Orphaned()
+    orphaned.rates(5)
+    world = orphaned.world
+    a = world.sidecars["a"]
+    for _ in range(8):
+        world.now_ns += S // 2
+        a.count({"t/n": NamespaceCount(500, producers=1, throttles=5)}, S // 2, world.now_ns)
+        world.write(1)
+    assert a.views()[0].part[0] == 1_500
+    assert a.views()[0].held_permille[0] == 1_000
+
+
 def test_one_sidecar_alone_stands_in() -> None:
     """That of the first broker by name; if that one dies as well, the next."""
     orphaned = Orphaned()
