@@ -11,8 +11,8 @@ INSTALLED := $(VENV)/.installed
 demo: requirements  ## a real cluster, three sidecars, a story under load, a summary; POLICY=strict ENFORCE=native PULSAR=5.0.0-M1 PEER=1 KEEP=1
 	$(BIN)/python -m deploy.demo
 
-test: needs-test requirements test-quick  ## all tests, the real cluster included
-	$(BIN)/python -m pytest -m "cluster or java or alone"
+test: needs-test requirements  ## all tests, the real cluster included; those without it run beside
+	$(BIN)/python -m tests
 
 test-fast: needs-test-fast test-quick  ## the tests that need no cluster and no Java
 
