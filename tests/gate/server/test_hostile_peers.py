@@ -24,6 +24,7 @@ from tests.gate import peer
 from tests.gate.conftest import TOPIC
 from tests.gate.server.hostile_site import (
     DELIVERY,
+    LOW_WATER,
     READ,
     Broker,
     fill,
@@ -187,7 +188,8 @@ async def test_while_memory_is_scarce_a_client_has_seconds(monkeypatch: pytest.M
             deaf.read_no_more()
         for writer in here.broker.writers:
             await fill(here, writer)
-        await until(lambda: min(here.unread) > WRITE_BUFFER_HIGH)
+        await until(lambda: min(here.unread) > LOW_WATER)
+        await settled(lambda: sum(here.unread))
         monkeypatch.setattr(supervisor, "UNREAD_BYTES_MAX", max(here.unread))
 
         here.pass_time(14)
