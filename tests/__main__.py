@@ -1,8 +1,9 @@
 """All tests: `python -m tests`, which is what `make test` runs.
 
-Tests on the real cluster wait for most of their time, all others keep every processor busy. So the others
-run beside them at the lowest priority, and take what is left; what they say is shown when they have
-ended. A test that measures time on a machine that it keeps busy itself runs last, alone.
+Three parts run side by side: tests that share one real cluster, which wait for most of their time; tests
+that start a cluster of their own, in the time that those leave; and all that need no cluster, which keep
+every processor busy, at the lowest priority. The first part is shown as it goes, the others when they
+have ended. A test that measures time on a machine that it keeps busy itself runs last, alone.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import IO, Final
 
-CLUSTER: Final = "cluster and not alone"
+SHARED: Final = "cluster and not own_cluster and not alone"
+OWN: Final = "own_cluster and not alone"
 OTHERS: Final = "not cluster and not alone"
 ALONE: Final = "alone"
 WORKERS: Final = ("--numprocesses", "auto", "--maxprocesses", "4", "--dist", "worksteal")
@@ -30,19 +32,26 @@ def main() -> int:
     """Run all tests and return the first exit code that is not 0."""
     signal.signal(signal.SIGTERM, _interrupt)
     with (
-        tempfile.TemporaryFile() as said,
-        running((*LEAST_PRIORITY, *tests(OTHERS), *WORKERS, *PATIENT), said) as others,
-        running(tests(CLUSTER)) as cluster,
+        tempfile.TemporaryFile() as said_by_others,
+        tempfile.TemporaryFile() as said_by_own,
+        running((*LEAST_PRIORITY, *tests(OTHERS), *WORKERS, *PATIENT), said_by_others) as others,
+        running(tests(OWN), said_by_own) as own,
+        running(tests(SHARED)) as shared,
     ):
-        codes = [others.wait()]
-        said.seek(0)
-        sys.stdout.buffer.write(b"\n")
-        shutil.copyfileobj(said, sys.stdout.buffer)
-        sys.stdout.flush()
-        codes.append(cluster.wait())
+        codes = [ended(own, said_by_own), ended(others, said_by_others), shared.wait()]
     with running(tests(ALONE)) as alone:
         codes.append(alone.wait())
     return next((code for code in codes if code), 0)
+
+
+def ended(process: subprocess.Popen[bytes], said: IO[bytes]) -> int:
+    """Wait for a part, show what it has said, and return its exit code."""
+    code = process.wait()
+    said.seek(0)
+    sys.stdout.buffer.write(b"\n")
+    shutil.copyfileobj(said, sys.stdout.buffer)
+    sys.stdout.flush()
+    return code
 
 
 @contextmanager

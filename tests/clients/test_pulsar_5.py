@@ -25,7 +25,7 @@ from tests.clients.harness import NamespaceMaker, Outcome, run_scenes
 from tests.clients.releases import JAVA_V5, all_releases
 from tests.integration.world import eventually
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster, pytest.mark.timeout(300)]
 
 (CLIENT,) = (each for each in all_releases() if each.family == "java-v5")
 (PULSAR,) = JAVA_V5

@@ -23,7 +23,7 @@ from deploy.local.state import Broker
 from tests.integration.test_nothing_is_lost import Publisher, read_back
 from tests.integration.world import TENANT, World, eventually, make_world
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 
 EXTENSIBLE = "org.apache.pulsar.broker.loadbalance.extensions.ExtensibleLoadManagerImpl"
 MESSAGES = 3000

@@ -29,7 +29,7 @@ from tests.gate.gates import gate_to, started
 from tests.gate.server.test_proxy import read_frame
 from tests.gate.server.test_tls import make_certificate, trusting
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 
 CONNECT = peer.command(2, (1, "test"), (4, 19), (5, "tls"))
 CONNECTED, PRODUCER_SUCCESS, ERROR, LOOKUP_RESPONSE = 3, 17, 14, 24

@@ -9,7 +9,7 @@ import pytest
 
 from tests.integration.native_world import LIMIT, Native, opened, wait_until
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,12 @@ import pytest
 
 from tests.integration.native_world import Native, opened, wait_until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.own_cluster,
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+]
 
 GROUPS = int(os.environ.get("GROUPS_AT_ONCE", "20"))
 """The number of groups; two hundred take ten minutes, so this environment variable asks for them."""

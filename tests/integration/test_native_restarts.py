@@ -16,7 +16,12 @@ from deploy.demo.counters import CounterSampler
 from deploy.demo.curves import curves, total
 from tests.integration.native_world import LIMIT, Native, opened
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(1_800)]
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.own_cluster,
+    pytest.mark.slow,
+    pytest.mark.timeout(1_800),
+]
 
 RESTARTS = int(os.environ.get("RESTARTS", "2"))
 """The number of restarts; an environment variable of this name asks for more."""

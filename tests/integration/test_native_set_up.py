@@ -15,7 +15,7 @@ from tests.admin_api.keys import SECRET, token
 from tests.integration import skewed_sidecar
 from tests.integration.native_world import LIMIT, Native, opened, wait_until
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 
 _PROVIDER = "org.apache.pulsar.broker.authentication.AuthenticationProviderToken"
 _PLUGIN = "org.apache.pulsar.client.impl.auth.AuthenticationToken"
