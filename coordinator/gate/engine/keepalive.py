@@ -15,7 +15,15 @@ from collections.abc import Callable
 from typing import Final
 
 from coordinator.gate.engine.counters import GateCounters
-from coordinator.gate.protocol.frames import PING, PONG, PONG_FRAME, FrameFault, MalformedFrame
+from coordinator.gate.protocol.frames import (
+    PING,
+    PONG,
+    PONG_FRAME,
+    FrameFault,
+    MalformedFrame,
+    read_message,
+)
+from coordinator.gate.protocol.schema import SIGN_OF_LIFE
 from coordinator.gate.protocol.stream import Decision, FrameVerdict, Handler
 
 PINGS_MAX: Final = 100
@@ -69,16 +77,18 @@ class KeepAlive:
             self._send(PONG_FRAME)
 
     def _on_client_ping(
-        self, _data: bytes, _start: int, _body: int, _command_end: int, _frame_end: int
+        self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
     ) -> Decision:
+        read_message(data, body, command_end, SIGN_OF_LIFE)
         if self._asked_broker >= PINGS_MAX:
             raise MalformedFrame(FrameFault.REQUESTS, f"more than {PINGS_MAX} PINGs")
         self._asked_broker += 1
         return FrameVerdict.PASSES
 
     def _on_client_pong(
-        self, _data: bytes, _start: int, _body: int, _command_end: int, _frame_end: int
+        self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
     ) -> Decision:
+        read_message(data, body, command_end, SIGN_OF_LIFE)
         if not self._asked_client:
             return FrameVerdict.DISCARD
         self._asked_client -= 1

@@ -129,6 +129,8 @@ ACK: Final = _message(
     }
 )  # fmt: skip
 FLOW: Final = _message({1: _U64, 2: _U32})
+SIGN_OF_LIFE: Final = _message({})
+"""PING and PONG."""
 UNSUBSCRIBE: Final = _message({1: _U64, 2: _U64, 3: _BOOL})
 CLOSE: Final = _message({1: _U64, 2: _U64, 3: _TEXT, 4: _TEXT})
 REDELIVER: Final = _message({1: _U64, 2: _many(_MESSAGE_ID), 3: _U64})
