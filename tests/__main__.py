@@ -1,9 +1,10 @@
 """All tests: `python -m tests`, which is what `make test` runs.
 
-Three parts run side by side: tests that share one real cluster, which wait for most of their time; tests
-that start a cluster of their own, in the time that those leave; and all that need no cluster, which keep
-every processor busy, at the lowest priority. The first part is shown as it goes, the others when they
-have ended. A test that measures time on a machine that it keeps busy itself runs last, alone.
+Three sequences run side by side. Tests that share one real cluster wait for most of their time, and are
+shown as they go. In the time that they leave run those that start a cluster of their own, then those of
+sockets, processes and browsers, which wait for a real clock as well. All others only compute: they keep
+every processor busy, at the lowest priority. What is not shown as it goes is shown when it has ended.
+A test that measures time on a machine that it keeps busy itself runs last, alone.
 """
 
 from __future__ import annotations
@@ -20,9 +21,13 @@ from typing import IO, Final
 
 SHARED: Final = "cluster and not own_cluster and not alone"
 OWN: Final = "own_cluster and not alone"
-OTHERS: Final = "not cluster and not alone"
+WITHOUT: Final = "not cluster and not alone"
 ALONE: Final = "alone"
-WORKERS: Final = ("--numprocesses", "auto", "--maxprocesses", "4", "--dist", "worksteal")
+REAL_TIME: Final = tuple(
+    f"tests/{room}"
+    for room in ("adapters", "app", "browser", "deploy", "gate/process", "gate/server", "runtime")
+)
+SIDE_BY_SIDE: Final = ("--numprocesses", "auto", "--maxprocesses", "4", "--dist", "worksteal")
 LEAST_PRIORITY: Final = ("nice", "-n", "19")
 PATIENT: Final = ("--timeout", "1200")
 """At the lowest priority a test may take several times as long."""
@@ -31,21 +36,28 @@ PATIENT: Final = ("--timeout", "1200")
 def main() -> int:
     """Run all tests and return the first exit code that is not 0."""
     signal.signal(signal.SIGTERM, _interrupt)
+    elsewhere = [f"--ignore={room}" for room in REAL_TIME]
+    computing = (*LEAST_PRIORITY, *tests(WITHOUT), *SIDE_BY_SIDE, *PATIENT, *elsewhere)
     with (
-        tempfile.TemporaryFile() as said_by_others,
-        tempfile.TemporaryFile() as said_by_own,
-        running((*LEAST_PRIORITY, *tests(OTHERS), *WORKERS, *PATIENT), said_by_others) as others,
-        running(tests(OWN), said_by_own) as own,
+        tempfile.TemporaryFile() as said,
+        running(computing, said) as others,
         running(tests(SHARED)) as shared,
     ):
-        codes = [ended(own, said_by_own), ended(others, said_by_others), shared.wait()]
+        codes = [heard(tests(OWN)), heard((*tests(WITHOUT), *REAL_TIME))]
+        codes += [ended(others, said), shared.wait()]
     with running(tests(ALONE)) as alone:
         codes.append(alone.wait())
     return next((code for code in codes if code), 0)
 
 
+def heard(command: Sequence[str]) -> int:
+    """Run a program to its end, show what it has said, and return its exit code."""
+    with tempfile.TemporaryFile() as said, running(command, said) as process:
+        return ended(process, said)
+
+
 def ended(process: subprocess.Popen[bytes], said: IO[bytes]) -> int:
-    """Wait for a part, show what it has said, and return its exit code."""
+    """Wait for a program, show what it has said, and return its exit code."""
     code = process.wait()
     said.seek(0)
     sys.stdout.buffer.write(b"\n")
