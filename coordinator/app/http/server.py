@@ -70,6 +70,15 @@ class _Visitor:
             self.task.cancel()
 
 
+def _look(connection: ApiProtocol) -> None:
+    """End an overdue request; a connection that cannot be looked at is ended, and no other."""
+    try:
+        connection.look()
+    except Exception:  # noqa: BLE001 - whatever it is, other callers are served
+        _log.exception("connection cannot be checked")
+        connection.transport.abort()
+
+
 class ApiServer(uvicorn.Server):
     """uvicorn as a part of the sidecar, which decides when it stops.
 
@@ -115,7 +124,7 @@ class ApiServer(uvicorn.Server):
         while not await self.on_tick(whole_second):
             for connection in list(self.server_state.connections):
                 assert isinstance(connection, ApiProtocol)
-                connection.look()
+                _look(connection)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_S):
                     await self._told.wait()

@@ -77,7 +77,8 @@ def taken(transport: asyncio.Transport | None) -> SendProgress:
     if transport is None:
         return NOTHING_TAKEN
     info = b""
-    with suppress(OSError, AttributeError):
+    # Of a socket that is closed, uvloop has no descriptor left: a ValueError.
+    with suppress(OSError, AttributeError, ValueError):
         connected = transport.get_extra_info("socket")
         info = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _ACKED_OFFSET + 8)
     acknowledged = _read_acked(info, _ACKED_OFFSET)[0] if len(info) == _ACKED_OFFSET + 8 else 0

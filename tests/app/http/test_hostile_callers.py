@@ -18,6 +18,7 @@ import pytest
 
 from admin_api.refusals import REASONS
 from coordinator.app.http import serving
+from coordinator.app.http.protocol import ApiProtocol
 from coordinator.config import Config
 from tests.admin_api.keys import access
 from tests.admin_api.world import World
@@ -250,6 +251,26 @@ async def test_silent_connections_delay_no_other_caller(world: World) -> None:
             closed += await api.closes(reader) == b""
         assert closed == 40
         assert api.refused["idle connection for a new one"] >= 40
+
+
+async def test_a_connection_that_cannot_be_checked_ends_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others are served on, and the server lives."""
+    look, broken = ApiProtocol.look, asyncio.Event()
+
+    def fail_once(connection: ApiProtocol) -> None:
+        if broken.is_set():
+            look(connection)
+            return
+        broken.set()
+        raise RuntimeError("broken")
+
+    async with served(world, admin_request_seconds=LONG_S) as api:
+        reader, _ = await api.connect(b"GET /")
+        monkeypatch.setattr(ApiProtocol, "look", fail_once)
+        assert await api.closes(reader) == b""
+        assert (await api.ask(GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")))[0] == 200
 
 
 async def test_who_has_a_request_under_way_keeps_his_seat(world: World) -> None:
