@@ -23,7 +23,7 @@ from admin_api.app import create_app
 from admin_api.coordinator_loop import CoordinatorLoop
 from benchmarks.gate_process import TENANT, free_port
 from benchmarks.memory_sidecar import memory_sidecar
-from coordinator.adapters.memory.ledgers import MemoryLedgers
+from coordinator.adapters.memory.escrow import MemoryEscrow
 from coordinator.app.http.serving import serving
 from coordinator.config import Config
 from coordinator.core.model import Rates, ResourceGroup
@@ -75,7 +75,7 @@ async def _serve(upstream: int, gate_end: socket.socket) -> None:
 
     async with GateProcess.over(gate_end, config) as gate:
         gate.listen(runner)
-        runner.start(gate, MemoryLedgers(store))
+        runner.start(gate, MemoryEscrow(store))
         sidecar.membership.connect()
         runner.spawn(sidecar.following.run())
         async with serving(config, app) as api:

@@ -2,8 +2,8 @@
 
 Everything runs on one event loop's thread, the *coordinator's loop*. A source of news calls ``post``;
 events are handled one after the other, never one inside the other, and the instructions of one event are
-carried out before the next event is handled. Messages to others (a report, a ledger, a farewell) wait
-until the limits that were set before are in force at the gate. Slow work (joining and leaving the
+carried out before the next event is handled. Messages to others (a report, an escrow record, a farewell)
+wait until the limits that were set before are in force at the gate. Slow work (joining and leaving the
 membership, draining the gate) runs as a task whose outcome comes back as an event; a failure is logged
 and the core asks again. A failure stops nothing else (coordinator.runtime.supervision): an event that the
 core cannot handle costs no other event, and failures of the journal or the recorder do not reach the
@@ -38,9 +38,9 @@ from coordinator.core.events import (
     ConnectionState,
     DrainCompleted,
     DrainRequested,
+    EscrowChanged,
     Event,
     GroupsChanged,
-    LedgersChanged,
     MembersChanged,
     MembershipJoined,
     ParticipantsChanged,
@@ -56,16 +56,16 @@ from coordinator.core.instructions import (
     JoinMembership,
     LeaveMembership,
     PublishUsageReport,
-    RemoveLedger,
+    RemoveEscrow,
     RemoveLocalLimits,
     SetLocalLimits,
-    WriteLedger,
+    WriteEscrow,
 )
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import (
     NANOS_PER_SECOND,
     Dimension,
-    LedgerRecord,
+    EscrowRecord,
     Member,
     MonitoringClass,
 )
@@ -79,9 +79,9 @@ from coordinator.ports import (
     BrokerAdmin,
     Catalogue,
     Clock,
+    EscrowStore,
     GateGone,
     GroupStore,
-    LedgerStore,
     Membership,
     PortError,
     Recorder,
@@ -142,7 +142,7 @@ class Runner:
         self._checks_invariants = checks_invariants
         self._recorder: Recorder | None = None
         self._gate: TrafficGate | None = None
-        self._ledgers: LedgerStore | None = None
+        self._escrow: EscrowStore | None = None
         self._events: deque[Event] = deque()
         #: Set when traffic passes again, or work is due: else counts are collected seldom.
         self._counts_wanted = asyncio.Event()
@@ -173,16 +173,16 @@ class Runner:
     # News from outside.
 
     def start(
-        self, gate: TrafficGate, ledgers: LedgerStore, recorder: Recorder | None = None
+        self, gate: TrafficGate, escrow: EscrowStore, recorder: Recorder | None = None
     ) -> None:
         """Connect everything; events flow from now on, and are recorded if there is a recorder."""
         self._gate = gate
-        self._ledgers = ledgers
+        self._escrow = escrow
         self._recorder = self.views.recorder = recorder
         gate.watch_traffic(self._counts_wanted.set)
         self._membership.watch_connection(self._connection_changed)
         self._membership.watch_members(self._members_changed)
-        ledgers.watch(self._ledgers_changed)
+        escrow.watch(self._escrow_changed)
         self._store.watch(self._catalogue_changed)
         self._bus.watch(self.reception.arrived)
         self.keep("rounds", self._tick)
@@ -254,8 +254,8 @@ class Runner:
         self.informed.set()
         self.reception.set_groups(entry.group for entry in catalogue.groups.values())
 
-    def _ledgers_changed(self, records: tuple[LedgerRecord, ...]) -> None:
-        self.post(LedgersChanged(records))
+    def _escrow_changed(self, records: tuple[EscrowRecord, ...]) -> None:
+        self.post(EscrowChanged(records))
 
     def _report_received(self, received: ReceivedReport) -> None:
         if self._recorder is not None:
@@ -364,16 +364,16 @@ class Runner:
                     with self.supervisor.guard("recorder"):
                         self._recorder.report_sent(report, len(payload), now_ns)
                 self._gate.when_in_force(partial(self._bus.publish, payload))
-            case WriteLedger(record):
+            case WriteEscrow(record):
                 self._gate.when_in_force(
                     lambda: self._attempt(
-                        "ledgers", partial(self._change_ledger, record, remove=False)
+                        "escrow", partial(self._change_escrow, record, remove=False)
                     )
                 )
-            case RemoveLedger(record):
+            case RemoveEscrow(record):
                 self._gate.when_in_force(
                     lambda: self._attempt(
-                        "ledgers", partial(self._change_ledger, record, remove=True)
+                        "escrow", partial(self._change_escrow, record, remove=True)
                     )
                 )
             case JoinMembership():
@@ -421,18 +421,18 @@ class Runner:
         connected_ns, timeout_ns = confirmation.connected_ns, confirmation.timeout_ns
         self.post(SessionConfirmed(asked_ns, connected_ns, timeout_ns))
 
-    async def _change_ledger(self, record: LedgerRecord, *, remove: bool) -> None:
-        assert self._ledgers is not None
+    async def _change_escrow(self, record: EscrowRecord, *, remove: bool) -> None:
+        assert self._escrow is not None
         try:
             if remove:
-                await self._ledgers.remove(record)
+                await self._escrow.remove(record)
             else:
-                await self._ledgers.write(record)
+                await self._escrow.write(record)
         except PortError as error:  # the core asks again, if it still wants it
-            log.info("ledger not changed", group=record.group, reason=str(error))
+            log.info("escrow record not changed", group=record.group, reason=str(error))
             return
         dead = [f"{account.broker}@{account.incarnation}" for account in sorted(record.claimed)]
-        log.info("ledger changed", group=record.group, removed=remove, inherited_from=dead)
+        log.info("escrow record changed", group=record.group, removed=remove, inherited_from=dead)
 
     async def _leave(self) -> None:
         try:

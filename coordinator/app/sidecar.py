@@ -28,7 +28,7 @@ from admin_api.echo import Echo
 from coordinator.adapters.broker.admin import HttpBrokerAdmin
 from coordinator.adapters.clock import MonotonicClock, wall_ms
 from coordinator.adapters.pulsar.bus import PulsarBus
-from coordinator.adapters.zookeeper.ledgers import ZooKeeperLedgers
+from coordinator.adapters.zookeeper.escrow import ZooKeeperEscrow
 from coordinator.adapters.zookeeper.membership import ZooKeeperMembership
 from coordinator.adapters.zookeeper.operations import ZooKeeperOperations
 from coordinator.adapters.zookeeper.registrations import ZooKeeperRegistrations
@@ -95,7 +95,7 @@ class _Kept:
 
     session: ZooKeeperSession
     store: ZooKeeperStore
-    ledgers: ZooKeeperLedgers
+    escrow: ZooKeeperEscrow
     topic_limits: ZooKeeperTopicLimits
     membership: ZooKeeperMembership
     registrations: ZooKeeperRegistrations
@@ -106,7 +106,7 @@ class _Kept:
         return cls(
             session,
             ZooKeeperStore(session),
-            ZooKeeperLedgers(session),
+            ZooKeeperEscrow(session),
             ZooKeeperTopicLimits(session),
             ZooKeeperMembership(session, version=RELEASE),
             ZooKeeperRegistrations(session, config.zookeeper_brokers_path),
@@ -174,11 +174,11 @@ async def _start(
     reconciler = await _reconciler(config, stack, kept, clock, runner, gate_process, charged)
     if recorder is not None:
         recorder.enforced_by = partial(_enforcement, config.enforcement_path, native)
-    runner.start(_enforcing(charged or gate_process, native), kept.ledgers, recorder)
+    runner.start(_enforcing(charged or gate_process, native), kept.escrow, recorder)
     runner.spawn(gate.ends())
     _record_namespaces(runner, gate, recorder, clock)
     for part in (
-        kept.session, kept.store, kept.ledgers, kept.topic_limits, kept.membership, bus,
+        kept.session, kept.store, kept.escrow, kept.topic_limits, kept.membership, bus,
     ):  # fmt: skip
         stack.push_async_callback(part.stop)
         await part.start()

@@ -15,8 +15,8 @@ from coordinator.core.allocation.splits import Splits
 from coordinator.core.allocation.splitting import Binding, Split, reserve_of
 from coordinator.core.demand.observing import is_observed
 from coordinator.core.escrow.books import gifts, in_dimension, limit_of, of_dimension
+from coordinator.core.escrow.escrow import Escrow
 from coordinator.core.escrow.lease import Lease
-from coordinator.core.escrow.ledgers import Ledgers
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension, Member, MonitoringClass, Rates, ResourceGroup
 from coordinator.core.settings import CoreSettings
@@ -72,7 +72,7 @@ class Decider:
 
     Args:
         settings: the core's.
-        ledgers: the books of strict groups.
+        escrow: the books of strict groups.
         lease: the time until which the books may be used.
         raises: the raises that wait for the others.
         doubted: the brokers, by place, whose announced limits are not believed; its owner keeps it
@@ -82,13 +82,13 @@ class Decider:
     def __init__(
         self,
         settings: CoreSettings,
-        ledgers: Ledgers,
+        escrow: Escrow,
         lease: Lease,
         raises: Raises,
         doubted: Mapping[tuple[str, Dimension], AbstractSet[str]],
     ) -> None:
         self._settings = settings
-        self._ledgers = ledgers
+        self._escrow = escrow
         self._lease = lease
         self._raises = raises
         self._doubted = doubted
@@ -199,7 +199,7 @@ class Decider:
             rates[dimension] = decision.local_limit
         self.in_force[group.name] = Rates.from_mapping(rates)
         changed = self.in_force[group.name] != held
-        leased = group.overshoot_policy == STRICT and self._ledgers.holding(group.name) is not None
+        leased = group.overshoot_policy == STRICT and self._escrow.holding(group.name) is not None
         if leased is not (group.name in self.leased):
             self.leased ^= {group.name}
             changed = True
@@ -339,10 +339,10 @@ class Decider:
         facts: _Facts,
     ) -> Decision:
         """Under strict, give away the surplus over the target and hold exactly what the books say."""
-        if not self._ledgers.is_open or Trouble.ZOOKEEPER_LOST in facts.troubles:
+        if not self._escrow.is_open or Trouble.ZOOKEEPER_LOST in facts.troubles:
             return Decision(0, Binding.DEGRADED, facts.round, facts.now_ns)
-        held = self._ledgers.holding(group.name)
-        if held is None:  # the group has just become strict: stay until its ledger is founded
+        held = self._escrow.holding(group.name)
+        if held is None:  # the group has just become strict: stay until its books are founded
             local = min(own or 0, limit)
             return Decision(local, Binding.GATE, facts.round, facts.now_ns)
         if not self._lease.holds(facts.now_ns):
@@ -353,7 +353,7 @@ class Decider:
             return Decision(local, Binding.DEGRADED, facts.round, facts.now_ns)
         holdings = {
             name: of_dimension(dimension, parts)
-            for name, parts in self._ledgers.holdings(group.name).items()
+            for name, parts in self._escrow.holdings(group.name).items()
             if name in facts.members
         }
         answer = facts.splits.of(group, dimension)
@@ -362,7 +362,7 @@ class Decider:
         if facts.lifecycle is Lifecycle.ACTIVE:
             targets = {name: answer.target_of(name) for name in holdings}
             for name, parts in gifts(limit, broker, targets, holdings).items():
-                self._ledgers.give(group.name, name, in_dimension(dimension, parts))
+                self._escrow.give(group.name, name, in_dimension(dimension, parts))
                 holdings[broker] -= parts
         local = limit_of(holdings[broker], limit)
         degraded = facts.lifecycle is Lifecycle.DEGRADED

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from coordinator.core.model import (
-    LedgerRecord,
+    EscrowRecord,
     Member,
     MonitoringClass,
     ResourceGroup,
@@ -72,10 +72,10 @@ class GroupsChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class LedgersChanged:
+class EscrowChanged:
     """The present records of all strict groups."""
 
-    records: tuple[LedgerRecord, ...]
+    records: tuple[EscrowRecord, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ Event = (
     | MembershipJoined
     | MembersChanged
     | GroupsChanged
-    | LedgersChanged
+    | EscrowChanged
     | TrafficCounted
     | ParticipantsChanged
     | UsageReportReceived

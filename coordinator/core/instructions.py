@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from coordinator.core.model import LedgerRecord, Rates, UsageReport
+from coordinator.core.model import EscrowRecord, Rates, UsageReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +54,20 @@ class PublishUsageReport:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteLedger:
+class WriteEscrow:
     """Write this record over the version that it names, or create it if that is negative.
 
-    The outcome is LedgersChanged, whichever writer wins.
+    The outcome is EscrowChanged, whichever writer wins.
     """
 
-    record: LedgerRecord
+    record: EscrowRecord
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveLedger:
-    """Remove the record of a deleted group. The outcome is LedgersChanged."""
+class RemoveEscrow:
+    """Remove the record of a deleted group. The outcome is EscrowChanged."""
 
-    record: LedgerRecord
+    record: EscrowRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ Instruction = (
     | HoldLease
     | ConfirmSession
     | PublishUsageReport
-    | WriteLedger
-    | RemoveLedger
+    | WriteEscrow
+    | RemoveEscrow
     | JoinMembership
     | LeaveMembership
     | DrainGate

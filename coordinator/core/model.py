@@ -202,7 +202,7 @@ Parts = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerRecord:
+class EscrowRecord:
     """The store's record of a strict group: the holdings at its last write (escrow/books.py).
 
     Args:
@@ -230,7 +230,7 @@ class Closure:
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerStatement:
+class EscrowStatement:
     """One broker's statement of its books on one strict group.
 
     Args:
@@ -407,7 +407,7 @@ class UsageReport:
         leaving: the sender leaves; its quota is free.
         asks: brokers of which the sender has missed a report; each answers with a complete one.
         groups: the entries.
-        ledgers: the sender's books on strict groups, as far as there is news.
+        escrow: the sender's books on strict groups, as far as there is news.
         view: digests of the definitions, members and rows that the sender uses; None from a sidecar
             that reports none.
         troubled: the sender does not hear all members, and in the end moves to C/N unasked
@@ -427,7 +427,7 @@ class UsageReport:
     learning: bool = False
     leaving: bool = False
     asks: tuple[str, ...] = ()
-    ledgers: tuple[LedgerStatement, ...] = ()
+    escrow: tuple[EscrowStatement, ...] = ()
     view: ViewDigest | None = None
     troubled: bool = False
     waiting: bool = False

@@ -35,17 +35,17 @@ from coordinator.core.certificate.statement import Certificate
 from coordinator.core.decisions import Decider
 from coordinator.core.demand.meters import Meters
 from coordinator.core.demand.observing import Observer, is_observed
+from coordinator.core.escrow.escrow import Escrow
 from coordinator.core.escrow.lease import Lease, needs_lease
-from coordinator.core.escrow.ledgers import Ledgers
 from coordinator.core.events import (
     BrokerAvailabilityChanged,
     ConnectionChanged,
     ConnectionState,
     DrainCompleted,
     DrainRequested,
+    EscrowChanged,
     Event,
     GroupsChanged,
-    LedgersChanged,
     MembersChanged,
     MembershipJoined,
     ParticipantsChanged,
@@ -62,10 +62,10 @@ from coordinator.core.instructions import (
     JoinMembership,
     LeaveMembership,
     PublishUsageReport,
-    RemoveLedger,
+    RemoveEscrow,
     RemoveLocalLimits,
     SetLocalLimits,
-    WriteLedger,
+    WriteEscrow,
 )
 from coordinator.core.invariants import holds
 from coordinator.core.lifecycle import Lifecycle, Trigger, Trouble, next_state
@@ -112,12 +112,12 @@ class CoordinatorState:
         #: Reports not taken, by reason; the copies that come by other topics are not counted.
         self.reports_dropped: dict[Verdict, int] = {}
         self.lease = Lease(settings)
-        self.ledgers = Ledgers(settings)
+        self.escrow = Escrow(settings)
         self._raises = Raises(settings)
         self.decider = Decider(
-            settings, self.ledgers, self.lease, self._raises, self.suspects.doubted
+            settings, self.escrow, self.lease, self._raises, self.suspects.doubted
         )
-        self._reporter = Reporter(settings, self.ledgers, self._raises)
+        self._reporter = Reporter(settings, self.escrow, self._raises)
         self._rounds = Rounds(settings.round_ns)
         self._registration = Registration(settings.broker)
 
@@ -139,7 +139,7 @@ class CoordinatorState:
         limits = self._decide(now_ns)
         if self.lease.ask(now_ns):
             instructions.append(ConfirmSession(now_ns))
-        return [*limits, *instructions, *self._write_ledgers(now_ns), *self._report(now_ns)]
+        return [*limits, *instructions, *self._write_escrow(now_ns), *self._report(now_ns)]
 
     def rests_ns(self, now_ns: int) -> int:
         """Return the time until the core next needs a count if no event arrives."""
@@ -181,7 +181,7 @@ class CoordinatorState:
             usage=self.usage,
             agreement=self.agreement,
             limits=self.limits(),
-            booked=self.ledgers.told(group.name),
+            booked=self.escrow.told(group.name),
             now_ns=now_ns,
         )
         obstacle = ""
@@ -203,8 +203,8 @@ class CoordinatorState:
         checked = self.decider.in_force.keys() if names is None else names
         groups = self.groups or {}
         self.usage.validate(names)
-        self.ledgers.validate()
-        validate_limits(self.decider, checked, groups, self.members, self.ledgers, self.settings)
+        self.escrow.validate()
+        validate_limits(self.decider, checked, groups, self.members, self.escrow, self.settings)
         self._raises.validate(groups, self.limits(), self.members)
         active = self.lifecycle is Lifecycle.ACTIVE
         holds(
@@ -240,8 +240,8 @@ class CoordinatorState:
                 self._handle_members_changed(event, now_ns)
             case GroupsChanged():
                 return self._handle_groups_changed(event)
-            case LedgersChanged():
-                self.decider.mark(self.ledgers.set_records(event.records, now_ns))
+            case EscrowChanged():
+                self.decider.mark(self.escrow.set_records(event.records, now_ns))
             case MembershipJoined():
                 return self._handle_membership_joined(event, now_ns)
             case ConnectionChanged():
@@ -286,7 +286,7 @@ class CoordinatorState:
         if not self.suspects.admits(report, now_ns):
             return
         # Before the rest, since a grant counts in whatever order the reports arrive.
-        self.decider.mark(self.ledgers.take(report, now_ns))
+        self.decider.mark(self.escrow.take(report, now_ns))
         if verdict is not Verdict.TAKEN:
             if verdict is not Verdict.COPY:
                 self._drop(verdict)
@@ -316,7 +316,7 @@ class CoordinatorState:
         self.usage.set_members(self.members)
         self.agreement.set_members(self.members)
         self.suspects.set_members(self.members)
-        self.ledgers.set_members(self.members, now_ns)
+        self.escrow.set_members(self.members, now_ns)
         self.troubles.members_changed(self.members, now_ns)
         if self._registration.look(self.members):
             self._unregister()
@@ -353,7 +353,7 @@ class CoordinatorState:
         self._reporter.restart()
         self._raises.restart()
         self.troubles.restart(now_ns)
-        self.ledgers.open_accounts(event.incarnation, now_ns)
+        self.escrow.open_accounts(event.incarnation, now_ns)
         self.decider.restart()
         return []
 
@@ -383,7 +383,7 @@ class CoordinatorState:
 
     def _unregister(self) -> None:
         self._registration.end()
-        self.ledgers.close_accounts()
+        self.escrow.close_accounts()
         self.decider.mark_all()
 
     # Step 2: rounds.
@@ -401,7 +401,7 @@ class CoordinatorState:
             return
         elapsed_ns = self._rounds.elapsed_ns
         self.meters.close_round(elapsed_ns, self.limits(), self.groups or {}, len(self.members))
-        self.ledgers.close_round()
+        self.escrow.close_round()
         self._reporter.close_round(self.meters, self.limits(), self.groups or {}, elapsed_ns)
         self.decider.mark(self._raises.groups())  # silence depends on time
         self.certifier.close_round(self.agreement)
@@ -460,15 +460,15 @@ class CoordinatorState:
             for name in changed
         ]
 
-    def _write_ledgers(self, now_ns: int) -> list[Instruction]:
+    def _write_escrow(self, now_ns: int) -> list[Instruction]:
         trusted = self.lifecycle in (Lifecycle.ACTIVE, Lifecycle.DEGRADED)
         if not trusted or self.troubles.cut_off or self.groups is None:
             return []
         records = []
         if self.lease.holds(now_ns):  # a founder without one would put limits at 0
-            records = self.ledgers.writes(self.groups, self.usage, now_ns)
-        leftovers = self.ledgers.leftovers(self.groups)
-        return [*map(WriteLedger, records), *map(RemoveLedger, leftovers)]
+            records = self.escrow.writes(self.groups, self.usage, now_ns)
+        leftovers = self.escrow.leftovers(self.groups)
+        return [*map(WriteEscrow, records), *map(RemoveEscrow, leftovers)]
 
     def _report(self, now_ns: int) -> list[Instruction]:
         if self.incarnation is None or self.lifecycle in (Lifecycle.DRAINING, Lifecycle.STOPPED):

@@ -1,7 +1,7 @@
 """The invariants of the local limits: they keep to definitions, reserves, books and splits.
 
 The parts of the core whose memory is private check it themselves: the usage map (usage/map.py), the
-raises (transfer/raising.py) and the books (escrow/ledgers.py).
+raises (transfer/raising.py) and the books (escrow/escrow.py).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from coordinator.core.allocation.laws import JOINT_LAW
 from coordinator.core.allocation.splitting import Binding, Split, reserve_of
 from coordinator.core.decisions import Decider
 from coordinator.core.escrow.books import limit_of, of_dimension
-from coordinator.core.escrow.ledgers import Ledgers
+from coordinator.core.escrow.escrow import Escrow
 from coordinator.core.invariants import InvariantBroken, holds
 from coordinator.core.model import Dimension, ResourceGroup
 from coordinator.core.settings import CoreSettings
@@ -24,7 +24,7 @@ def validate_limits(
     names: Collection[str],
     groups: Mapping[str, ResourceGroup],
     members: Collection[str],
-    ledgers: Ledgers,
+    escrow: Escrow,
     settings: CoreSettings,
 ) -> None:
     """Check the local limits of these groups against their definitions, reserves, books and splits.
@@ -40,7 +40,7 @@ def validate_limits(
             if decider.in_force[name].of(dimension) is None:
                 continue
             _validate_reserve(decider, groups[name], dimension, len(members), settings)
-            _validate_booked(decider, groups[name], dimension, ledgers)
+            _validate_booked(decider, groups[name], dimension, escrow)
             _validate_split(decider, groups[name], dimension)
 
 
@@ -87,10 +87,10 @@ def _validate_reserve(
 
 
 def _validate_booked(
-    decider: Decider, group: ResourceGroup, dimension: Dimension, ledgers: Ledgers
+    decider: Decider, group: ResourceGroup, dimension: Dimension, escrow: Escrow
 ) -> None:
     limit, local = group.limits.of(dimension), decider.in_force[group.name].of(dimension)
-    held = ledgers.holding(group.name) if group.overshoot_policy == STRICT else None
+    held = escrow.holding(group.name) if group.overshoot_policy == STRICT else None
     if limit is None or local is None or held is None:
         return
     booked = limit_of(of_dimension(dimension, held), limit)

@@ -29,6 +29,7 @@ from coordinator.ports.errors import (
     Unreadable,
     VersionConflict,
 )
+from coordinator.ports.escrow import EscrowStore
 from coordinator.ports.gate import (
     COLLECTED_EVERY_S,
     COLLECTED_QUIETLY_EVERY_S,
@@ -36,7 +37,6 @@ from coordinator.ports.gate import (
     AddressingGate,
     TrafficGate,
 )
-from coordinator.ports.ledgers import LedgerStore
 from coordinator.ports.membership import Confirmation, Membership
 from coordinator.ports.operations import OPERATIONS_LENGTH, OperationStore, RecordedOperation
 from coordinator.ports.recorder import Recorder, RecorderHealth
@@ -65,10 +65,10 @@ __all__ = [
     "Catalogue",
     "Clock",
     "Confirmation",
+    "EscrowStore",
     "GateGone",
     "GroupStore",
     "InUse",
-    "LedgerStore",
     "Membership",
     "NotFound",
     "Notice",

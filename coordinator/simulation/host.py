@@ -30,10 +30,10 @@ from coordinator.core.instructions import (
     JoinMembership,
     LeaveMembership,
     PublishUsageReport,
-    RemoveLedger,
+    RemoveEscrow,
     RemoveLocalLimits,
     SetLocalLimits,
-    WriteLedger,
+    WriteEscrow,
 )
 from coordinator.core.model import (
     DIMENSIONS_OF,
@@ -296,10 +296,10 @@ class Host:
                 self._zookeeper.join(self.session)
             case LeaveMembership():
                 self._zookeeper.leave(self.session)
-            case WriteLedger(record):
-                self._zookeeper.write_ledger(self.session, record)
-            case RemoveLedger(record):
-                self._zookeeper.remove_ledger(self.session, record)
+            case WriteEscrow(record):
+                self._zookeeper.write_escrow(self.session, record)
+            case RemoveEscrow(record):
+                self._zookeeper.remove_escrow(self.session, record)
             case DrainGate():
                 self._schedule.after(_DRAIN_NS, self._drained)
             case _:

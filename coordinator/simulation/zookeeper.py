@@ -24,14 +24,14 @@ from functools import partial
 from coordinator.core.events import (
     ConnectionChanged,
     ConnectionState,
+    EscrowChanged,
     Event,
     GroupsChanged,
-    LedgersChanged,
     MembersChanged,
     MembershipJoined,
     SessionConfirmed,
 )
-from coordinator.core.model import LedgerRecord, Member, ResourceGroup
+from coordinator.core.model import EscrowRecord, Member, ResourceGroup
 from coordinator.simulation.schedule import Schedule
 
 _LATENCY_NS = (1_000_000, 5_000_000)
@@ -78,7 +78,7 @@ class ZooKeeper:
         self._sessions: list[SimulatedSession] = []
         self._members: dict[str, Member] = {}
         self._groups: dict[str, ResourceGroup] = {}
-        self._ledgers: dict[str, LedgerRecord] = {}
+        self._escrow: dict[str, EscrowRecord] = {}
         self._zxid = 0
         self._quorum = True
         self._leader_ping_ns = session_timeout_ns // _LEADER_PINGS_PER_TIMEOUT
@@ -160,29 +160,29 @@ class ZooKeeper:
         self._notify(self._read_groups)
         return written
 
-    def write_ledger(self, session: SimulatedSession, record: LedgerRecord) -> None:
+    def write_escrow(self, session: SimulatedSession, record: EscrowRecord) -> None:
         """Write a strict group's record over the version that it names; another writer may be first."""
-        self._later(partial(self._write_ledger, session, record))
+        self._later(partial(self._write_escrow, session, record))
 
-    def remove_ledger(self, session: SimulatedSession, record: LedgerRecord) -> None:
+    def remove_escrow(self, session: SimulatedSession, record: EscrowRecord) -> None:
         """Remove the record of a group that is gone."""
-        self._later(partial(self._remove_ledger, session, record))
+        self._later(partial(self._remove_escrow, session, record))
 
-    def _write_ledger(self, session: SimulatedSession, record: LedgerRecord) -> None:
-        known = self._ledgers.get(record.group)
+    def _write_escrow(self, session: SimulatedSession, record: EscrowRecord) -> None:
+        known = self._escrow.get(record.group)
         version = -1 if known is None else known.version
         if not session.reachable or record.group not in self._groups or record.version != version:
             return
         self._zxid += 1
         generation = self._zxid if known is None else known.generation
-        self._ledgers[record.group] = replace(record, generation=generation, version=version + 1)
-        self._notify(self._read_ledgers)
+        self._escrow[record.group] = replace(record, generation=generation, version=version + 1)
+        self._notify(self._read_escrow)
 
-    def _remove_ledger(self, session: SimulatedSession, record: LedgerRecord) -> None:
-        known = self._ledgers.get(record.group)
+    def _remove_escrow(self, session: SimulatedSession, record: EscrowRecord) -> None:
+        known = self._escrow.get(record.group)
         if session.reachable and known is not None and known.version == record.version:
-            del self._ledgers[record.group]
-            self._notify(self._read_ledgers)
+            del self._escrow[record.group]
+            self._notify(self._read_escrow)
 
     def _confirm(self, session: SimulatedSession, asked_ns: int) -> None:
         if session.reachable:
@@ -194,8 +194,8 @@ class ZooKeeper:
         if session.cuts == cuts:
             self._tell(session, event)
 
-    def _read_ledgers(self) -> Event:
-        return LedgersChanged(tuple(record for _, record in sorted(self._ledgers.items())))
+    def _read_escrow(self) -> Event:
+        return EscrowChanged(tuple(record for _, record in sorted(self._escrow.items())))
 
     def _read_groups(self) -> Event:
         return GroupsChanged(tuple(group for _, group in sorted(self._groups.items())))
@@ -270,7 +270,7 @@ class ZooKeeper:
 
     def _welcome(self, session: SimulatedSession) -> None:
         self._tell(session, ConnectionChanged(ConnectionState.CONNECTED))
-        for read in (self._read_ledgers, self._read_members, self._read_groups):
+        for read in (self._read_escrow, self._read_members, self._read_groups):
             self._will_read(session, read)
 
     def _notify(self, read: Callable[[], Event]) -> None:

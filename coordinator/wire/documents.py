@@ -1,4 +1,4 @@
-"""The JSON documents that the store holds: groups, attachments, topics, ledgers and members.
+"""The JSON documents that the store holds: groups, attachments, topics, escrow records and members.
 
 Every document is one JSON object with ``"schema": 1``. A reader takes the fields that it knows and
 ignores others, so fields can be added without a new schema; a schema number above its own means that the
@@ -27,7 +27,7 @@ from coordinator.core.escrow.books import NOTHING, TOTAL, total
 from coordinator.core.model import (
     Account,
     Dimension,
-    LedgerRecord,
+    EscrowRecord,
     Parts,
     Rates,
     ResourceGroup,
@@ -216,8 +216,8 @@ def tenants_own_in(data: bytes) -> frozenset[Dimension]:
     )
 
 
-def encode_ledger(record: LedgerRecord) -> bytes:
-    """Encode a strict group's ledger; generation and version belong to the node.
+def encode_escrow(record: EscrowRecord) -> bytes:
+    """Encode a strict group's escrow record; generation and version belong to the node.
 
     Raises:
         ValueError: the record could not be read back, so it must not be written.
@@ -228,12 +228,12 @@ def encode_ledger(record: LedgerRecord) -> bytes:
             "claimed": sorted(map(_account_text, record.claimed)),
         }
     )
-    decode_ledger(validate_name(record.group), data, record.generation, record.version)
+    decode_escrow(validate_name(record.group), data, record.generation, record.version)
     return data
 
 
-def decode_ledger(group: str, data: bytes, generation: int, version: int) -> LedgerRecord:
-    """Read the document of a strict group's ledger.
+def decode_escrow(group: str, data: bytes, generation: int, version: int) -> EscrowRecord:
+    """Read the document of a strict group's escrow record.
 
     Raises:
         DocumentError: the document is broken, newer than this code, or its bases do not add up.
@@ -241,8 +241,10 @@ def decode_ledger(group: str, data: bytes, generation: int, version: int) -> Led
     fields = decode_fields(data)
     bases, claimed = fields.get("bases"), fields.get("claimed")
     if not isinstance(bases, dict) or not isinstance(claimed, list):
-        raise DocumentError("a ledger has an object of bases and a list of claimed accounts")
-    record = LedgerRecord(
+        raise DocumentError(
+            "an escrow record has an object of bases and a list of claimed accounts"
+        )
+    record = EscrowRecord(
         group,
         generation,
         version,
@@ -250,7 +252,9 @@ def decode_ledger(group: str, data: bytes, generation: int, version: int) -> Led
         frozenset(map(_account, claimed)),
     )
     if (sum_ := total(record.bases.values())) != (TOTAL,) * len(NOTHING):
-        raise DocumentError(f"the bases of a ledger must add up to {TOTAL} each, found {sum_}")
+        raise DocumentError(
+            f"the bases of an escrow record must add up to {TOTAL} each, found {sum_}"
+        )
     return record
 
 

@@ -17,8 +17,8 @@ from coordinator.core.model import (
     Account,
     Closure,
     Dimension,
+    EscrowStatement,
     GroupUsage,
-    LedgerStatement,
     MonitoringClass,
     Parts,
     Usage,
@@ -99,8 +99,8 @@ def encode(report: UsageReport) -> bytes:
         message.waiting = True
     message.answeredIncarnations.extend(report.answers.keys())
     message.answeredSequences.extend(report.answers.values())
-    for statement in report.ledgers:
-        _encode_statement(statement, message.ledgers.add())
+    for statement in report.escrow:
+        _encode_statement(statement, message.escrow.add())
     return message.SerializeToString()
 
 
@@ -138,7 +138,7 @@ def decode(payload: bytes, names: Mapping[int, str]) -> UsageReport:
         learning=message.learning,
         leaving=message.leaving,
         asks=tuple(checked_name("asks", broker) for broker in message.asks),
-        ledgers=tuple(_decode_statement(statement) for statement in message.ledgers),
+        escrow=tuple(_decode_statement(statement) for statement in message.escrow),
         view=_decode_view(message),
         troubled=message.troubled,
         waiting=message.waiting,
@@ -153,10 +153,10 @@ def _check_lengths(message: pb.ResourceUsageInfo) -> None:
     checked_length("usageMap", message.usageMap, MAX_NAMED_GROUPS)
     checked_length("asks", message.asks)
     checked_length("answeredIncarnations", message.answeredIncarnations)
-    checked_length("ledgers", message.ledgers)
-    accounts = [account for each in message.ledgers for account in (each.grants, each.closures)]
+    checked_length("escrow", message.escrow)
+    accounts = [account for each in message.escrow for account in (each.grants, each.closures)]
     if sum(map(len, accounts)) > MAX_GRANTS:
-        raise BadReport(f"ledgers have more grants and closures than {MAX_GRANTS}")
+        raise BadReport(f"escrow has more grants and closures than {MAX_GRANTS}")
 
 
 def _encode_by_name(groups: Sequence[GroupUsage], message: pb.ResourceUsageInfo) -> None:
@@ -221,7 +221,7 @@ def _encode_ceilings(usage: Usage, target: pb.NetworkUsage) -> None:
         target.messagesCeiling = usage.messages_ceiling
 
 
-def _encode_statement(statement: LedgerStatement, target: pb.LedgerStatement) -> None:
+def _encode_statement(statement: EscrowStatement, target: pb.EscrowStatement) -> None:
     target.group = statement.group
     target.generation = statement.generation
     target.version = statement.version
@@ -237,20 +237,20 @@ def _encode_statement(statement: LedgerStatement, target: pb.LedgerStatement) ->
         )
 
 
-def _decode_statement(statement: pb.LedgerStatement) -> LedgerStatement:
-    return LedgerStatement(
-        group=checked_name("ledgers.group", statement.group),
-        generation=checked_count("ledgers.generation", statement.generation),
-        version=checked_count("ledgers.version", statement.version),
-        holding=_parts("ledgers.holding", statement.holding),
+def _decode_statement(statement: pb.EscrowStatement) -> EscrowStatement:
+    return EscrowStatement(
+        group=checked_name("escrow.group", statement.group),
+        generation=checked_count("escrow.generation", statement.generation),
+        version=checked_count("escrow.version", statement.version),
+        holding=_parts("escrow.holding", statement.holding),
         grants={
-            _account("ledgers.grants", grant): _parts("ledgers.grants.issued", grant.issued)
+            _account("escrow.grants", grant): _parts("escrow.grants.issued", grant.issued)
             for grant in statement.grants
         },
         closures={
-            _account("ledgers.closures", closure): Closure(
-                _parts("ledgers.closures.received", closure.received),
-                _parts("ledgers.closures.issued", closure.issued),
+            _account("escrow.closures", closure): Closure(
+                _parts("escrow.closures.received", closure.received),
+                _parts("escrow.closures.issued", closure.issued),
             )
             for closure in statement.closures
         },

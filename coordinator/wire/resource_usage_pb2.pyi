@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ResourceUsageInfo(_message.Message):
-    __slots__ = ("broker", "usageMap", "incarnation", "sequence", "elapsedNanos", "complete", "learning", "leaving", "asks", "ledgers", "publish", "dispatch", "since", "waiting", "answeredIncarnations", "answeredSequences", "definitionsDigest", "membersDigest", "usageDigest", "troubled", "seal", "signature")
+    __slots__ = ("broker", "usageMap", "incarnation", "sequence", "elapsedNanos", "complete", "learning", "leaving", "asks", "escrow", "publish", "dispatch", "since", "waiting", "answeredIncarnations", "answeredSequences", "definitionsDigest", "membersDigest", "usageDigest", "troubled", "seal", "signature")
     BROKER_FIELD_NUMBER: _ClassVar[int]
     USAGEMAP_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -17,7 +17,7 @@ class ResourceUsageInfo(_message.Message):
     LEARNING_FIELD_NUMBER: _ClassVar[int]
     LEAVING_FIELD_NUMBER: _ClassVar[int]
     ASKS_FIELD_NUMBER: _ClassVar[int]
-    LEDGERS_FIELD_NUMBER: _ClassVar[int]
+    ESCROW_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_FIELD_NUMBER: _ClassVar[int]
     DISPATCH_FIELD_NUMBER: _ClassVar[int]
     SINCE_FIELD_NUMBER: _ClassVar[int]
@@ -39,7 +39,7 @@ class ResourceUsageInfo(_message.Message):
     learning: bool
     leaving: bool
     asks: _containers.RepeatedScalarFieldContainer[str]
-    ledgers: _containers.RepeatedCompositeFieldContainer[LedgerStatement]
+    escrow: _containers.RepeatedCompositeFieldContainer[EscrowStatement]
     publish: UsageColumns
     dispatch: UsageColumns
     since: int
@@ -52,7 +52,7 @@ class ResourceUsageInfo(_message.Message):
     troubled: bool
     seal: bytes
     signature: bytes
-    def __init__(self, broker: _Optional[str] = ..., usageMap: _Optional[_Iterable[_Union[ResourceUsage, _Mapping]]] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., elapsedNanos: _Optional[int] = ..., complete: _Optional[bool] = ..., learning: _Optional[bool] = ..., leaving: _Optional[bool] = ..., asks: _Optional[_Iterable[str]] = ..., ledgers: _Optional[_Iterable[_Union[LedgerStatement, _Mapping]]] = ..., publish: _Optional[_Union[UsageColumns, _Mapping]] = ..., dispatch: _Optional[_Union[UsageColumns, _Mapping]] = ..., since: _Optional[int] = ..., waiting: _Optional[bool] = ..., answeredIncarnations: _Optional[_Iterable[int]] = ..., answeredSequences: _Optional[_Iterable[int]] = ..., definitionsDigest: _Optional[int] = ..., membersDigest: _Optional[int] = ..., usageDigest: _Optional[int] = ..., troubled: _Optional[bool] = ..., seal: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, broker: _Optional[str] = ..., usageMap: _Optional[_Iterable[_Union[ResourceUsage, _Mapping]]] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ..., elapsedNanos: _Optional[int] = ..., complete: _Optional[bool] = ..., learning: _Optional[bool] = ..., leaving: _Optional[bool] = ..., asks: _Optional[_Iterable[str]] = ..., escrow: _Optional[_Iterable[_Union[EscrowStatement, _Mapping]]] = ..., publish: _Optional[_Union[UsageColumns, _Mapping]] = ..., dispatch: _Optional[_Union[UsageColumns, _Mapping]] = ..., since: _Optional[int] = ..., waiting: _Optional[bool] = ..., answeredIncarnations: _Optional[_Iterable[int]] = ..., answeredSequences: _Optional[_Iterable[int]] = ..., definitionsDigest: _Optional[int] = ..., membersDigest: _Optional[int] = ..., usageDigest: _Optional[int] = ..., troubled: _Optional[bool] = ..., seal: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class ReportHead(_message.Message):
     __slots__ = ("broker", "incarnation", "sequence")
@@ -64,7 +64,7 @@ class ReportHead(_message.Message):
     sequence: int
     def __init__(self, broker: _Optional[str] = ..., incarnation: _Optional[int] = ..., sequence: _Optional[int] = ...) -> None: ...
 
-class LedgerStatement(_message.Message):
+class EscrowStatement(_message.Message):
     __slots__ = ("group", "generation", "version", "holding", "grants", "closures")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from coordinator.adapters.clock import MonotonicClock
-from coordinator.adapters.memory.ledgers import MemoryLedgers
+from coordinator.adapters.memory.escrow import MemoryEscrow
 from coordinator.adapters.memory.store import MemoryStore
 from coordinator.adapters.memory.surroundings import (
     MemoryBrokerAdmin,
@@ -77,12 +77,12 @@ class World:
     """The store and the bus that several sidecars share."""
 
     store: MemoryStore = field(default_factory=MemoryStore)
-    ledgers: MemoryLedgers = field(init=False)
+    escrow: MemoryEscrow = field(init=False)
     ensemble: MemoryEnsemble = field(default_factory=MemoryEnsemble)
     topic: MemoryTopic = field(default_factory=MemoryTopic)
 
     def __post_init__(self) -> None:
-        self.ledgers = MemoryLedgers(self.store)
+        self.escrow = MemoryEscrow(self.store)
 
     @asynccontextmanager
     async def sidecar(
@@ -103,7 +103,7 @@ class World:
             drain_timeout_s=3.0,
             checks_invariants=checks_invariants,
         )
-        runner.start(gate, self.ledgers, recorder)
+        runner.start(gate, self.escrow, recorder)
         membership.connect()
         try:
             yield Sidecar(runner, gate, membership, admin)

@@ -16,7 +16,7 @@ from coordinator.core.instructions import Instruction
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import (
     Dimension,
-    LedgerRecord,
+    EscrowRecord,
     NamespaceTraffic,
     Rates,
     ResourceGroup,
@@ -42,14 +42,14 @@ async def test_sidecars_find_each_other_and_share_a_limit() -> None:
         await eventually(lambda: shares(one.runner) == {"b1": 1500, "b2": 1500}, "b2's announced")
 
 
-async def test_a_strict_group_is_shared_by_its_ledger() -> None:
-    """The ledger is founded through the port, half is granted over the bus, and the heir inherits."""
+async def test_a_strict_group_is_shared_by_its_books() -> None:
+    """The record is founded through the port, half is granted over the bus, and the heir inherits."""
     world = World()
     await world.store.create_group(
         ResourceGroup("orders", Rates(publish_messages=3000), overshoot_policy="strict")
     )
-    records: list[tuple[LedgerRecord, ...]] = []
-    world.ledgers.watch(records.append)
+    records: list[tuple[EscrowRecord, ...]] = []
+    world.escrow.watch(records.append)
     async with world.sidecar("b1") as one:
         async with world.sidecar("b2") as two:
             await eventually(lambda: (one.limit or 0) > 2000, "founded")
@@ -59,7 +59,7 @@ async def test_a_strict_group_is_shared_by_its_ledger() -> None:
             await two.runner.drain()
         await eventually(lambda: one.limit == 3000, "inherited after a farewell")
         await world.store.delete_group("orders")
-        await eventually(lambda: records[-1] == (), "the ledger removed")
+        await eventually(lambda: records[-1] == (), "the escrow record removed")
 
 
 async def test_counts_are_collected_at_once_when_something_passes_or_is_to_be_done(

@@ -21,7 +21,7 @@ from admin_api.app import create_app
 from admin_api.backend import AdminBackend, Backlogs
 from admin_api.echo import Echo
 from coordinator.adapters.clock import MonotonicClock
-from coordinator.adapters.memory.ledgers import MemoryLedgers
+from coordinator.adapters.memory.escrow import MemoryEscrow
 from coordinator.adapters.memory.operations import MemoryOperations
 from coordinator.adapters.memory.store import MemoryStore
 from coordinator.adapters.memory.surroundings import (
@@ -218,7 +218,7 @@ class DashboardWorld:
         server = _Server(config)
         listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        self.runner.start(self.gate, MemoryLedgers(self.store))
+        self.runner.start(self.gate, MemoryEscrow(self.store))
         self.membership.connect()
         tasks = [
             asyncio.create_task(server.serve(sockets=[listening])),

@@ -15,9 +15,9 @@ from coordinator.core.events import (
     BrokerAvailabilityChanged,
     ConnectionChanged,
     ConnectionState,
+    EscrowChanged,
     Event,
     GroupsChanged,
-    LedgersChanged,
     MembersChanged,
     MembershipJoined,
     ParticipantsChanged,
@@ -31,11 +31,11 @@ from coordinator.core.instructions import (
     JoinMembership,
     LeaveMembership,
     PublishUsageReport,
-    WriteLedger,
+    WriteEscrow,
 )
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import (
-    LedgerRecord,
+    EscrowRecord,
     Member,
     MonitoringClass,
     Rates,
@@ -97,9 +97,9 @@ class Cluster:
     admitted: list[dict[str, float]] = field(default_factory=list)
     reports: list[UsageReport] = field(default_factory=list)
     _members: dict[str, Member] = field(default_factory=dict)
-    ledger: LedgerRecord | None = None
-    #: How often the ledger was written.
-    ledger_writes: int = 0
+    escrow_record: EscrowRecord | None = None
+    #: How often the escrow record was written.
+    escrow_writes: int = 0
     #: When each sidecar's connection to ZooKeeper was made.
     connected_ns: dict[str, int] = field(default_factory=dict)
     _incarnations: int = 0
@@ -117,7 +117,7 @@ class Cluster:
         )
         self.states[broker] = state
         self.send(broker, ConnectionChanged(ConnectionState.CONNECTED))
-        self.send(broker, self.ledgers())
+        self.send(broker, self.escrow())
         self.send(broker, GroupsChanged((self.group(),)))
         self.send(broker, BrokerAvailabilityChanged(answering=True))
         self.want(broker, demand)
@@ -140,19 +140,19 @@ class Cluster:
         """Let one sidecar read the definition as it stands."""
         self.send(broker, GroupsChanged((self.group(),)))
 
-    def ledgers(self) -> LedgersChanged:
+    def escrow(self) -> EscrowChanged:
         """The records as they stand."""
-        return LedgersChanged(() if self.ledger is None else (self.ledger,))
+        return EscrowChanged(() if self.escrow_record is None else (self.escrow_record,))
 
-    def write_ledger(self, record: LedgerRecord) -> None:
+    def write_escrow(self, record: EscrowRecord) -> None:
         """Compare-and-set; tell every core if it succeeds."""
-        version = -1 if self.ledger is None else self.ledger.version
+        version = -1 if self.escrow_record is None else self.escrow_record.version
         if record.version != version:
             return
-        self.ledger = replace(record, generation=1, version=version + 1)
-        self.ledger_writes += 1
+        self.escrow_record = replace(record, generation=1, version=version + 1)
+        self.escrow_writes += 1
         for broker in list(self.states):
-            self.send(broker, self.ledgers())
+            self.send(broker, self.escrow())
 
     def want(self, broker: str, demand: int) -> None:
         """Change a broker's demand; a producer connects with the first and leaves with the last."""
@@ -274,8 +274,8 @@ class Cluster:
                     timeout_ns = self.states[broker].settings.session_timeout_ns
                     connected_ns = self.connected_ns[broker]
                     self.send(broker, SessionConfirmed(asked_ns, connected_ns, timeout_ns))
-                case WriteLedger(record):
-                    self.write_ledger(record)
+                case WriteEscrow(record):
+                    self.write_escrow(record)
                 case LeaveMembership():
                     self._members.pop(broker, None)
                     self.tell_members()

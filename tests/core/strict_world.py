@@ -17,9 +17,9 @@ from coordinator.core.events import (
     BrokerAvailabilityChanged,
     ConnectionChanged,
     ConnectionState,
+    EscrowChanged,
     Event,
     GroupsChanged,
-    LedgersChanged,
     MembersChanged,
     MembershipJoined,
     ParticipantsChanged,
@@ -35,10 +35,10 @@ from coordinator.core.instructions import (
     LeaveMembership,
     PublishUsageReport,
     SetLocalLimits,
-    WriteLedger,
+    WriteEscrow,
 )
 from coordinator.core.model import (
-    LedgerRecord,
+    EscrowRecord,
     Member,
     MonitoringClass,
     Rates,
@@ -103,7 +103,7 @@ class StrictWorld:
     members: dict[str, Member] = field(default_factory=dict)
     #: When the session of each registration may end: set when its process is cut off or dead.
     expires_ns: dict[Member, int] = field(default_factory=dict)
-    ledger: LedgerRecord | None = None
+    escrow_record: EscrowRecord | None = None
     #: Reports on their way, with the receiver.
     under_way: list[tuple[str, UsageReport]] = field(default_factory=list)
     #: The limits that some process may still go by.
@@ -119,7 +119,7 @@ class StrictWorld:
         self.known_limits[broker] = self.limit
         for event in (
             ConnectionChanged(ConnectionState.CONNECTED),
-            self._ledgers(),
+            self._escrow(),
             self._groups(),
             BrokerAvailabilityChanged(answering=True),
             ParticipantsChanged(GROUP, MonitoringClass.PUBLISH, 1),
@@ -186,7 +186,7 @@ class StrictWorld:
             self._handle(broker, ConnectionChanged(ConnectionState.LOST))
         self._handle(broker, ConnectionChanged(ConnectionState.CONNECTED))
         process.unseen.clear()
-        for event in (self._ledgers(), self._groups(), self._membership()):
+        for event in (self._escrow(), self._groups(), self._membership()):
             self._handle(broker, event)
         self.known_limits[broker] = self.limit
 
@@ -308,8 +308,8 @@ class StrictWorld:
         rates = Rates(publish_messages=self.limit)
         return GroupsChanged((ResourceGroup(GROUP, rates, overshoot_policy="strict"),))
 
-    def _ledgers(self) -> LedgersChanged:
-        return LedgersChanged(() if self.ledger is None else (self.ledger,))
+    def _escrow(self) -> EscrowChanged:
+        return EscrowChanged(() if self.escrow_record is None else (self.escrow_record,))
 
     def _membership(self) -> MembersChanged:
         return MembersChanged(tuple(sorted(self.members.values())))
@@ -340,7 +340,7 @@ class StrictWorld:
                 process.lease_until_ns = until_ns
             case ConfirmSession(asked_ns) if process.cut_off_ns is None:
                 process.questions.append(asked_ns)
-            case WriteLedger(record) if process.cut_off_ns is None:
+            case WriteEscrow(record) if process.cut_off_ns is None:
                 self._write(record)
             case JoinMembership() if process.cut_off_ns is None:
                 self._join(broker)
@@ -352,12 +352,12 @@ class StrictWorld:
             case _:
                 pass
 
-    def _write(self, record: LedgerRecord) -> None:
-        version = -1 if self.ledger is None else self.ledger.version
+    def _write(self, record: EscrowRecord) -> None:
+        version = -1 if self.escrow_record is None else self.escrow_record.version
         if record.version == version:
             self.inherited += bool(record.claimed)
-            self.ledger = replace(record, generation=1, version=version + 1)
-            self._tell(self._ledgers())
+            self.escrow_record = replace(record, generation=1, version=version + 1)
+            self._tell(self._escrow())
 
     def _join(self, broker: str) -> None:
         self.registrations += 1

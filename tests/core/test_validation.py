@@ -27,20 +27,20 @@ def running(policy: str) -> CoordinatorState:
 
 def give_more_than_there_is(state: CoordinatorState) -> None:
     """The escrow: a grant of more parts than the account ever had."""
-    ledger = state.ledgers._books[GROUP].ledger
-    ledger._issued[Account("b2", 2)] = (2 * TOTAL, 0, 0, 0)
+    books = state.escrow._kept[GROUP].books
+    books._issued[Account("b2", 2)] = (2 * TOTAL, 0, 0, 0)
 
 
 def lose_a_base(state: CoordinatorState) -> None:
     """The escrow: a record whose bases do not add up to all parts."""
-    record = state.ledgers._books[GROUP].ledger.record
+    record = state.escrow._kept[GROUP].books.record
     assert isinstance(record.bases, dict)
     record.bases.popitem()
 
 
 def hold_more_than_the_books_say(state: CoordinatorState) -> None:
     """Escrow and limit: the limit in force was not lowered with the books."""
-    books = state.ledgers._books[GROUP].ledger
+    books = state.escrow._kept[GROUP].books
     peer = Account("b2", 2)
     books._issued[peer] = add(books._issued.get(peer, NOTHING), books.holding())
 

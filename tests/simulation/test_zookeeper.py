@@ -9,13 +9,13 @@ import pytest
 from coordinator.core.events import (
     ConnectionChanged,
     ConnectionState,
+    EscrowChanged,
     Event,
     GroupsChanged,
-    LedgersChanged,
     MembersChanged,
     MembershipJoined,
 )
-from coordinator.core.model import LedgerRecord, Rates, ResourceGroup
+from coordinator.core.model import EscrowRecord, Rates, ResourceGroup
 from coordinator.simulation.schedule import Schedule
 from coordinator.simulation.zookeeper import SimulatedSession, ZooKeeper
 
@@ -64,13 +64,13 @@ def ensemble() -> Ensemble:
 
 
 def test_a_client_is_told_everything_when_it_connects() -> None:
-    """Connected, then members, groups and ledgers, then its registration and itself as a member."""
+    """Connected, then members, groups and escrow, then its registration and itself as a member."""
     ensemble = Ensemble()
     ensemble.zookeeper.define(ResourceGroup("orders", Rates(publish_messages=5)))
     ensemble.open("a")
 
     kinds = {type(event) for event in ensemble.told["a"]}
-    told_at_first = {MembersChanged, GroupsChanged, LedgersChanged}
+    told_at_first = {MembersChanged, GroupsChanged, EscrowChanged}
     assert kinds == told_at_first | {ConnectionChanged, MembershipJoined}
     assert ensemble.told["a"][0] == ConnectionChanged(ConnectionState.CONNECTED)
     assert ensemble.members() == ["a"]
@@ -175,17 +175,17 @@ def test_leaving_is_at_once(ensemble: Ensemble) -> None:
     assert ensemble.members() == ["a", "b"]
 
 
-def test_a_ledger_is_written_over_the_version_that_was_read_or_not_at_all(
+def test_an_escrow_record_is_written_over_the_version_that_was_read_or_not_at_all(
     ensemble: Ensemble,
 ) -> None:
     """Two write over the same version: the first wins, and both are told the new content."""
     ensemble.zookeeper.define(ResourceGroup("orders", Rates(), overshoot_policy="strict"))
     session = ensemble.open("c")
-    record = LedgerRecord("orders", generation=0, version=-1, bases={})
-    ensemble.zookeeper.write_ledger(session, record)
+    record = EscrowRecord("orders", generation=0, version=-1, bases={})
+    ensemble.zookeeper.write_escrow(session, record)
     ensemble.wait(0.1)
-    ensemble.zookeeper.write_ledger(session, record)
+    ensemble.zookeeper.write_escrow(session, record)
     ensemble.wait(0.1)
 
-    told = [event for event in ensemble.told["a"] if isinstance(event, LedgersChanged)]
+    told = [event for event in ensemble.told["a"] if isinstance(event, EscrowChanged)]
     assert [[known.version for known in event.records] for event in told] == [[], [0]]

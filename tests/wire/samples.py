@@ -12,9 +12,9 @@ from coordinator.core.escrow.books import TOTAL
 from coordinator.core.model import (
     Account,
     Closure,
+    EscrowRecord,
+    EscrowStatement,
     GroupUsage,
-    LedgerRecord,
-    LedgerStatement,
     MonitoringClass,
     Rates,
     ResourceGroup,
@@ -67,7 +67,7 @@ HEAD = UsageReport(
     waiting=True,
     answers={2**40 + 2: 99, 2**40 + 3: 100},
 )
-STATEMENT = LedgerStatement(
+STATEMENT = EscrowStatement(
     "strict-one",
     3,
     5,
@@ -76,7 +76,7 @@ STATEMENT = LedgerStatement(
     {Account("broker-3", 9): Closure((1, 1, 1, 1), (2, 2, 2, 2))},
 )
 
-BY_NAME = replace(HEAD, groups=GROUPS, named=True, ledgers=(STATEMENT,))
+BY_NAME = replace(HEAD, groups=GROUPS, named=True, escrow=(STATEMENT,))
 BY_VERSION = replace(HEAD, groups=GROUPS)
 FAREWELL = UsageReport("broker-3", 9, 1, 0, (), since=1, leaving=True)
 
@@ -92,7 +92,7 @@ GROUP = ResourceGroup(
     configuration_version=17,
 )
 PLAIN_GROUP = ResourceGroup("plain", Rates(publish_messages=7), configuration_version=1)
-LEDGER = LedgerRecord(
+ESCROW = EscrowRecord(
     "orders",
     3,
     5,

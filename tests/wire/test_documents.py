@@ -19,8 +19,8 @@ from coordinator.wire.documents import (
     MAX_RATE,
     DocumentError,
     decode_attachment,
+    decode_escrow,
     decode_group,
-    decode_ledger,
     decode_member,
     decode_topic_limit,
     encode_attachment,
@@ -171,10 +171,10 @@ def test_names_that_cannot_be_names(name: str) -> None:
         (b'{"schema":2,"bases":{},"claimed":[]}', "newer"),
     ],
 )
-def test_a_ledger_that_cannot_be_is_refused(document: bytes, reason: str) -> None:
+def test_an_escrow_record_that_cannot_be_is_refused(document: bytes, reason: str) -> None:
     """No sidecar follows a spoilt record."""
     with pytest.raises(DocumentError, match=reason):
-        decode_ledger("orders", document, 1, 0)
+        decode_escrow("orders", document, 1, 0)
 
 
 def test_a_definition_of_the_first_release_is_read_and_written_anew_with_all_that_came_since() -> (

@@ -12,8 +12,8 @@ from coordinator.core.model import (
     MAX_COUNT,
     Account,
     Closure,
+    EscrowStatement,
     GroupUsage,
-    LedgerStatement,
     MonitoringClass,
     Usage,
     UsageReport,
@@ -51,7 +51,7 @@ groups = st.builds(
 parts = st.tuples(counts, counts, counts, counts)
 accounts = st.builds(Account, names, counts)
 statements = st.builds(
-    LedgerStatement,
+    EscrowStatement,
     names,
     counts,
     counts,
@@ -71,7 +71,7 @@ heads = st.builds(
     learning=st.booleans(),
     leaving=st.booleans(),
     asks=st.lists(names, max_size=3).map(tuple),
-    ledgers=st.lists(statements, max_size=3).map(tuple),
+    escrow=st.lists(statements, max_size=3).map(tuple),
     view=st.none() | st.builds(ViewDigest, digests, digests, digests),
     troubled=st.booleans(),
     waiting=st.booleans(),
@@ -209,12 +209,12 @@ def test_a_field_out_of_bounds_is_named() -> None:
 def test_a_statement_with_too_few_numbers_is_named() -> None:
     """Amounts need one number for every dimension."""
     info = message()
-    info.ledgers.add(group="orders", generation=1, version=0, holding=[1, 2, 3])
-    with pytest.raises(BadReport, match=r"ledgers.holding has 3 numbers, one per dimension is 4"):
+    info.escrow.add(group="orders", generation=1, version=0, holding=[1, 2, 3])
+    with pytest.raises(BadReport, match=r"escrow.holding has 3 numbers, one per dimension is 4"):
         decode(info.SerializeToString(), {})
-    info.ledgers[0].holding.append(4)
-    info.ledgers[0].grants.add(broker="", incarnation=1, issued=[0, 0, 0, 0])
-    with pytest.raises(BadReport, match=r"ledgers.grants.broker has 0 characters"):
+    info.escrow[0].holding.append(4)
+    info.escrow[0].grants.add(broker="", incarnation=1, issued=[0, 0, 0, 0])
+    with pytest.raises(BadReport, match=r"escrow.grants.broker has 0 characters"):
         decode(info.SerializeToString(), {})
 
 
@@ -228,9 +228,9 @@ def test_the_digests_of_a_view_cost_18_bytes_a_report() -> None:
 
 def test_a_settled_strict_group_costs_few_bytes_more() -> None:
     """A statement without news costs 40 bytes, and a group that is not strict costs none."""
-    statement = LedgerStatement("resource-group-1", 2**32, 7, (360_360_000,) * 4)
+    statement = EscrowStatement("resource-group-1", 2**32, 7, (360_360_000,) * 4)
     empty = UsageReport("b1", 1, 1, 1_000_000_000, ())
-    one = UsageReport("b1", 1, 1, 1_000_000_000, (), ledgers=(statement,))
+    one = UsageReport("b1", 1, 1, 1_000_000_000, (), escrow=(statement,))
 
     assert len(encode(one)) - len(encode(empty)) <= 56
 
@@ -279,11 +279,11 @@ def test_answers_without_their_incarnations_are_named() -> None:
             "usageMap has",
         ),
         (
-            {"ledgers": [{
+            {"escrow": [{
                 "group": "g", "generation": 1, "version": 1,
                 "grants": [{"broker": "b", "incarnation": 1}] * (MAX_GRANTS + 1),
             }]},
-            "ledgers have more grants",
+            "escrow has more grants",
         ),
     ],
 )  # fmt: skip

@@ -57,7 +57,7 @@ from collections.abc import Iterable, Mapping
 
 from coordinator.core.allocation.laws import apportion
 from coordinator.core.invariants import holds
-from coordinator.core.model import Account, Closure, Dimension, LedgerRecord, Parts
+from coordinator.core.model import Account, Closure, Dimension, EscrowRecord, Parts
 
 TOTAL = 720_720 * 1_500
 """All parts of a dimension: divisible by 1 to 16 and by 1,000, so that common shares are whole; small
@@ -145,10 +145,10 @@ def _bounded(parts: int) -> int:
     return min(max(parts, 0), TOTAL)
 
 
-class Ledger:
+class Books:
     """The books of one account on one group. See the module's head."""
 
-    def __init__(self, account: Account, record: LedgerRecord) -> None:
+    def __init__(self, account: Account, record: EscrowRecord) -> None:
         self.account = account
         self.record = record
         #: Every account that was closed since the record was written.
@@ -209,7 +209,7 @@ class Ledger:
             for account in sorted(self.closed)
         }
 
-    def follow(self, record: LedgerRecord) -> None:
+    def follow(self, record: EscrowRecord) -> None:
         """Take over a newer record of the same generation, which settles the books on the claimed."""
         self.record = record
         for account in record.claimed:
@@ -261,8 +261,8 @@ class Ledger:
 
 
 def claim(
-    record: LedgerRecord, heir: Account, closures: Mapping[Account, Mapping[Account, Closure]]
-) -> LedgerRecord:
+    record: EscrowRecord, heir: Account, closures: Mapping[Account, Mapping[Account, Closure]]
+) -> EscrowRecord:
     """Return the record after the heir has inherited from all dead accounts.
 
     Args:
@@ -287,4 +287,4 @@ def claim(
         raise BooksBroken(f"{record.group}: the dead would have held {estate}")
     bases[heir] = add(bases[heir], estate)
     kept = {account: base for account, base in bases.items() if base != NOTHING}
-    return LedgerRecord(record.group, record.generation, record.version, kept, claimed=dead)
+    return EscrowRecord(record.group, record.generation, record.version, kept, claimed=dead)

@@ -1,8 +1,8 @@
-"""The first record of a group's ledger: every broker starts from the limit that it announces.
+"""A group's first escrow record: every broker starts from the limit that it announces.
 
 A group that becomes strict while in use thereby goes on as it was, and no broker starts from nothing. The
 founder gets the parts that no broker announces. All four dimensions are founded at once, limited or not,
-so that a limit that is added later finds its ledger.
+so that a limit that is added later finds its books.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from coordinator.core.escrow.books import NOTHING, TOTAL, add, in_dimension
 from coordinator.core.model import (
     Account,
     Dimension,
-    LedgerRecord,
+    EscrowRecord,
     Member,
     Parts,
     ResourceGroup,
@@ -30,7 +30,7 @@ def found(
     members: Mapping[str, Member],
     usage: UsageMap,
     settings: CoreSettings,
-) -> LedgerRecord:
+) -> EscrowRecord:
     """Return the record to be created.
 
     Args:
@@ -45,7 +45,7 @@ def found(
         for name, parts in _shares(group, dimension, founder, members, usage, settings).items():
             account = Account(name, members[name].incarnation)
             bases[account] = add(bases.get(account, NOTHING), in_dimension(dimension, parts))
-    return LedgerRecord(group.name, generation=0, version=-1, bases=bases)
+    return EscrowRecord(group.name, generation=0, version=-1, bases=bases)
 
 
 def _shares(

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from coordinator.core.demand.meters import Meters
-from coordinator.core.escrow.ledgers import Ledgers
+from coordinator.core.escrow.escrow import Escrow
 from coordinator.core.model import (
     DIMENSIONS_OF,
     Dimension,
@@ -50,9 +50,9 @@ class _Told(NamedTuple):
 class Reporter:
     """Build this broker's reports and remember their content."""
 
-    def __init__(self, settings: CoreSettings, ledgers: Ledgers, raises: Raises) -> None:
+    def __init__(self, settings: CoreSettings, escrow: Escrow, raises: Raises) -> None:
         self._settings = settings
-        self._ledgers = ledgers
+        self._escrow = escrow
         self._raises = raises
         self._sequence = 0
         #: Ordered by sequence.
@@ -155,7 +155,7 @@ class Reporter:
             or self._complete_due
             or self._round_due
             or self._reply_due
-            or self._ledgers.due()
+            or self._escrow.due()
         )
 
     def build(  # noqa: PLR0913  # all that a report is made from
@@ -207,7 +207,7 @@ class Reporter:
             complete=complete,
             learning=learning,
             asks=asks,
-            ledgers=self._ledgers.statements(complete=complete),
+            escrow=self._escrow.statements(complete=complete),
             waiting=self._raises.waits(now_ns),
             answers=answers.sequences,
         )

@@ -18,9 +18,10 @@ Both ends keep these rules:
 
 - **In order.** The gate applies what it is told before it reads the next message. It confirms nothing
   separately: the next answer confirms all that was told before its question.
-- **Others learn of a limit only once it is in force.** A report, or a ledger, that says "I pass less from
-  now on" lets another broker pass more. So both wait for that confirmation (`TrafficGate.when_in_force`),
-  and a strict limit is never exceeded because two processes are not at the same point.
+- **Others learn of a limit only once it is in force.** A report, or an escrow record, that says "I
+  pass less from now on" lets another broker pass more. So both wait for that confirmation
+  (`TrafficGate.when_in_force`), and a strict limit is never exceeded because two processes are not at the
+  same point.
 - **One life.** A gate whose coordinator is gone ends at once. A coordinator whose gate is gone, or has
   not answered for `ANSWERS_WITHIN_S`, ends with exit code 1, and its supervisor starts both again.
 - **A gate stands still with its coordinator.** A coordinator that is stopped (SIGSTOP, a frozen

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from coordinator.core.allocation.splitting import Binding
 from coordinator.core.decisions import Decision
 from coordinator.core.events import (
+    EscrowChanged,
     Event,
     GroupsChanged,
-    LedgersChanged,
     MembersChanged,
     ParticipantsChanged,
     ReporterAccused,
@@ -39,8 +39,8 @@ from coordinator.core.model import (
     DIMENSIONS_OF,
     NANOS_PER_SECOND,
     Dimension,
+    EscrowRecord,
     Key,
-    LedgerRecord,
     Member,
     ResourceGroup,
     redefined,
@@ -159,7 +159,7 @@ class StimulusLog:
         self._troubles: tuple[Trouble, ...] = ()
         self._members: dict[str, Member] = {}
         self._groups: dict[str, ResourceGroup] = {}
-        self._records: dict[str, LedgerRecord] = {}
+        self._records: dict[str, EscrowRecord] = {}
         #: The number of suspects named: a flood of accusations is one event.
         self._suspects = 0
         #: Where clients waited in the last closed round.
@@ -249,7 +249,7 @@ class StimulusLog:
         match event:
             case GroupsChanged():
                 self._note_groups(state, now_ns, decisions)
-            case LedgersChanged(records):
+            case EscrowChanged(records):
                 self._note_records(records, now_ns, decisions)
             case MembersChanged():
                 self._keep(now_ns, self._members_sentence(state), None, decisions)
@@ -295,7 +295,7 @@ class StimulusLog:
 
     def _note_records(
         self,
-        records: Iterable[LedgerRecord],
+        records: Iterable[EscrowRecord],
         now_ns: int,
         decisions: dict[str, tuple[KeptDecision, ...]],
     ) -> None:

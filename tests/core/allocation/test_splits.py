@@ -12,8 +12,8 @@ from coordinator.core.allocation.fill import max_min_of_all
 from coordinator.core.allocation.laws import Claim, max_min
 from coordinator.core.allocation.splits import MANY
 from coordinator.core.decisions import Decider, Decision
+from coordinator.core.escrow.escrow import Escrow
 from coordinator.core.escrow.lease import Lease
-from coordinator.core.escrow.ledgers import Ledgers
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import (
     Dimension,
@@ -101,7 +101,7 @@ def test_decisions_are_the_same_all_at_once_and_one_by_one(seed: int, lifecycle:
     def decided(
         batches: list[list[str]],
     ) -> tuple[dict[str, Rates], dict[tuple[str, Dimension], Decision]]:
-        decider = Decider(SETTINGS, Ledgers(SETTINGS), Lease(SETTINGS), Raises(SETTINGS), {})
+        decider = Decider(SETTINGS, Escrow(SETTINGS), Lease(SETTINGS), Raises(SETTINGS), {})
         for names in batches:
             decider.mark(names)
             decider.decide(groups, members, usage, Troubles(SETTINGS), lifecycle, 1, SECOND_NS)

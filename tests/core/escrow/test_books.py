@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from coordinator.core.escrow.books import (
     NOTHING,
     TOTAL,
+    Books,
     BooksBroken,
-    Ledger,
     claim,
     gifts,
     in_dimension,
@@ -24,20 +24,20 @@ from coordinator.core.escrow.books import (
     parts_for,
     total,
 )
-from coordinator.core.model import Account, Closure, Dimension, LedgerRecord, Parts
+from coordinator.core.model import Account, Closure, Dimension, EscrowRecord, Parts
 
 MESSAGES = Dimension.PUBLISH_MESSAGES
 A, B, C = Account("a", 1), Account("b", 2), Account("c", 3)
 EVERYTHING: Parts = (TOTAL, TOTAL, TOTAL, TOTAL)
 
 
-def record(**bases: int) -> LedgerRecord:
+def record(**bases: int) -> EscrowRecord:
     """A record in which a, b and c have these bases of messages, and a all of the rest."""
     accounts = {"a": A, "b": B, "c": C}
     found = {accounts[name]: in_dimension(MESSAGES, parts) for name, parts in bases.items()}
     rest = tuple(TOTAL - given for given in total(found.values()))
     found[A] = (rest[0], rest[1], rest[2], rest[3])
-    return LedgerRecord("orders", 1, 0, found)
+    return EscrowRecord("orders", 1, 0, found)
 
 
 def some(parts: int) -> Parts:
@@ -45,14 +45,14 @@ def some(parts: int) -> Parts:
     return in_dimension(MESSAGES, parts)
 
 
-def held(ledger: Ledger) -> int:
+def held(books: Books) -> int:
     """The parts of messages that an account holds."""
-    return of_dimension(MESSAGES, ledger.holding())
+    return of_dimension(MESSAGES, books.holding())
 
 
 def test_what_is_given_is_gone_before_it_arrives() -> None:
     """A gift under way has no owner; it arrives once, in any order of reports and repeats."""
-    giver, receiver = Ledger(A, record()), Ledger(B, record())
+    giver, receiver = Books(A, record()), Books(B, record())
     giver.issue(B, some(100))
     first = giver.issued()[B]
     giver.issue(B, some(50))
@@ -66,38 +66,38 @@ def test_what_is_given_is_gone_before_it_arrives() -> None:
 
 def test_an_account_gives_no_more_than_it_holds() -> None:
     """An account gives no more than it holds, nothing negative, and nothing to itself or to the dead."""
-    ledger = Ledger(B, record(b=100))
-    ledger.close(C)
+    books = Books(B, record(b=100))
+    books.close(C)
     for receiver, parts in ((A, 101), (A, -1), (B, 1), (C, 1)):
         with pytest.raises(BooksBroken):
-            ledger.issue(receiver, some(parts))
-    assert held(ledger) == 100
+            books.issue(receiver, some(parts))
+    assert held(books) == 100
 
 
 def test_a_closed_account_is_closed_for_ever() -> None:
     """A late report of a dead account changes nothing, before and after its estate is claimed."""
-    ledger = Ledger(A, record(b=100))
-    ledger.receive(B, some(30))
-    assert ledger.close(B)
-    assert not ledger.close(B)
-    assert not ledger.receive(B, some(90))
-    assert ledger.closures() == {B: Closure(some(30), NOTHING)}
+    books = Books(A, record(b=100))
+    books.receive(B, some(30))
+    assert books.close(B)
+    assert not books.close(B)
+    assert not books.receive(B, some(90))
+    assert books.closures() == {B: Closure(some(30), NOTHING)}
 
-    ledger.follow(claim(ledger.record, A, {A: ledger.closures()}))
-    assert not ledger.receive(B, some(90))
-    assert held(ledger) == TOTAL
+    books.follow(claim(books.record, A, {A: books.closures()}))
+    assert not books.receive(B, some(90))
+    assert held(books) == TOTAL
 
 
 def test_the_heir_gets_what_the_dead_held_and_what_was_under_way() -> None:
     """One dies with 40 on the way to it and 5 on the way from it; all of it comes back."""
-    a, b, c = (Ledger(account, record(b=100, c=200)) for account in (A, B, C))
+    a, b, c = (Books(account, record(b=100, c=200)) for account in (A, B, C))
     a.issue(C, some(40))
     c.issue(B, some(60))
     b.receive(C, some(60))
     c.issue(A, some(5))
     before = held(b)
-    for ledger in (a, b):
-        ledger.close(C)
+    for books in (a, b):
+        books.close(C)
     after = claim(a.record, A, {A: a.closures(), B: b.closures()})
     a.follow(after)
     b.follow(after)
@@ -110,14 +110,14 @@ def test_the_heir_gets_what_the_dead_held_and_what_was_under_way() -> None:
 
 def test_what_passed_with_the_dead_is_known_when_the_survivor_dies_too() -> None:
     """The survivor b lives on c's gift; when b dies as well, a inherits that too and no part is lost."""
-    a, b, c = (Ledger(account, record(c=200)) for account in (A, B, C))
+    a, b, c = (Books(account, record(c=200)) for account in (A, B, C))
     c.issue(B, some(200))
     b.receive(C, some(200))
-    for ledger in (a, b):
-        ledger.close(C)
+    for books in (a, b):
+        books.close(C)
     first = replace(claim(a.record, A, {A: a.closures(), B: b.closures()}), version=1)
-    for ledger in (a, b):
-        ledger.follow(first)
+    for books in (a, b):
+        books.follow(first)
     assert held(b) == 200
     a.close(B)
     a.follow(claim(first, A, {A: a.closures()}))
@@ -127,7 +127,7 @@ def test_what_passed_with_the_dead_is_known_when_the_survivor_dies_too() -> None
 
 def test_members_that_disagree_about_the_dead_inherit_nothing() -> None:
     """A claim needs all members' closures of exactly the same accounts."""
-    a, b = Ledger(A, record(b=1, c=2)), Ledger(B, record(b=1, c=2))
+    a, b = Books(A, record(b=1, c=2)), Books(B, record(b=1, c=2))
     a.close(C)
     with pytest.raises(BooksBroken, match="not closed the same"):
         claim(a.record, A, {A: a.closures(), B: b.closures()})
@@ -135,7 +135,7 @@ def test_members_that_disagree_about_the_dead_inherit_nothing() -> None:
 
 def test_figures_that_cannot_be_are_not_inherited() -> None:
     """A survivor claims more gifts from the dead account than it had."""
-    a, b = Ledger(A, record(c=10)), Ledger(B, record(c=10))
+    a, b = Books(A, record(c=10)), Books(B, record(c=10))
     b.receive(C, some(11))
     a.close(C)
     b.close(C)
@@ -145,10 +145,10 @@ def test_figures_that_cannot_be_are_not_inherited() -> None:
 
 def test_no_claim_makes_an_account_hold_more_than_the_limit() -> None:
     """A forged grant is worth the whole limit at the most."""
-    ledger = Ledger(B, record(b=100))
-    ledger.receive(A, (2**63 - 1,) * 4)
+    books = Books(B, record(b=100))
+    books.receive(A, (2**63 - 1,) * 4)
 
-    assert ledger.holding() == EVERYTHING
+    assert books.holding() == EVERYTHING
 
 
 @given(rate=st.integers(0, 10**12), limit=st.integers(1, 10**12))
@@ -198,8 +198,8 @@ def test_the_needy_get_what_all_the_others_have_too_much() -> None:
 class Play:
     """Two or three accounts, what each has said, and who is dead."""
 
-    ledgers: dict[Account, Ledger]
-    record: LedgerRecord
+    books_of: dict[Account, Books]
+    record: EscrowRecord
     #: Statements ever made: (sender, receiver, total), to be heard at any time, any number of times.
     said: list[tuple[Account, Account, Parts]] = field(default_factory=list)
     #: Closures told to all members, with the version they were made under.
@@ -208,21 +208,21 @@ class Play:
 
     def copied(self) -> Play:
         """The same, to go on from in another way; what is said is never changed."""
-        ledgers = {}
-        for account, ledger in self.ledgers.items():
-            ledgers[account] = copy.copy(ledger)
-            ledgers[account].closed = set(ledger.closed)
-            ledgers[account]._received = dict(ledger._received)
-            ledgers[account]._issued = dict(ledger._issued)
-        return Play(ledgers, self.record, list(self.said), dict(self.told), set(self.dead))
+        books_of = {}
+        for account, books in self.books_of.items():
+            books_of[account] = copy.copy(books)
+            books_of[account].closed = set(books.closed)
+            books_of[account]._received = dict(books._received)
+            books_of[account]._issued = dict(books._issued)
+        return Play(books_of, self.record, list(self.said), dict(self.told), set(self.dead))
 
     def alive(self) -> list[Account]:
         """The running ones: the dead have stopped, that is what the fence is for."""
-        return [account for account in sorted(self.ledgers) if account not in self.dead]
+        return [account for account in sorted(self.books_of) if account not in self.dead]
 
     def check(self) -> None:
         """The living hold no more than there is, and a record is all there is."""
-        assert sum(held(self.ledgers[account]) for account in self.alive()) <= TOTAL
+        assert sum(held(self.books_of[account]) for account in self.alive()) <= TOTAL
         assert total(self.record.bases.values()) == EVERYTHING
 
 
@@ -233,11 +233,11 @@ def give(giver: Account, receiver: Account) -> Step:
     """Half of what is held, said once."""
 
     def step(play: Play) -> bool:
-        ledger = play.ledgers[giver]
-        possible = giver not in play.dead and receiver not in ledger.closed | ledger.record.claimed
-        if possible and held(ledger) > 1:
-            ledger.issue(receiver, some(held(ledger) // 2))
-            play.said.append((giver, receiver, ledger.issued()[receiver]))
+        books = play.books_of[giver]
+        possible = giver not in play.dead and receiver not in books.closed | books.record.claimed
+        if possible and held(books) > 1:
+            books.issue(receiver, some(held(books) // 2))
+            play.said.append((giver, receiver, books.issued()[receiver]))
             return True
         return False
 
@@ -251,7 +251,7 @@ def hear(index: int) -> Step:
         if index >= len(play.said):
             return False
         giver, receiver, parts = play.said[index]
-        return receiver not in play.dead and play.ledgers[receiver].receive(giver, parts)
+        return receiver not in play.dead and play.books_of[receiver].receive(giver, parts)
 
     return step
 
@@ -272,13 +272,13 @@ def notice(account: Account) -> Step:
     """One of the living closes all the dead and says so."""
 
     def step(play: Play) -> bool:
-        ledger = play.ledgers[account]
-        unnoticed = play.dead - ledger.closed - ledger.record.claimed
+        books = play.books_of[account]
+        unnoticed = play.dead - books.closed - books.record.claimed
         if account in play.dead or not unnoticed:
             return False
         for dead in sorted(unnoticed):
-            ledger.close(dead)
-        play.told[account] = (ledger.record.version, ledger.closures())
+            books.close(dead)
+        play.told[account] = (books.record.version, books.closures())
         return True
 
     return step
@@ -287,7 +287,7 @@ def notice(account: Account) -> Step:
 def inherit(play: Play) -> bool:
     """The first of the living writes the record, if the rules allow it."""
     alive = play.alive()
-    heir = play.ledgers[alive[0]]
+    heir = play.books_of[alive[0]]
     closures = {}
     for account in alive:
         version, said = play.told.get(account, (-1, {}))
@@ -304,11 +304,11 @@ def follow(account: Account) -> Step:
     """One of the living sees the present record."""
 
     def step(play: Play) -> bool:
-        ledger = play.ledgers[account]
-        if account in play.dead or ledger.record.version == play.record.version:
+        books = play.books_of[account]
+        if account in play.dead or books.record.version == play.record.version:
             return False
-        assert play.record.version == ledger.record.version + 1, "a version was missed"
-        ledger.follow(play.record)
+        assert play.record.version == books.record.version + 1, "a version was missed"
+        books.follow(play.record)
         return True
 
     return step
@@ -323,7 +323,7 @@ def explore(accounts: tuple[Account, ...], prologue: list[Step], depth: int) -> 
         inherit,
     ]
     start = record(b=TOTAL // 3)
-    first = Play({account: Ledger(account, start) for account in accounts}, start)
+    first = Play({account: Books(account, start) for account in accounts}, start)
     assert all(step(first) for step in prologue)
     layer = [first]
     seen: set[str] = set()
@@ -345,18 +345,18 @@ def explore(accounts: tuple[Account, ...], prologue: list[Step], depth: int) -> 
 
 def fingerprint(play: Play) -> str:
     """Two plays with the same one go on alike."""
-    books = [
+    stands = [
         (
-            ledger.record.version,
-            held(ledger),
-            sorted(ledger.closed),
-            sorted(ledger.issued().items()),
-            sorted(ledger._received.items()),
+            books.record.version,
+            held(books),
+            sorted(books.closed),
+            sorted(books.issued().items()),
+            sorted(books._received.items()),
         )
-        for _, ledger in sorted(play.ledgers.items())
+        for _, books in sorted(play.books_of.items())
     ]
     bases = sorted(play.record.bases.items())
-    return repr((books, play.said, sorted(play.told.items()), sorted(play.dead), bases))
+    return repr((stands, play.said, sorted(play.told.items()), sorted(play.dead), bases))
 
 
 TRADED_AND_DEAD = [give(A, C), hear(0), give(C, B), give(B, C), die(C)]

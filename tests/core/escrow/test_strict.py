@@ -16,7 +16,7 @@ from coordinator.core.events import (
 from coordinator.core.instructions import (
     LeaveMembership,
     PublishUsageReport,
-    RemoveLedger,
+    RemoveEscrow,
     SetLocalLimits,
 )
 from coordinator.core.model import Rates
@@ -59,12 +59,12 @@ def settle(cluster: Cluster, *demands: int) -> None:
     cluster.run(3)
 
 
-def test_a_lone_sidecar_founds_the_ledger_and_holds_everything(cluster: WatchedCluster) -> None:
+def test_a_lone_sidecar_founds_the_books_and_holds_everything(cluster: WatchedCluster) -> None:
     """It writes to the store once, and not again while every member lives."""
     settle(cluster, 5000)
 
     assert limits(cluster) == [3000]
-    assert cluster.ledger_writes == 1
+    assert cluster.escrow_writes == 1
 
 
 def test_a_saturated_skewed_start_settles_at_equal_shares(cluster: WatchedCluster) -> None:
@@ -75,7 +75,7 @@ def test_a_saturated_skewed_start_settles_at_equal_shares(cluster: WatchedCluste
     cluster.run(1)
 
     assert limits(cluster) == [1500, 1500]
-    assert cluster.ledger_writes == 1
+    assert cluster.escrow_writes == 1
 
 
 def test_a_joiner_gets_its_fair_share_within_a_round(cluster: WatchedCluster) -> None:
@@ -121,11 +121,11 @@ def test_a_dead_brokers_share_returns_within_a_round_of_its_removal(
     cluster.run(1)
 
     assert limits(cluster) == [1500, 1500]
-    assert cluster.ledger_writes == 2
+    assert cluster.escrow_writes == 2
 
 
 def test_the_death_of_the_heir_is_inherited_too(cluster: WatchedCluster) -> None:
-    """b1 founded the ledger; b2 inherits, and once more when b1 has come and gone again."""
+    """b1 founded the books; b2 inherits, and once more when b1 has come and gone again."""
     settle(cluster, 5000, 5000, 5000)
     for _ in range(2):
         cluster.kill("b1")
@@ -214,7 +214,7 @@ def test_a_group_that_becomes_strict_later_waits_for_a_lease(cluster: WatchedClu
     for _ in range(30):
         cluster.run(0.1)
         assert limits(cluster) == [1500, 1500]
-    assert cluster.ledger_writes == 1
+    assert cluster.escrow_writes == 1
 
 
 def test_a_lost_session_leaves_nothing(cluster: WatchedCluster) -> None:
@@ -248,26 +248,26 @@ def test_a_group_becomes_strict_without_a_dip(cluster: WatchedCluster) -> None:
     assert limits(cluster) == [1000, 1000, 1000]
 
 
-def test_the_ledger_of_a_group_that_is_gone_is_removed(cluster: WatchedCluster) -> None:
+def test_the_record_of_a_group_that_is_gone_is_removed(cluster: WatchedCluster) -> None:
     """The heir alone removes it, and repeats its request only in the next round."""
     settle(cluster, 5000, 5000)
     gone = GroupsChanged(())
     heir = cluster.states["b1"].handle(gone, cluster.now_ns)
     other = cluster.states["b2"].handle(gone, cluster.now_ns)
 
-    assert cluster.ledger is not None
-    assert RemoveLedger(cluster.ledger) in heir
-    assert RemoveLedger(cluster.ledger) not in other
+    assert cluster.escrow_record is not None
+    assert RemoveEscrow(cluster.escrow_record) in heir
+    assert RemoveEscrow(cluster.escrow_record) not in other
     assert cluster.states["b1"].handle(gone, cluster.now_ns) == []
 
 
-def test_a_group_that_is_not_strict_says_nothing_of_ledgers(cluster: WatchedCluster) -> None:
+def test_a_group_that_is_not_strict_says_nothing_of_books(cluster: WatchedCluster) -> None:
     """A group without the policy does not pay for it."""
     cluster.policy = "balanced"
     settle(cluster, 5000, 5000)
 
-    assert all(report.ledgers == () for report in cluster.reports)
-    assert cluster.ledger_writes == 0
+    assert all(report.escrow == () for report in cluster.reports)
+    assert cluster.escrow_writes == 0
 
 
 def test_a_constant_demand_moves_no_limit(cluster: WatchedCluster) -> None:
@@ -290,7 +290,7 @@ def test_with_nothing_new_the_books_are_not_repeated(cluster: WatchedCluster) ->
     before = len(cluster.reports)
     cluster.run(50)
 
-    assert all(report.complete for report in cluster.reports[before:] if report.ledgers)
+    assert all(report.complete for report in cluster.reports[before:] if report.escrow)
 
 
 @pytest.mark.parametrize(("loss", "rounds"), [(0.0, 3), (0.1, 10), (0.3, 20)])

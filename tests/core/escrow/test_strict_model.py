@@ -22,9 +22,9 @@ from hypothesis.stateful import (
 )
 
 from coordinator.core import state
-from coordinator.core.escrow import books, lease, ledgers
+from coordinator.core.escrow import books, escrow, lease
 from coordinator.core.invariants import InvariantBroken
-from coordinator.core.model import Account, Closure, LedgerRecord, Parts, Rates
+from coordinator.core.model import Account, Closure, EscrowRecord, Parts, Rates
 from tests.core.strict_world import GROUP, LEADER_PING_NS, STEP_NS, StrictWorld
 
 BROKERS = ("b1", "b2", "b3", "b4")
@@ -192,7 +192,7 @@ def test_a_bad_day_ends_with_everything_in_one_hand() -> None:
     assert world.inherited == 4
 
 
-class Adding(books.Ledger):
+class Adding(books.Books):
     """A receiver that adds what it hears: a report that comes twice counts twice."""
 
     def receive(self, giver: Account, issued: Parts) -> bool:
@@ -201,19 +201,19 @@ class Adding(books.Ledger):
         return True
 
 
-class Keeping(books.Ledger):
+class Keeping(books.Books):
     """A donor that says that it gives, and keeps what it has."""
 
     def holding(self) -> Parts:
         return books.add(super().holding(), books.total(self._issued.values()))
 
 
-class Hasty(ledgers.Ledgers):
+class Hasty(escrow.Escrow):
     """An heir that takes a registration that was replaced for a holder that has stopped."""
 
-    def _claim(self, books: ledgers._Books, now_ns: int) -> LedgerRecord | None:
-        books.fence_ns = 0
-        return super()._claim(books, now_ns)
+    def _claim(self, kept: escrow._Kept, now_ns: int) -> EscrowRecord | None:
+        kept.fence_ns = 0
+        return super()._claim(kept, now_ns)
 
 
 class FromTheAnswer(lease.Lease):
@@ -242,8 +242,8 @@ class Sleepwalking(StrictWorld):
 
 
 def claim_without_settling(
-    record: LedgerRecord, heir: Account, closures: Mapping[Account, Mapping[Account, Closure]]
-) -> LedgerRecord:
+    record: EscrowRecord, heir: Account, closures: Mapping[Account, Mapping[Account, Closure]]
+) -> EscrowRecord:
     """An heir that takes the estate, and leaves what passed between the others and the dead open."""
     settled = books.claim(record, heir, closures)
     return dataclasses.replace(
@@ -258,10 +258,10 @@ def claim_without_settling(
 @pytest.mark.parametrize(
     ("module", "name", "mistake"),
     [
-        (ledgers, "Ledger", Adding),
-        (ledgers, "Ledger", Keeping),
-        (state, "Ledgers", Hasty),
-        (ledgers, "claim", claim_without_settling),
+        (escrow, "Books", Adding),
+        (escrow, "Books", Keeping),
+        (state, "Escrow", Hasty),
+        (escrow, "claim", claim_without_settling),
         (state, "Lease", FromTheAnswer),
         (state, "Lease", FromTheQuestion),
         (lease, "_MARGIN", -8),
@@ -307,6 +307,6 @@ def test_an_unsettled_inheritance_breaks_the_books_before_any_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The core's own invariants name it as soon as the record is read."""
-    monkeypatch.setattr(ledgers, "claim", claim_without_settling)
+    monkeypatch.setattr(escrow, "claim", claim_without_settling)
     with pytest.raises(InvariantBroken, match="bases of a record add up to all parts"):
         a_bad_day()

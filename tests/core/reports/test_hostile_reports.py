@@ -18,8 +18,8 @@ from coordinator.core.model import (
     Account,
     Closure,
     Dimension,
+    EscrowStatement,
     GroupUsage,
-    LedgerStatement,
     MonitoringClass,
     Parts,
     Suspicion,
@@ -177,10 +177,10 @@ USAGES = st.builds(
 )
 
 
-def statement(group: str, generation: int, version: int, holding: Parts) -> LedgerStatement:
+def statement(group: str, generation: int, version: int, holding: Parts) -> EscrowStatement:
     """Return a claim about the books, with a grant and a closure for every account."""
     accounts = [Account(f"b{number}", number) for number in range(1, 4)]
-    return LedgerStatement(
+    return EscrowStatement(
         group,
         generation,
         version,
@@ -211,7 +211,7 @@ REPORTS = st.builds(
     learning=st.booleans(),
     leaving=st.booleans(),
     asks=st.lists(BROKERS, max_size=3).map(tuple),
-    ledgers=st.lists(
+    escrow=st.lists(
         st.builds(statement, st.just(GROUP), st.integers(0, 2), st.integers(0, 2), PARTS),
         max_size=2,
     ).map(tuple),

@@ -1,24 +1,24 @@
-"""The durable ledgers of strict groups."""
+"""The durable escrow records of strict groups."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Protocol
 
-from coordinator.core.model import LedgerRecord
+from coordinator.core.model import EscrowRecord
 
 
-class LedgerStore(Protocol):
-    """The ledgers of the groups that are strict, or were (coordinator.core.escrow).
+class EscrowStore(Protocol):
+    """The escrow records of the groups that are strict, or were (coordinator.core.escrow).
 
-    A ledger is founded only for a group that there is, and removed only when the group is gone.
+    A record is founded only for a group that there is, and removed only when the group is gone.
     """
 
-    def watch(self, listener: Callable[[tuple[LedgerRecord, ...]], None]) -> None:
+    def watch(self, listener: Callable[[tuple[EscrowRecord, ...]], None]) -> None:
         """Call the listener with all records, sorted by group, now and after every change."""
         ...
 
-    async def write(self, record: LedgerRecord) -> LedgerRecord:
+    async def write(self, record: EscrowRecord) -> EscrowRecord:
         """Replace a record if it still has this one's version; create it if that is negative.
 
         The store counts versions, and generations: a record that is created gets a higher one than
@@ -33,7 +33,7 @@ class LedgerStore(Protocol):
         """
         ...
 
-    async def remove(self, record: LedgerRecord) -> None:
+    async def remove(self, record: EscrowRecord) -> None:
         """Remove the record of a group that is gone, if it still has this one's version.
 
         Raises:

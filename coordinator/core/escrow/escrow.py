@@ -21,13 +21,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from coordinator.core.escrow.books import NOTHING, BooksBroken, Ledger, add, claim
+from coordinator.core.escrow.books import NOTHING, Books, BooksBroken, add, claim
 from coordinator.core.escrow.founding import found
 from coordinator.core.invariants import holds
 from coordinator.core.model import (
     Account,
-    LedgerRecord,
-    LedgerStatement,
+    EscrowRecord,
+    EscrowStatement,
     Member,
     Parts,
     ResourceGroup,
@@ -43,16 +43,16 @@ class _Heard:
     """The newest statement of another account, and the grants to it since."""
 
     sequence: int
-    statement: LedgerStatement
+    statement: EscrowStatement
     given: Parts = NOTHING
     given_round: int = 0
 
 
 @dataclass(slots=True)
-class _Books:
+class _Kept:
     """The books of one group with their timers."""
 
-    ledger: Ledger
+    books: Books
     heard: dict[Account, _Heard] = field(default_factory=dict)
     #: Until when a closed account may still let something through.
     fence_ns: int = 0
@@ -62,14 +62,14 @@ class _Books:
     repeats: int = 0
 
 
-class Ledgers:
-    """Keep the books of one sidecar."""
+class Escrow:
+    """Keep this broker's books on all strict groups."""
 
     def __init__(self, settings: CoreSettings) -> None:
         self._settings = settings
         self._account: Account | None = None
-        self._records: dict[str, LedgerRecord] = {}
-        self._books: dict[str, _Books] = {}
+        self._records: dict[str, EscrowRecord] = {}
+        self._kept: dict[str, _Kept] = {}
         self._members: dict[str, Member] = {}
         #: The members' accounts, and the lowest of them, which writes for all.
         self._living: frozenset[Account] = frozenset()
@@ -91,20 +91,20 @@ class Ledgers:
     def open_accounts(self, incarnation: int, now_ns: int) -> None:
         """Open new, empty books after a new registration."""
         self._account = Account(self._settings.broker, incarnation)
-        self._books = {
-            group: _Books(Ledger(self._account, record)) for group, record in self._records.items()
+        self._kept = {
+            group: _Kept(Books(self._account, record)) for group, record in self._records.items()
         }
-        for group in self._books:
+        for group in self._kept:
             self._news(group)
         self._close_dead(now_ns)
 
     def close_accounts(self) -> None:
         """End the accounts of a lost registration; the others inherit their parts."""
         self._account = None
-        self._books.clear()
+        self._kept.clear()
         self._due.clear()
 
-    def set_records(self, records: Iterable[LedgerRecord], now_ns: int) -> list[str]:
+    def set_records(self, records: Iterable[EscrowRecord], now_ns: int) -> list[str]:
         """Take over the records of the store; return the groups whose record changed."""
         before = self._records
         self._records = {record.group: record for record in records}
@@ -127,13 +127,13 @@ class Ledgers:
         self._living = frozenset(Account(m.broker, m.incarnation) for m in members.values())
         self._heir = min(self._living, default=None)
         self._latest = max([self._latest, *(m.incarnation for m in members.values())])
-        for group in self._books:
+        for group in self._kept:
             self._close(group, gone, now_ns)
         self._close_dead(now_ns)
         self._released &= self._living
-        for books in self._books.values():
-            for account in books.heard.keys() - self._living:
-                del books.heard[account]
+        for kept in self._kept.values():
+            for account in kept.heard.keys() - self._living:
+                del kept.heard[account]
 
     def take(self, report: UsageReport, now_ns: int) -> list[str]:
         """Take in the statements of a report; return the groups that they changed."""
@@ -143,76 +143,74 @@ class Ledgers:
         if report.leaving:
             self._released.add(sender)
         changed = []
-        for statement in report.ledgers:
-            books = self._books.get(statement.group)
-            if books is None or books.ledger.record.generation != statement.generation:
+        for statement in report.escrow:
+            kept = self._kept.get(statement.group)
+            if kept is None or kept.books.record.generation != statement.generation:
                 continue
-            if books.ledger.receive(sender, statement.grants.get(self._account, NOTHING)):
+            if kept.books.receive(sender, statement.grants.get(self._account, NOTHING)):
                 self._news(statement.group)
             self._close(statement.group, statement.closures.keys() - self._living, now_ns)
-            _hear(books, sender, report.sequence, statement)
+            _hear(kept, sender, report.sequence, statement)
             changed.append(statement.group)
         return changed
 
     def close_round(self) -> None:
         """Close a round: recent news is repeated once more."""
         self._round += 1
-        for group, books in self._books.items():
-            if books.repeats:
-                books.repeats -= 1
+        for group, kept in self._kept.items():
+            if kept.repeats:
+                kept.repeats -= 1
                 self._due.add(group)
-            books.fresh = {account: left - 1 for account, left in books.fresh.items() if left}
+            kept.fresh = {account: left - 1 for account, left in kept.fresh.items() if left}
 
     def holding(self, group: str) -> Parts | None:
-        """Return this broker's parts of a group; None while its ledger is unknown."""
-        books = self._books.get(group)
-        return books.ledger.holding() if books is not None else None
+        """Return this broker's parts of a group; None while its record is unknown."""
+        kept = self._kept.get(group)
+        return kept.books.holding() if kept is not None else None
 
     def told(self, group: str) -> set[str] | None:
         """Return the brokers known to follow the books of a group; None if this one does not."""
-        books = self._books.get(group)
-        if books is None:
+        kept = self._kept.get(group)
+        if kept is None:
             return None
-        followers = {
-            account.broker for account in books.heard if account not in books.ledger.closed
-        }
+        followers = {account.broker for account in kept.heard if account not in kept.books.closed}
         return followers | {self._settings.broker}
 
     def holdings(self, group: str) -> dict[str, Parts]:
         """Return the holding that each member has stated, plus the grants to it since."""
-        books = self._books[group]
-        known = {self._settings.broker: books.ledger.holding()}
-        for account, heard in books.heard.items():
+        kept = self._kept[group]
+        known = {self._settings.broker: kept.books.holding()}
+        for account, heard in kept.heard.items():
             still = self._round - heard.given_round <= 1
             given = heard.given if still else NOTHING
-            if account not in books.ledger.closed:
+            if account not in kept.books.closed:
                 known[account.broker] = add(heard.statement.holding, given)
         return known
 
     def give(self, group: str, broker: str, parts: Parts) -> None:
         """Grant a member some of this broker's parts; the next report announces it."""
-        books = self._books[group]
+        kept = self._kept[group]
         receiver = Account(broker, self._members[broker].incarnation)
-        books.ledger.issue(receiver, parts)
-        heard = books.heard[receiver]
+        kept.books.issue(receiver, parts)
+        heard = kept.heard[receiver]
         heard.given = add(heard.given, parts)
         heard.given_round = self._round
-        books.fresh[receiver] = self._settings.repeat_rounds + 1
+        kept.fresh[receiver] = self._settings.repeat_rounds + 1
         self._news(group)
 
     def due(self) -> bool:
         """Return whether something must be reported at once."""
         return bool(self._due)
 
-    def statements(self, *, complete: bool) -> tuple[LedgerStatement, ...]:
+    def statements(self, *, complete: bool) -> tuple[EscrowStatement, ...]:
         """Return the statements to report now; all of them in a complete report."""
-        groups = sorted(self._books if complete else self._due & self._books.keys())
+        groups = sorted(self._kept if complete else self._due & self._kept.keys())
         self._due.clear()
-        return tuple(self._statement(self._books[group], complete=complete) for group in groups)
+        return tuple(self._statement(self._kept[group], complete=complete) for group in groups)
 
     def writes(
         self, groups: Mapping[str, ResourceGroup], usage: UsageMap, now_ns: int
-    ) -> list[LedgerRecord]:
+    ) -> list[EscrowRecord]:
         """Return the records that this broker, as the heir, must write now: founded or inherited."""
         if self._account is None or not self._is_heir():
             return []
@@ -221,8 +219,8 @@ class Ledgers:
             if groups[name].overshoot_policy != STRICT:
                 continue
             record = (
-                self._claim(self._books[name], now_ns)
-                if name in self._books
+                self._claim(self._kept[name], now_ns)
+                if name in self._kept
                 else found(groups[name], self._account, self._members, usage, self._settings)
             )
             if record is not None:
@@ -230,7 +228,7 @@ class Ledgers:
                 wanted.append(record)
         return wanted
 
-    def leftovers(self, groups: Mapping[str, ResourceGroup]) -> list[LedgerRecord]:
+    def leftovers(self, groups: Mapping[str, ResourceGroup]) -> list[EscrowRecord]:
         """Return the records that this broker, as the heir, must remove: their groups are deleted."""
         if not self._is_heir():
             return []
@@ -244,8 +242,8 @@ class Ledgers:
         Raises:
             InvariantBroken: a statement does not hold.
         """
-        for group, books in self._books.items():
-            account, record = books.ledger.account, books.ledger.record
+        for group, kept in self._kept.items():
+            account, record = kept.books.account, kept.books.record
             holds(
                 account == self._account,
                 "Books belong to the present registration",
@@ -253,17 +251,17 @@ class Ledgers:
                 books=account,
                 registration=self._account,
             )
-            kept = self._records.get(group)
+            stored = self._records.get(group)
             holds(
-                kept is not None and kept.generation == record.generation,
+                stored is not None and stored.generation == record.generation,
                 "Books follow the record of the store",
                 group=group,
                 books=record.generation,
-                store=kept and kept.generation,
+                store=stored and stored.generation,
             )
-            strangers = books.heard.keys() - self._living
+            strangers = kept.heard.keys() - self._living
             holds(not strangers, "Only members' statements are kept", group=group, of=strangers)
-            books.ledger.validate()
+            kept.books.validate()
 
     def _is_heir(self) -> bool:
         return self._account is not None and self._account == self._heir
@@ -272,82 +270,82 @@ class Ledgers:
         self._asked = {name: asked for name, asked in self._asked.items() if asked == self._round}
         return set(self._asked)
 
-    def _follow(self, group: str, record: LedgerRecord | None) -> None:
+    def _follow(self, group: str, record: EscrowRecord | None) -> None:
         self._asked.pop(group, None)
-        books = self._books.get(group)
+        kept = self._kept.get(group)
         if record is None or self._account is None:
-            self._books.pop(group, None)
+            self._kept.pop(group, None)
             return
-        if books is None or books.ledger.record.generation != record.generation:
-            self._books[group] = _Books(Ledger(self._account, record))
-        elif record.version > books.ledger.record.version:
-            books.ledger.follow(record)
-            for account in books.fresh.keys() & record.claimed:
-                del books.fresh[account]
+        if kept is None or kept.books.record.generation != record.generation:
+            self._kept[group] = _Kept(Books(self._account, record))
+        elif record.version > kept.books.record.version:
+            kept.books.follow(record)
+            for account in kept.fresh.keys() & record.claimed:
+                del kept.fresh[account]
         self._news(group)
 
     def _close_dead(self, now_ns: int) -> None:
-        for group, books in self._books.items():
+        for group, kept in self._kept.items():
             dead = {
                 account
-                for account in books.ledger.record.bases.keys() - self._living
+                for account in kept.books.record.bases.keys() - self._living
                 if account.incarnation <= self._latest
             }
             self._close(group, dead, now_ns)
 
     def _close(self, group: str, accounts: Iterable[Account], now_ns: int) -> None:
-        books = self._books[group]
+        kept = self._kept[group]
         for account in accounts:
-            if not books.ledger.close(account):
+            if not kept.books.close(account):
                 continue
-            books.fresh.pop(account, None)
+            kept.fresh.pop(account, None)
             self._news(group)
             if account not in self._released and account.broker in self._members:
-                books.fence_ns = now_ns + self._settings.session_timeout_ns
+                kept.fence_ns = now_ns + self._settings.session_timeout_ns
 
     def _news(self, group: str) -> None:
         self._due.add(group)
-        if group in self._books:
-            self._books[group].repeats = self._settings.repeat_rounds + 1
+        if group in self._kept:
+            self._kept[group].repeats = self._settings.repeat_rounds + 1
 
-    def _statement(self, books: _Books, *, complete: bool) -> LedgerStatement:
-        ledger, record = books.ledger, books.ledger.record
+    def _statement(self, kept: _Kept, *, complete: bool) -> EscrowStatement:
+        books, record = kept.books, kept.books.record
         grants = {
             account: parts
-            for account, parts in ledger.issued().items()
-            if account in books.fresh or (complete and account in self._living)
+            for account, parts in books.issued().items()
+            if account in kept.fresh or (complete and account in self._living)
         }
-        return LedgerStatement(
+        return EscrowStatement(
             record.group,
             record.generation,
             record.version,
-            ledger.holding(),
+            books.holding(),
             grants,
-            ledger.closures(),
+            books.closures(),
         )
 
-    def _claim(self, books: _Books, now_ns: int) -> LedgerRecord | None:
-        ledger = books.ledger
-        if not ledger.closed or now_ns < books.fence_ns or ledger.closed & self._living:
+    def _claim(self, kept: _Kept, now_ns: int) -> EscrowRecord | None:
+        books = kept.books
+        if not books.closed or now_ns < kept.fence_ns or books.closed & self._living:
             return None
-        closures = {ledger.account: ledger.closures()}
-        for account in self._living - {ledger.account}:
-            heard = books.heard.get(account)
-            if heard is None or heard.statement.version != ledger.record.version:
+        closures = {books.account: books.closures()}
+        for account in self._living - {books.account}:
+            heard = kept.heard.get(account)
+            if heard is None or heard.statement.version != books.record.version:
                 return None
             closures[account] = dict(heard.statement.closures)
-        if any(said.keys() != ledger.closed for said in closures.values()):
+        if any(said.keys() != books.closed for said in closures.values()):
             return None
         try:
-            return claim(ledger.record, ledger.account, closures)
+            return claim(books.record, books.account, closures)
         except BooksBroken:  # contradictory figures: lose parts rather than create some
             return None
 
 
-def _hear(books: _Books, sender: Account, sequence: int, statement: LedgerStatement) -> None:
-    heard = books.heard.get(sender)
+def _hear(kept: _Kept, sender: Account, sequence: int, statement: EscrowStatement) -> None:
+    heard = kept.heard.get(sender)
     if heard is None:
-        books.heard[sender] = _Heard(sequence, statement)
+        kept.heard[sender] = _Heard(sequence, statement)
     elif sequence > heard.sequence:
         if heard.statement.holding != statement.holding:
             heard.given = NOTHING

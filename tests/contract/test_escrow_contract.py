@@ -1,4 +1,4 @@
-"""LedgerStore: what every store of ledgers promises, over memory and ZooKeeper."""
+"""EscrowStore: what every store of escrow records promises, over memory and ZooKeeper."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.adapters.memory.ledgers import MemoryLedgers
+from coordinator.adapters.memory.escrow import MemoryEscrow
 from coordinator.adapters.memory.store import MemoryStore
-from coordinator.adapters.zookeeper.ledgers import ZooKeeperLedgers
+from coordinator.adapters.zookeeper.escrow import ZooKeeperEscrow
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
 from coordinator.adapters.zookeeper.store import ZooKeeperStore
 from coordinator.core.escrow.books import TOTAL
-from coordinator.core.model import Account, LedgerRecord, Rates, ResourceGroup
+from coordinator.core.model import Account, EscrowRecord, Rates, ResourceGroup
 from coordinator.ports import (
     AlreadyExists,
+    EscrowStore,
     GroupStore,
     InUse,
-    LedgerStore,
     NotFound,
     VersionConflict,
 )
 from tests.contract.listening import Heard
 from tests.contract.sessions import patient
 
-Open = Callable[[], Awaitable[tuple[GroupStore, LedgerStore]]]
-Records = tuple[LedgerRecord, ...]
+Open = Callable[[], Awaitable[tuple[GroupStore, EscrowStore]]]
+Records = tuple[EscrowRecord, ...]
 
 GOLD = ResourceGroup("gold", Rates(publish_messages=100), overshoot_policy="strict")
 B1, B2 = Account("b-1.eu:8080", 4_294_967_297), Account("b2", 2)
-FOUNDED = LedgerRecord("gold", 0, -1, {B1: (TOTAL,) * 4})
+FOUNDED = EscrowRecord("gold", 0, -1, {B1: (TOTAL,) * 4})
 
 
 @pytest.fixture(params=["memory", pytest.param("zookeeper", marks=pytest.mark.cluster)])
@@ -40,117 +40,117 @@ async def open_stores(request: pytest.FixtureRequest) -> AsyncIterator[Open]:
     """A function that opens the same, at first empty, stores as one more sidecar."""
     if request.param == "memory":
         groups = MemoryStore()
-        shared = MemoryLedgers(groups)
+        shared = MemoryEscrow(groups)
 
-        async def share() -> tuple[GroupStore, LedgerStore]:
+        async def share() -> tuple[GroupStore, EscrowStore]:
             return groups, shared
 
         yield share
         return
     hosts = request.getfixturevalue("zookeeper_hosts")
     root = f"/contract-{uuid.uuid4().hex}"
-    opened: list[tuple[ZooKeeperSession, ZooKeeperStore, ZooKeeperLedgers]] = []
+    opened: list[tuple[ZooKeeperSession, ZooKeeperStore, ZooKeeperEscrow]] = []
 
-    async def connect() -> tuple[GroupStore, LedgerStore]:
+    async def connect() -> tuple[GroupStore, EscrowStore]:
         session = patient(hosts, root)
-        store, ledgers = ZooKeeperStore(session), ZooKeeperLedgers(session)
-        opened.append((session, store, ledgers))
+        store, escrow = ZooKeeperStore(session), ZooKeeperEscrow(session)
+        opened.append((session, store, escrow))
         await session.start()
         await store.start()
-        await ledgers.start()
-        return store, ledgers
+        await escrow.start()
+        return store, escrow
 
     yield connect
-    for session, store, ledgers in opened:
-        await ledgers.stop()
+    for session, store, escrow in opened:
+        await escrow.stop()
         await store.stop()
         await session.stop()
 
 
 @pytest.fixture
-async def ledgers(open_stores: Open) -> LedgerStore:
-    """One sidecar's ledgers, in a store that has the group gold."""
-    groups, ledgers = await open_stores()
+async def escrow(open_stores: Open) -> EscrowStore:
+    """One sidecar's escrow records, in a store that has the group gold."""
+    groups, escrow = await open_stores()
     await groups.create_group(GOLD)
-    return ledgers
+    return escrow
 
 
-async def test_a_founded_ledger_is_heard_as_it_was_written(ledgers: LedgerStore) -> None:
+async def test_a_founded_record_is_heard_as_it_was_written(escrow: EscrowStore) -> None:
     """Only generation and version are the store's."""
     heard: Heard[Records] = Heard()
-    ledgers.watch(heard)
+    escrow.watch(heard)
     assert await heard.until(lambda _: True) == ()
-    written = await ledgers.write(FOUNDED)
+    written = await escrow.write(FOUNDED)
 
     assert await heard.until(lambda records: records != ()) == (written,)
     assert written == replace(FOUNDED, generation=written.generation, version=0)
 
 
-async def test_a_ledger_is_founded_once(ledgers: LedgerStore) -> None:
+async def test_a_record_is_founded_once(escrow: EscrowStore) -> None:
     """The second founder hears that there is one; nothing was changed."""
-    first = await ledgers.write(FOUNDED)
+    first = await escrow.write(FOUNDED)
     with pytest.raises(AlreadyExists):
-        await ledgers.write(replace(FOUNDED, bases={B2: (TOTAL,) * 4}))
+        await escrow.write(replace(FOUNDED, bases={B2: (TOTAL,) * 4}))
     heard: Heard[Records] = Heard()
-    ledgers.watch(heard)
+    escrow.watch(heard)
 
     assert await heard.until(lambda records: records != ()) == (first,)
 
 
 async def test_an_inheritance_replaces_exactly_the_version_it_was_made_from(
-    ledgers: LedgerStore,
+    escrow: EscrowStore,
 ) -> None:
     """Bases may be negative; who comes second with the same version has lost."""
-    first = await ledgers.write(FOUNDED)
+    first = await escrow.write(FOUNDED)
     bases = {B1: (TOTAL + 5, TOTAL, 0, 0), B2: (-5, 0, TOTAL, TOTAL)}
-    second = await ledgers.write(replace(first, bases=bases, claimed=frozenset({Account("b9", 1)})))
+    second = await escrow.write(replace(first, bases=bases, claimed=frozenset({Account("b9", 1)})))
     with pytest.raises(VersionConflict):
-        await ledgers.write(replace(first, bases={B2: (TOTAL,) * 4}))
+        await escrow.write(replace(first, bases={B2: (TOTAL,) * 4}))
 
     assert second == replace(first, version=1, bases=bases, claimed=frozenset({Account("b9", 1)}))
     heard: Heard[Records] = Heard()
-    ledgers.watch(heard)
+    escrow.watch(heard)
     assert await heard.until(lambda records: records == (second,))
 
 
-async def test_a_group_that_is_not_there_has_no_ledger(ledgers: LedgerStore) -> None:
+async def test_a_group_that_is_not_there_has_no_record(escrow: EscrowStore) -> None:
     """Founding and replacing say so alike."""
     with pytest.raises(NotFound):
-        await ledgers.write(replace(FOUNDED, group="silver"))
+        await escrow.write(replace(FOUNDED, group="silver"))
     with pytest.raises(NotFound):
-        await ledgers.write(replace(FOUNDED, version=0))
+        await escrow.write(replace(FOUNDED, version=0))
     with pytest.raises(NotFound):
-        await ledgers.remove(replace(FOUNDED, version=0))
+        await escrow.remove(replace(FOUNDED, version=0))
 
 
-async def test_only_the_ledger_of_a_group_that_is_gone_is_removed(open_stores: Open) -> None:
+async def test_only_the_record_of_a_group_that_is_gone_is_removed(open_stores: Open) -> None:
     """Founded again it has a higher generation; the group's name is as free as before."""
-    groups, ledgers = await open_stores()
+    groups, escrow = await open_stores()
     await groups.create_group(GOLD)
-    first = await ledgers.write(FOUNDED)
+    first = await escrow.write(FOUNDED)
     with pytest.raises(InUse):
-        await ledgers.remove(first)
+        await escrow.remove(first)
     await groups.delete_group("gold")
     with pytest.raises(VersionConflict):
-        await ledgers.remove(replace(first, version=7))
-    await ledgers.remove(first)
+        await escrow.remove(replace(first, version=7))
+    await escrow.remove(first)
     heard: Heard[Records] = Heard()
-    ledgers.watch(heard)
+    escrow.watch(heard)
     await heard.until(lambda records: records == ())
     with pytest.raises(NotFound):
         await groups.read_group("gold")
     await groups.create_group(GOLD)
-    second = await ledgers.write(FOUNDED)
+    second = await escrow.write(FOUNDED)
 
     assert second.generation > first.generation
 
 
-async def test_bases_that_do_not_add_up_are_not_written(ledgers: LedgerStore) -> None:
+async def test_bases_that_do_not_add_up_are_not_written(escrow: EscrowStore) -> None:
     """No sidecar would follow such books."""
     with pytest.raises(ValueError, match="add up"):
-        await ledgers.write(replace(FOUNDED, bases={B1: (TOTAL, TOTAL, TOTAL, TOTAL - 1)}))
+        await escrow.write(replace(FOUNDED, bases={B1: (TOTAL, TOTAL, TOTAL, TOTAL - 1)}))
     with pytest.raises(ValueError, match="is not a name"):
-        await ledgers.write(replace(FOUNDED, group="a/b"))
+        await escrow.write(replace(FOUNDED, group="a/b"))
 
 
 async def test_every_sidecar_hears_of_every_others_writes(open_stores: Open) -> None:
@@ -158,13 +158,13 @@ async def test_every_sidecar_hears_of_every_others_writes(open_stores: Open) -> 
     opened = [await open_stores() for _ in range(3)]
     await opened[0][0].create_group(GOLD)
     heard: list[Heard[Records]] = []
-    for _, ledgers in opened:
+    for _, escrow in opened:
         heard.append(Heard())
-        ledgers.watch(heard[-1])
+        escrow.watch(heard[-1])
     outcomes = await asyncio.gather(
-        *(ledgers.write(FOUNDED) for _, ledgers in opened), return_exceptions=True
+        *(escrow.write(FOUNDED) for _, escrow in opened), return_exceptions=True
     )
-    won = [outcome for outcome in outcomes if isinstance(outcome, LedgerRecord)]
+    won = [outcome for outcome in outcomes if isinstance(outcome, EscrowRecord)]
 
     assert len(won) == 1
     assert sum(isinstance(outcome, AlreadyExists) for outcome in outcomes) == 2

@@ -1,8 +1,8 @@
-"""The ledgers of strict groups in ZooKeeper, one node ``ledgers/<group>`` each.
+"""The escrow records of strict groups in ZooKeeper, one node ``ledgers/<group>`` each.
 
 A record's version is its node's, its generation the node's czxid: the number of the transaction that
-created it, higher than any before, also across delete and re-create. Transactions keep ledgers and
-groups together: a ledger is created together with a check that its group exists, and removed together
+created it, higher than any before, also across delete and re-create. Transactions keep records and
+groups together: a record is created together with a check that its group exists, and removed together
 with the creation and deletion of a group of that name, which fails while there is one.
 
 A record that cannot be read is logged and left out: no sidecar follows it, so its group stays as it is
@@ -19,29 +19,30 @@ from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from coordinator.adapters.zookeeper.mirror import Node, ZooKeeperMirror
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
-from coordinator.core.model import LedgerRecord
+from coordinator.core.model import EscrowRecord
 from coordinator.ports import AlreadyExists, InUse, NotFound, VersionConflict
 from coordinator.wire.documents import (
     DocumentError,
-    decode_ledger,
-    encode_ledger,
+    decode_escrow,
+    encode_escrow,
     validate_name,
 )
 
 _log = structlog.get_logger(__name__)
 
 
-class ZooKeeperLedgers:
-    """`coordinator.ports.LedgerStore` on ZooKeeper."""
+class ZooKeeperEscrow:
+    """`coordinator.ports.EscrowStore` on ZooKeeper."""
 
     def __init__(self, session: ZooKeeperSession) -> None:
         self._session = session
+        # Stored data of earlier releases: the node keeps its name.
         self._directory = session.path("ledgers")
         self._mirror = ZooKeeperMirror(session, {self._directory: 1}, self._apply, self._tell)
-        self._listeners: list[Callable[[tuple[LedgerRecord, ...]], None]] = []
-        self._records: dict[str, LedgerRecord] = {}
+        self._listeners: list[Callable[[tuple[EscrowRecord, ...]], None]] = []
+        self._records: dict[str, EscrowRecord] = {}
         #: The records last passed on; None until all were read once.
-        self._told: tuple[LedgerRecord, ...] | None = None
+        self._told: tuple[EscrowRecord, ...] | None = None
 
     async def start(self) -> None:
         """Begin to copy; returns at once, with ZooKeeper up or down."""
@@ -51,15 +52,15 @@ class ZooKeeperLedgers:
         """End copying; no listener is called afterwards."""
         await self._mirror.stop()
 
-    def watch(self, listener: Callable[[tuple[LedgerRecord, ...]], None]) -> None:
+    def watch(self, listener: Callable[[tuple[EscrowRecord, ...]], None]) -> None:
         """Call the listener with all records, sorted by group, as soon as known and after changes."""
         self._listeners.append(listener)
         if self._told is not None:
             listener(self._told)
 
-    async def write(self, record: LedgerRecord) -> LedgerRecord:
-        """See `LedgerStore`."""
-        path, data = self._path(record), encode_ledger(record)
+    async def write(self, record: EscrowRecord) -> EscrowRecord:
+        """See `EscrowStore`."""
+        path, data = self._path(record), encode_escrow(record)
         if record.version < 0:
             await self._create(path, record.group, data)
         else:
@@ -67,11 +68,11 @@ class ZooKeeperLedgers:
         try:
             data, stat = await self._session.call(lambda client: client.get_async(path))
         except NoNodeError as error:
-            raise NotFound(f"the ledger of {record.group} was removed meanwhile") from error
-        return decode_ledger(record.group, data, stat.czxid, stat.version)
+            raise NotFound(f"the escrow record of {record.group} was removed meanwhile") from error
+        return decode_escrow(record.group, data, stat.czxid, stat.version)
 
-    async def remove(self, record: LedgerRecord) -> None:
-        """See `LedgerStore`."""
+    async def remove(self, record: EscrowRecord) -> None:
+        """See `EscrowStore`."""
         path, group = self._path(record), self._group_path(record.group)
 
         def write(transaction: TransactionRequest) -> None:
@@ -82,9 +83,11 @@ class ZooKeeperLedgers:
         try:
             await self._session.transact(write)
         except NoNodeError as error:
-            raise NotFound(f"there is no ledger of {record.group}") from error
+            raise NotFound(f"there is no escrow record of {record.group}") from error
         except BadVersionError as error:
-            raise VersionConflict(f"the ledger of {record.group} was changed meanwhile") from error
+            raise VersionConflict(
+                f"the escrow record of {record.group} was changed meanwhile"
+            ) from error
         except NodeExistsError as error:
             raise InUse(f"there is a resource group {record.group}") from error
 
@@ -99,9 +102,9 @@ class ZooKeeperLedgers:
         except NoNodeError as error:
             raise NotFound(f"there is no resource group {group}") from error
         except NodeExistsError as error:
-            raise AlreadyExists(f"there is a ledger of {group} already") from error
+            raise AlreadyExists(f"there is an escrow record of {group} already") from error
 
-    async def _replace(self, path: str, record: LedgerRecord, data: bytes) -> None:
+    async def _replace(self, path: str, record: EscrowRecord, data: bytes) -> None:
         def write(transaction: TransactionRequest) -> None:
             transaction.check(self._group_path(record.group), -1)
             transaction.set_data(path, data, record.version)
@@ -109,11 +112,13 @@ class ZooKeeperLedgers:
         try:
             await self._session.transact(write)
         except NoNodeError as error:
-            raise NotFound(f"there is no ledger, or no group, {record.group}") from error
+            raise NotFound(f"there is no escrow record, or no group, {record.group}") from error
         except BadVersionError as error:
-            raise VersionConflict(f"the ledger of {record.group} was changed meanwhile") from error
+            raise VersionConflict(
+                f"the escrow record of {record.group} was changed meanwhile"
+            ) from error
 
-    def _path(self, record: LedgerRecord) -> str:
+    def _path(self, record: EscrowRecord) -> str:
         return f"{self._directory}/{validate_name(record.group)}"
 
     def _group_path(self, group: str) -> str:
@@ -125,10 +130,10 @@ class ZooKeeperLedgers:
         if node is None:
             return
         try:
-            self._records[group] = decode_ledger(group, node.data, node.created_zxid, node.version)
+            self._records[group] = decode_escrow(group, node.data, node.created_zxid, node.version)
         except DocumentError as error:
-            _log.error("ledger unreadable", path=path, reason=node.refusal or str(error))
+            _log.error("escrow record unreadable", path=path, reason=node.refusal or str(error))
 
     def _tell(self) -> None:
         self._told = tuple(record for _, record in sorted(self._records.items()))
-        self._session.supervisor.tell("ledgers", self._listeners, self._told)
+        self._session.supervisor.tell("escrow", self._listeners, self._told)
