@@ -35,7 +35,8 @@ PATIENT: Final = ("--timeout", "1200")
 
 def main() -> int:
     """Run all tests and return the first exit code that is not 0."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGTERM, signal.SIGINT):  # what starts us may have had SIGINT ignored
+        signal.signal(number, _interrupt)
     elsewhere = [f"--ignore={room}" for room in REAL_TIME]
     computing = (*LEAST_PRIORITY, *tests(WITHOUT), *SIDE_BY_SIDE, *PATIENT, *elsewhere)
     with (
@@ -79,6 +80,7 @@ def running(
             yield process
         except BaseException:
             process.send_signal(signal.SIGINT)
+            process.wait()
             raise
 
 
