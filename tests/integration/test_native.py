@@ -42,6 +42,7 @@ def test_without_writers_the_sum_stays(native: Native) -> None:
 
 def test_what_others_change_is_set_again(native: Native) -> None:
     """The sidecar that sees the change twice first sets it again, and tells it."""
+    wait_until(lambda: native.record() == LIMIT // 2, "the record is not set")
     url = f"{native.cluster.web_url()}/admin/v2/resourcegroups/native"
     assert native.http.put(url, json={"publishRateInMsgs": 77_777}).is_success
     wait_until(lambda: "edited" in native.conditions(), "no sidecar tells of the edit")
