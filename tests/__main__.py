@@ -1,10 +1,10 @@
 """All tests: `python -m tests`, which is what `make test` runs.
 
-Three sequences run side by side. Tests that share one real cluster wait for most of their time, and are
-shown as they go. In the time that they leave run those that start a cluster of their own, then those of
-sockets, processes and browsers, which wait for a real clock as well. All others only compute: they keep
-every processor busy, at the lowest priority. What is not shown as it goes is shown when it has ended.
-A test that measures time on a machine that it keeps busy itself runs last, alone.
+Two sequences run side by side. Tests that share one real cluster wait for most of their time, and are
+shown as they go. In the time that they leave run, part by part, tests that start a cluster of their own;
+those of sockets, processes and browsers, which wait for a real clock as well; and all others, which only
+compute and keep every processor busy, at the lowest priority. A part is shown when it ends. Tests that
+hold a busy machine to times of their own run last, alone.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ def main() -> int:
     """Run all tests and return the first exit code that is not 0."""
     for number in (signal.SIGTERM, signal.SIGINT):  # what starts us may have had SIGINT ignored
         signal.signal(number, _interrupt)
-    elsewhere = [f"--ignore={room}" for room in REAL_TIME]
-    computing = (*LEAST_PRIORITY, *tests(WITHOUT), *SIDE_BY_SIDE, *PATIENT, *elsewhere)
-    with (
-        tempfile.TemporaryFile() as said,
-        running(computing, said) as others,
-        running(tests(SHARED)) as shared,
-    ):
-        codes = [heard(tests(OWN)), heard((*tests(WITHOUT), *REAL_TIME))]
-        codes += [ended(others, said), shared.wait()]
+    elsewhere = (f"--ignore={room}" for room in REAL_TIME)
+    computing = (*tests(WITHOUT), *SIDE_BY_SIDE, *PATIENT, *elsewhere)
+    with running(tests(SHARED)) as shared:
+        codes = [
+            heard(tests(OWN)),
+            heard((*tests(WITHOUT), *REAL_TIME)),
+            heard((*LEAST_PRIORITY, *computing)),
+            shared.wait(),
+        ]
     with running(tests(ALONE)) as alone:
         codes.append(alone.wait())
     return next((code for code in codes if code), 0)
@@ -54,17 +54,12 @@ def main() -> int:
 def heard(command: Sequence[str]) -> int:
     """Run a program to its end, show what it has said, and return its exit code."""
     with tempfile.TemporaryFile() as said, running(command, said) as process:
-        return ended(process, said)
-
-
-def ended(process: subprocess.Popen[bytes], said: IO[bytes]) -> int:
-    """Wait for a program, show what it has said, and return its exit code."""
-    code = process.wait()
-    said.seek(0)
-    sys.stdout.buffer.write(b"\n")
-    shutil.copyfileobj(said, sys.stdout.buffer)
-    sys.stdout.flush()
-    return code
+        code = process.wait()
+        said.seek(0)
+        sys.stdout.buffer.write(b"\n")
+        shutil.copyfileobj(said, sys.stdout.buffer)
+        sys.stdout.flush()
+        return code
 
 
 @contextmanager

@@ -175,7 +175,7 @@ def opened(
         yield Native(cluster, sidecars, http)
 
 
-def wait_until(condition: Callable[[], bool], trouble: str, timeout_s: float = 30.0) -> None:
+def wait_until(condition: Callable[[], bool], trouble: str, timeout_s: float = 60.0) -> None:
     """Wait for a condition; a machine that is busy may take its time."""
     deadline = time.monotonic() + timeout_s
     while not condition():
