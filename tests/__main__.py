@@ -19,14 +19,12 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import IO, Final
 
+from tests.rooms import REAL_TIME, WITH_CLUSTER
+
 SHARED: Final = "cluster and not own_cluster and not alone"
 OWN: Final = "own_cluster and not alone"
 WITHOUT: Final = "not cluster and not alone"
 ALONE: Final = "alone"
-REAL_TIME: Final = tuple(
-    f"tests/{room}"
-    for room in ("adapters", "app", "browser", "deploy", "gate/process", "gate/server", "runtime")
-)
 SIDE_BY_SIDE: Final = ("--numprocesses", "auto", "--maxprocesses", "4", "--dist", "worksteal")
 LEAST_PRIORITY: Final = ("nice", "-n", "19")
 PATIENT: Final = ("--timeout", "1200")
@@ -39,14 +37,14 @@ def main() -> int:
         signal.signal(number, _interrupt)
     elsewhere = (f"--ignore={room}" for room in REAL_TIME)
     computing = (*tests(WITHOUT), *SIDE_BY_SIDE, *PATIENT, *elsewhere)
-    with running(tests(SHARED)) as shared:
+    with running((*tests(SHARED), *WITH_CLUSTER)) as shared:
         codes = [
-            heard(tests(OWN)),
+            heard((*tests(OWN), *WITH_CLUSTER)),
             heard((*tests(WITHOUT), *REAL_TIME)),
             heard((*LEAST_PRIORITY, *computing)),
             shared.wait(),
         ]
-    with running(tests(ALONE)) as alone:
+    with running((*tests(ALONE), *WITH_CLUSTER)) as alone:
         codes.append(alone.wait())
     return next((code for code in codes if code), 0)
 

@@ -15,6 +15,7 @@ from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
 from deploy.local.sidecars import Sidecars
 from tests.pulsar_version import pulsar_version
+from tests.rooms import WITH_CLUSTER
 
 RUNNING_CLUSTER = "PULSAR_QUOTA_TEST_CLUSTER"
 """Environment variable: state directory of a cluster to use instead of starting one.
@@ -37,10 +38,17 @@ settings.load_profile("default")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that share a Spark session: Spark runs on Java."""
+    """Mark the tests that share a Spark session: Spark runs on Java.
+
+    Raises:
+        UsageError: `python -m tests` would not find a test.
+    """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.java)
+        marked = any(item.get_closest_marker(name) for name in ("cluster", "alone"))
+        if marked and not item.nodeid.startswith(tuple(f"{room}/" for room in WITH_CLUSTER)):
+            raise pytest.UsageError(f"{item.nodeid}: tests/rooms.py does not name its folder")
 
 
 @pytest.fixture(scope="session")
