@@ -8,7 +8,7 @@ from pydantic import Field
 
 from admin_api.schemas import CamelModel
 from coordinator.native.engine.entries import UNLIMITED, Amounts, Record
-from coordinator.native.engine.steering import NativeView
+from coordinator.native.engine.group import NativeView
 from coordinator.native.engine.views import NativeState
 
 

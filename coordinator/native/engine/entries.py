@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from coordinator.core.model import Rates
-from coordinator.native.engine.trim import WHOLE
 
 UNLIMITED: Final = -1
 """Pulsar's value of an unlimited rate."""
@@ -59,19 +58,6 @@ def capacity_of(record: Record, interval_s: int) -> tuple[int | None, int | None
 def entry_of(limits: Amounts, interval_s: int) -> Amounts:
     """Return a broker's entry for its publish rates per second."""
     return Amounts(limits.messages * interval_s, limits.bytes * interval_s)
-
-
-def scale(capacity: int | None, entries: int, interval_s: int) -> int:
-    """Return how much of each entry its quota is, in thousandths, where they are more than the record.
-
-    Args:
-        capacity: what the record allows all brokers together, per second; None is unlimited.
-        entries: sum of all entries and the rest, of an interval.
-        interval_s: interval of the topic.
-    """
-    if capacity is None or entries <= capacity * interval_s:
-        return WHOLE
-    return capacity * interval_s * WHOLE // entries
 
 
 def _part(limit: int | None, interval_s: int, most: int) -> int:

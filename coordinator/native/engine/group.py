@@ -3,14 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from coordinator.core.model import MonitoringClass
 from coordinator.native.engine.counting import NamespaceCount
-from coordinator.native.engine.entries import NOTHING, Amounts
+from coordinator.native.engine.entries import NOTHING, Amounts, Record
 from coordinator.native.engine.pacing import Pacer
 from coordinator.native.engine.parts import NativePart
 from coordinator.native.engine.sets import GroupSet, name_of
 from coordinator.native.engine.trim import WHOLE, Trim
+
+
+@dataclass(frozen=True, slots=True)
+class NativeView:
+    """One native group at this broker, with the reasons for its limits.
+
+    Args:
+        name: in Pulsar.
+        groups: that it stands for.
+        namespaces: that are to be attached to it.
+        record: as it should be in Pulsar.
+        record_seen: as it is there; None is that it was not seen.
+        part: of the local limits, per second; None is unlimited.
+        binding: the group that keeps each unit from more.
+        entry: in this broker's name, of an interval.
+        others: in all others' names.
+        rest: in no broker's name.
+        trim_permille: of what the limit asks for.
+        held_permille: for how much of the last poll a producer waited.
+    """
+
+    name: str
+    groups: GroupSet
+    namespaces: tuple[str, ...]
+    record: Record
+    record_seen: Record | None
+    part: tuple[int | None, int | None]
+    binding: tuple[str, str]
+    entry: Amounts
+    others: Amounts
+    rest: Amounts
+    trim_permille: tuple[int, int]
+    held_permille: tuple[int, int]
 
 
 class NativeGroup:
@@ -18,7 +52,7 @@ class NativeGroup:
 
     __slots__ = (
         "count", "dispatched", "entry", "groups", "name", "pacers", "parts", "publishing_since_ns",
-        "scales", "trims",
+        "trims",
     )  # fmt: skip
 
     def __init__(self, groups: GroupSet, interval_s: int) -> None:
@@ -29,19 +63,27 @@ class NativeGroup:
         self.trims = (Trim(interval_s), Trim(interval_s))
         self.parts: tuple[NativePart | None, NativePart | None] = (None, None)
         self.entry = NOTHING
-        #: What the broker makes of each unit of its entry, in thousandths: less than all of it where
-        #: all entries are more than the record has room for.
-        self.scales = (WHOLE, WHOLE)
         #: As of the last poll: who is connected.
         self.count = NamespaceCount()
         #: The first of the polls, up to the last one, that all found messages; None: the last did not.
         self.publishing_since_ns: int | None = None
 
-    def set_parts(self, parts: tuple[NativePart | None, NativePart | None], now_ns: int) -> None:
-        """Take its parts of messages and bytes here; None is unlimited."""
+    def set_parts(
+        self,
+        parts: tuple[NativePart | None, NativePart | None],
+        scales: tuple[int, int],
+        now_ns: int,
+    ) -> None:
+        """Take its parts here.
+
+        Args:
+            parts: of messages and bytes; None is unlimited.
+            scales: how much of each entry the broker's quota is, in thousandths (rest.py).
+            now_ns: the time.
+        """
         self.parts = parts
         for part, pacer, target, scale in zip(
-            parts, self.pacers, self.target(), self.scales, strict=True
+            parts, self.pacers, self.target(), scales, strict=True
         ):
             if part is None:
                 pacer.set_limit(None, now_ns)

@@ -18,7 +18,6 @@ not apply: no sidecar has written for them, and their rows are what clients use 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from coordinator.core.model import (
@@ -38,12 +37,11 @@ from coordinator.native.engine.entries import (
     capacity_of,
     entry_of,
     record_of,
-    scale,
 )
-from coordinator.native.engine.group import NativeGroup
+from coordinator.native.engine.group import NativeGroup, NativeView
 from coordinator.native.engine.orphans import entry_of_orphan
 from coordinator.native.engine.parts import NativePart, split
-from coordinator.native.engine.rest import differ, rest
+from coordinator.native.engine.rest import differ, rest, scale
 from coordinator.native.engine.sets import GroupSet, name_of, sets_of
 from coordinator.native.engine.table import GRACE_NS, REST, SPEAKS_WITHIN, Statement, Table
 from coordinator.native.engine.trim import WHOLE
@@ -58,39 +56,6 @@ _KEPT_PERMILLE: Final = 750
 
 _WANTS_PERMILLE: Final = 1100
 """The demand of a native group is its admitted rate times this, if no producer waits."""
-
-
-@dataclass(frozen=True, slots=True)
-class NativeView:
-    """One native group at this broker, with the reasons for its limits.
-
-    Args:
-        name: in Pulsar.
-        groups: that it stands for.
-        namespaces: that are to be attached to it.
-        record: as it should be in Pulsar.
-        record_seen: as it is there; None is that it was not seen.
-        part: of the local limits, per second; None is unlimited.
-        binding: the group that keeps each unit from more.
-        entry: in this broker's name, of an interval.
-        others: in all others' names.
-        rest: in no broker's name.
-        trim_permille: of what the limit asks for.
-        held_permille: for how much of the last poll a producer waited.
-    """
-
-    name: str
-    groups: GroupSet
-    namespaces: tuple[str, ...]
-    record: Record
-    record_seen: Record | None
-    part: tuple[int | None, int | None]
-    binding: tuple[str, str]
-    entry: Amounts
-    others: Amounts
-    rest: Amounts
-    trim_permille: tuple[int, int]
-    held_permille: tuple[int, int]
 
 
 class Steering:
@@ -327,8 +292,8 @@ class Steering:
         messages = split(self._local(bytes_=False), wants[0])
         bytes_ = split(self._local(bytes_=True), wants[1])
         for groups, native in self._natives.items():
-            native.scales = self._scales(native)
-            native.set_parts((messages[groups], bytes_[groups]), now_ns)
+            parts = messages[groups], bytes_[groups]
+            native.set_parts(parts, self._scales(native), now_ns)
             target = native.target()
             scaled = Amounts(*(rate * self._entry_permille // WHOLE for rate in target))
             native.entry = entry_of(scaled, self.interval_s)

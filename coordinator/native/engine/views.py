@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from coordinator.core.model import Dimension, MonitoringClass, Unit
 from coordinator.native.engine.conditions import Condition
+from coordinator.native.engine.group import NativeView
 from coordinator.native.engine.outside import TopicHealth
-from coordinator.native.engine.steering import NativeView
 
 _WHOLE = 1000
 

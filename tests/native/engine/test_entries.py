@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 
 from coordinator.core.model import Rates
-from coordinator.native.engine.entries import (
-    Amounts,
-    Record,
-    capacity_of,
-    entry_of,
-    record_of,
-    scale,
-)
+from coordinator.native.engine.entries import Amounts, Record, capacity_of, entry_of, record_of
 
 
 def pulsars_quota(conf: int, mine: int, total: int) -> int:
@@ -63,10 +56,3 @@ def test_no_quota_is_above_the_record_however_large(limit: int) -> None:
     quotas = [pulsars_quota(record, part, limit) for part in parts]
 
     assert sum(quotas) <= record * (1 + 1e-6)
-
-
-def test_entries_beyond_the_record_share_it() -> None:
-    """Of each passes what the record has room for; with room left, all of it."""
-    assert scale(600, 900, 1) == 666
-    assert scale(600, 9_000, 10) == 666
-    assert scale(600, 600, 1) == scale(600, 0, 1) == scale(None, 900, 1) == 1_000
