@@ -257,6 +257,8 @@ def broken_frames() -> dict[str, bytes]:
         "TLS": bytes.fromhex("16030100c8010000c40303") + bytes(200),
         "a broker's word": peer.producer_success(1),
         "CONNECT again": CONNECT,
+        "PING with content": peer.command(18, (1, "x")),
+        "PONG with content": peer.command(19, (1, "x")),
         "CONNECTED": peer.connected(),
         "AUTH_RESPONSE unasked": peer.command(
             37, (1, "x"), (2, peer.message((1, "token"), (2, "y")))
