@@ -173,11 +173,3 @@ def opened(
         before(cluster, sidecars)
         sidecars.start()
         yield Native(cluster, sidecars, http)
-
-
-def wait_until(condition: Callable[[], bool], trouble: str, timeout_s: float = 60.0) -> None:
-    """Wait for a condition; a machine that is busy may take its time."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, trouble
-        time.sleep(0.2)

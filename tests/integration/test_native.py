@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.native_world import LIMIT, Native, opened, wait_until
+from tests.integration.native_world import LIMIT, Native, opened
+from tests.integration.world import eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 
@@ -45,11 +46,11 @@ def test_without_writers_the_sum_stays(native: Native) -> None:
 
 def test_what_others_change_is_set_again(native: Native) -> None:
     """The sidecar that sees the change twice first sets it again, and tells it."""
-    wait_until(lambda: native.record() == LIMIT // 2, "the record is not set")
+    eventually(lambda: native.record() == LIMIT // 2, "the record is set")
     url = f"{native.cluster.web_url()}/admin/v2/resourcegroups/native"
     assert native.http.put(url, json={"publishRateInMsgs": 77_777}).is_success
-    wait_until(lambda: "edited" in native.conditions(), "no sidecar tells of the edit")
-    wait_until(lambda: native.record() == LIMIT // 2, "the record is not set again")
+    eventually(lambda: "edited" in native.conditions(), "a sidecar tells of the edit")
+    eventually(lambda: native.record() == LIMIT // 2, "the record is set again")
 
 
 def test_a_stranger_on_the_topic_is_named_and_written_over(native: Native) -> None:
@@ -57,7 +58,7 @@ def test_a_stranger_on_the_topic_is_named_and_written_over(native: Native) -> No
     with native.load(dict.fromkeys(native.by_broker, _OFFERED)):
         native.comes_to(dict.fromkeys(native.by_broker, 1_000.0), within=0.05)
         with native.stranger_in_the_name_of("broker-1", messages=1):
-            wait_until(lambda: "stranger" in native.conditions(), "no sidecar names the stranger")
+            eventually(lambda: "stranger" in native.conditions(), "a sidecar names the stranger")
             native.comes_to(dict.fromkeys(native.by_broker, 1_000.0), within=0.1)
         told = native.conditions()["stranger"]
     assert "evil" in told
@@ -68,7 +69,7 @@ def test_a_broker_that_is_not_there_is_named(native: Native) -> None:
     """A report in its name costs the others its share; without more reports its entry is cleared."""
     with native.load(dict.fromkeys(native.by_broker, _OFFERED)):
         with native.stranger_in_the_name_of("pulsar://nowhere:6650", messages=1_000):
-            wait_until(lambda: "unsteered" in native.conditions(), "no sidecar names the broker")
+            eventually(lambda: "unsteered" in native.conditions(), "a sidecar names the broker")
             assert "nowhere" in native.conditions()["unsteered"]
             assert sum(native.rates(5.0).values()) <= 1.05 * LIMIT
         native.comes_to(dict.fromkeys(native.by_broker, 1_000.0), within=0.05)
@@ -80,8 +81,8 @@ def test_given_back_pulsars_own_groups_go_on(native: Native) -> None:
     assert refused.returncode == 1
     assert "broker-1" in refused.stderr
     native.sidecars.stop()
-    wait_until(lambda: native.off().returncode == 0, "it is not given back")
+    eventually(lambda: native.off().returncode == 0, "it is given back")
     assert native.record() == LIMIT
     assert "Nothing" in native.off().stdout or "rest" in native.off().stdout
     native.sidecars.start()
-    wait_until(lambda: native.record() == LIMIT // 2, "the record is not native again")
+    eventually(lambda: native.record() == LIMIT // 2, "the record is native again")

@@ -13,7 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.integration.native_world import Native, opened, wait_until
+from tests.integration.native_world import Native, opened
+from tests.integration.world import eventually
 
 pytestmark = [
     pytest.mark.cluster,
@@ -41,7 +42,7 @@ def test_each_of_many_groups_is_held_to_its_own_limit(tmp_path: Path) -> None:
         for name, limit in limits.items():
             make(native, name, limit)
         topics = {name: f"persistent://native/{name}/t" for name in limits}
-        wait_until(lambda: attached(native, limits), "not every namespace is attached", 120.0)
+        eventually(lambda: attached(native, limits), "every namespace is attached", 120.0)
         with load(native, list(topics.values())):
             time.sleep(_WINDOW_S)
             rates = measured(native, topics)

@@ -13,7 +13,8 @@ from deploy.local.cluster import Cluster
 from deploy.local.sidecars import PROGRAM, Sidecars
 from tests.admin_api.keys import SECRET, token
 from tests.integration import skewed_sidecar
-from tests.integration.native_world import LIMIT, Native, opened, wait_until
+from tests.integration.native_world import LIMIT, Native, opened
+from tests.integration.world import eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 
@@ -23,11 +24,9 @@ _PLUGIN = "org.apache.pulsar.client.impl.auth.AuthenticationToken"
 
 def told(native: Native, code: str) -> str:
     """The text of a condition, once the sidecar tells it, and the doctor with it."""
-    wait_until(lambda: code in native.conditions(), f"{code} is not told")
+    eventually(lambda: code in native.conditions(), f"{code} is told")
     # A figure in the text may change between the two.
-    wait_until(
-        lambda: native.conditions()[code] in doctor(native), f"the doctor does not tell {code}"
-    )
+    eventually(lambda: native.conditions()[code] in doctor(native), f"the doctor tells {code}")
     return native.conditions()[code]
 
 
@@ -42,7 +41,7 @@ def test_a_long_interval_is_told_and_the_record_is_higher(tmp_path: Path) -> Non
     """Sixty sixty-firsts of the limit; a limit takes a minute."""
     with opened(tmp_path, brokers=1, resource_group_interval_s=60) as native:
         assert "60 s" in told(native, "interval")
-        wait_until(lambda: native.record() == LIMIT * 60 // 61, "no record")
+        eventually(lambda: native.record() == LIMIT * 60 // 61, "the record is there")
 
 
 def test_brokers_without_the_transport_are_told(tmp_path: Path) -> None:
