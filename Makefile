@@ -16,7 +16,7 @@ test: needs-test requirements  ## all tests, the real cluster included; those wi
 
 test-fast: needs-test-fast test-quick  ## the tests that need no cluster and no Java
 
-# Side by side on all cores, module by module. A cluster is one for all tests and has its cores for itself.
+# Side by side on all cores.
 .PHONY: test-quick
 test-quick: $(INSTALLED)
 	$(BIN)/python -m pytest -m "not cluster and not java and not alone" --numprocesses auto --maxprocesses 4 --dist worksteal

@@ -85,9 +85,7 @@ class ZooKeeperEscrow:
         except NoNodeError as error:
             raise NotFound(f"there is no escrow record of {record.group}") from error
         except BadVersionError as error:
-            raise VersionConflict(
-                f"the escrow record of {record.group} was changed meanwhile"
-            ) from error
+            raise _changed(record) from error
         except NodeExistsError as error:
             raise InUse(f"there is a resource group {record.group}") from error
 
@@ -114,9 +112,7 @@ class ZooKeeperEscrow:
         except NoNodeError as error:
             raise NotFound(f"there is no escrow record, or no group, {record.group}") from error
         except BadVersionError as error:
-            raise VersionConflict(
-                f"the escrow record of {record.group} was changed meanwhile"
-            ) from error
+            raise _changed(record) from error
 
     def _path(self, record: EscrowRecord) -> str:
         return f"{self._directory}/{validate_name(record.group)}"
@@ -137,3 +133,7 @@ class ZooKeeperEscrow:
     def _tell(self) -> None:
         self._told = tuple(record for _, record in sorted(self._records.items()))
         self._session.supervisor.tell("escrow", self._listeners, self._told)
+
+
+def _changed(record: EscrowRecord) -> VersionConflict:
+    return VersionConflict(f"the escrow record of {record.group} was changed meanwhile")

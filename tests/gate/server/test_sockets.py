@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
@@ -14,10 +13,8 @@ ENDS = 2
 """A connection's begin and end count as a byte each."""
 
 
-@pytest.mark.parametrize("end", [asyncio.Transport.close, asyncio.Transport.abort])
-async def test_a_connection_that_is_ended_has_a_progress(
-    end: Callable[[asyncio.Transport], None],
-) -> None:
+@pytest.mark.parametrize("end", ["close", "abort"])
+async def test_a_connection_that_is_ended_has_a_progress(end: str) -> None:
     """Before and after its end; a socket that is closed has no descriptor to ask."""
     ended = asyncio.Event()
 
@@ -32,7 +29,7 @@ async def test_a_connection_that_is_ended_has_a_progress(
         transport, _ = await loop.create_connection(Side, "127.0.0.1", port)
         transport.write(b"x" * SENT)
         before = taken(transport)
-        getattr(transport, end.__name__)()
+        getattr(transport, end)()
         assert taken(transport).acknowledged <= SENT + ENDS
         await ended.wait()
         for _ in range(3):
