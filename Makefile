@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 
 .PHONY: demo test test-fast check format proto bench clean requirements
 
-demo: requirements  ## a real cluster, three sidecars, a story under load, a summary; POLICY=strict ENFORCE=native PULSAR=5.0.0-M1 PEER=1 KEEP=1
+demo: requirements  ## a real cluster, three sidecars, a story under load, a summary; POLICY=strict ENFORCE=native PULSAR=5.0.0-M1 STORY=saturated MINUTES=5 PEER=1 KEEP=1
 	$(BIN)/python -m deploy.demo
 
 test: needs-test requirements  ## all tests, the real cluster included; those without it run beside
@@ -39,6 +39,12 @@ figures: $(INSTALLED)  ## simulate what the documentation shows anew; ONLY=S3 fo
 
 docs-are-current: $(INSTALLED)
 	@$(BIN)/cog --check -I . docs/*.md || { echo "a page does not show its data: run 'make figures'"; exit 1; }
+
+.PHONY: seeds
+seeds: requirements  ## run the tests that show rows of docs/seeds.md on a real cluster, and keep what they measure
+	$(BIN)/python -m pytest -m "cluster and shows" --junitxml build/seeds.xml tests/contract tests/integration
+	$(BIN)/python -m benchmarks.pages seeds build/seeds.xml
+	$(BIN)/cog -r -I . docs/seeds.md
 
 .PHONY: fuzz
 fuzz: requirements  ## a million damaged streams through the gate's engine, a million mutated frames through it and Pulsar's decoder, a thousand sequences of commands through it and a broker; CASES=n and SEED=n

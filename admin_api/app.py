@@ -10,11 +10,11 @@ from fastapi import Depends, FastAPI
 
 from admin_api import errors
 from admin_api.backend import AdminBackend
-from admin_api.body import refuse_large_body
-from admin_api.hosts import Hosts, OwnHosts
-from admin_api.names import KeepEncodedSeparators
-from admin_api.request_ids import RequestIds
-from admin_api.request_rate import RequestRate
+from admin_api.requests.body import refuse_large_body
+from admin_api.requests.hosts import Hosts, OwnHosts
+from admin_api.requests.names import KeepEncodedSeparators
+from admin_api.requests.request_ids import RequestIds
+from admin_api.requests.request_rate import RequestRate
 from admin_api.routes import (
     alarms,
     attachments,

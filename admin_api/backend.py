@@ -8,14 +8,14 @@ than the store.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from admin_api.access import Access
+from admin_api.changes.echo import Echo
 from admin_api.coordinator_loop import CoordinatorLoop
-from admin_api.echo import Echo
-from admin_api.refusals import RefusalCounts
+from admin_api.requests.access import Access
+from admin_api.requests.refusals import RefusalCounts
 from coordinator.backlog.shell.checker import BacklogWatch
 from coordinator.backlog.shell.enforcer import BacklogEnforcement
 from coordinator.core.certificate.statement import Certificate
@@ -30,9 +30,11 @@ from coordinator.insight.model.gate_views import (
     GateFigures,
     GateLimits,
     HoldView,
+    UnknownTopicsView,
 )
 from coordinator.insight.model.journal import Journal
 from coordinator.insight.model.operations import Holdings, Operation
+from coordinator.insight.model.outside import RecordedOperation
 from coordinator.insight.model.preview import DimensionPreview
 from coordinator.insight.model.seconds import MinuteView
 from coordinator.insight.model.shadow import Comparison
@@ -47,7 +49,6 @@ from coordinator.ports import (
     BusHealth,
     Catalogue,
     GroupStore,
-    RecordedOperation,
     RecorderHealth,
     TopicLimits,
     TopicLimitStore,
@@ -107,6 +108,10 @@ class Views(Protocol):
 
     def catalogue(self) -> Catalogue:
         """Return the last copy of the store that arrived here."""
+        ...
+
+    def defined(self) -> Collection[str]:
+        """Return the names of all groups, and of all scalable topics with limits."""
         ...
 
     def recording(self) -> RecorderHealth | None:
@@ -237,6 +242,10 @@ class GateMeter(Protocol):
         """Return the counts of delayed messages; None while they are not counted apart."""
         ...
 
+    async def unknown_topics(self) -> UnknownTopicsView:
+        """Return the counts of topics whose names the gate does not know."""
+        ...
+
     async def connection_figures(self) -> tuple[ConnectionFigures, ...]:
         """Return the figures of every connection, the one that holds most first."""
         ...
@@ -296,11 +305,11 @@ class AdminBackend:
     Without a relay nothing is passed to the broker; without ``alarming`` alarms, and without ``otlp``
     metrics, are sent nowhere; without ``backlogs`` and ``partitions`` these are unknown; without
     ``cluster_group`` the cluster has no specification, and without ``delayed_group`` delayed messages
-    have none; without ``native`` the broker's own limiter is left alone; without
-    ``reconciling`` escaped traffic is unknown; without
-    ``requests_per_second`` (of one client address) there is no bound on requests. Without tokens the
-    API answers to loopback and ``hosts`` alone (admin_api.hosts). Lookups through the relay ask for
-    ``gate_listener``; empty leaves that to the callers (admin_api.lookups).
+    have none; without ``native`` the broker's own limiter is left alone; without ``reconciling``
+    escaped traffic is unknown; without ``requests_per_second`` (of one client address) there is no
+    bound on requests. Without tokens the API answers to loopback and ``hosts`` alone
+    (admin_api.requests.hosts). Lookups through the relay ask for ``gate_listener``; empty leaves that
+    to the callers (admin_api.relay.lookups).
     """
 
     store: GroupStore

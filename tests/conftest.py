@@ -87,6 +87,16 @@ def sidecars(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 @pytest.fixture
+def figure(record_property: Callable[[str, object], None]) -> Callable[[str, str], None]:
+    """Notes what a test measured for a row of the source documents (tests/seeds/rows.toml)."""
+
+    def note(row: str, measured: str) -> None:
+        record_property(row, measured)
+
+    return note
+
+
+@pytest.fixture
 def connect() -> Iterator[Callable[[str], pulsar.Client]]:
     """Makes clients, and closes them after the test."""
     clients: list[pulsar.Client] = []

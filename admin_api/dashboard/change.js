@@ -11,7 +11,7 @@ const SHOWN = 12;
 export function changeForm(page, name, changed) {
   const fields = new Map();
   const outcome = h("div", { class: "outcome wide", "aria-live": "polite" });
-  const look = h("button", { class: "button", disabled: true }, "Show what it would do");
+  const look = h("button", { class: "button", disabled: true }, "Preview");
   const apply = h("button", { class: "button primary", type: "button", disabled: true, onclick: () => send() }, "Apply");
   const form = h("form", { class: "change", onsubmit: (event) => { event.preventDefault(); preview(); } }, outcome);
   let definition = null;

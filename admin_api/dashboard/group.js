@@ -17,6 +17,7 @@ export function showGroup(page, name) {
 
   const tag = h("span", { class: "tag" });
   const sentence = h("p", { class: "sentence" });
+  const isTopic = name.startsWith("topic://");
   const figures = h("dl", { class: "figures" });
   const tabs = h("div", { class: "chips", role: "group", "aria-label": "Dimension" });
   const chart = new Chart();
@@ -50,7 +51,7 @@ export function showGroup(page, name) {
         h(
           "section",
           { class: "card" },
-          h("header", {}, h("h2", {}, "Why it is so"), brokersNote),
+          h("header", {}, h("h2", {}, "Why this limit"), brokersNote),
           h("div", { class: "body" }, sentence),
           h(
             "div",
@@ -74,7 +75,7 @@ export function showGroup(page, name) {
       h(
         "div",
         {},
-        h("section", { class: "card" }, h("header", {}, h("h2", {}, "Try a change"), h("span", { class: "note" }, "shown first, made when you say so")), h("div", { class: "body" }, changeForm(page, name, () => { lookAtDefinition(); lookAtOperations(); }))),
+        isTopic ? null : h("section", { class: "card" }, h("header", {}, h("h2", {}, "Try a change"), h("span", { class: "note" }, "preview it first, then apply it")), h("div", { class: "body" }, changeForm(page, name, () => { lookAtDefinition(); lookAtOperations(); }))),
         h("section", { class: "card" }, h("header", {}, h("h2", {}, "Definition")), h("div", { class: "body" }, definition)),
         h("section", { class: "card" }, h("header", {}, h("h2", {}, "Attached")), h("div", { class: "body" }, attached)),
       ),
@@ -103,7 +104,9 @@ export function showGroup(page, name) {
     const owners = [...found.attachments.tenants, ...found.attachments.namespaces, ...(found.attachments.topics ?? [])];
     fill(attached, owners.length
       ? h("ul", { class: "list" }, owners.slice(0, 60).map((owner) => h("li", {}, owner)), owners.length > 60 ? h("li", {}, `and ${owners.length - 60} more`) : null)
-      : h("p", { class: "minor" }, "Nothing is attached, so nothing counts against this group."));
+      : h("p", { class: "minor" }, isTopic
+        ? "A scalable topic: all its segments count against its limit."
+        : "Nothing is attached, so nothing counts against this group."));
   }
 
   function choose(key) {
@@ -156,7 +159,7 @@ export function showGroup(page, name) {
       figure("Brokers", String(why.wants.length), throttled.length ? `${throttled.length} throttled` : "none throttled"),
       figure("Water level", why.waterLevel === null ? "none" : rate(why.waterLevel), why.waterLevel === null ? "all get what they want" : unit),
     );
-    setText(sentence, [why.sentence, why.wouldChange.length ? `Would change it: ${why.wouldChange.join("; ")}.` : "", ...why.delayed, why.slack, why.shadow?.sentence].filter(Boolean).join(" "));
+    setText(sentence, [why.sentence, why.wouldChange.length ? `This would change it: ${why.wouldChange.join("; ")}.` : "", ...why.delayed, why.slack, why.shadow?.sentence].filter(Boolean).join(" "));
     setText(brokersNote, `decided ${span(why.decidedAgeMillis)} ago by ${why.broker}, round ${why.round}`);
     const order = [...why.wants].sort((a, b) => b.admitted - a.admitted || (a.broker < b.broker ? -1 : 1));
     keyed(brokers, order, (want) => want.broker, () => brokerRow(why.broker));

@@ -14,11 +14,11 @@ from collections.abc import Awaitable
 
 from fastapi import Response
 
-from admin_api import definitions
 from admin_api.backend import AdminBackend
-from admin_api.definitions import Owner
+from admin_api.changes import definitions
+from admin_api.changes.definitions import Owner
 from admin_api.errors import NO_SUCH_GROUP, NO_SUCH_NAMESPACE, NO_SUCH_TENANT, ApiError
-from admin_api.names import GroupName, NamespaceName, TenantName
+from admin_api.requests.names import GroupName, NamespaceName, TenantName
 from admin_api.routes.callers import TenantAdmin
 from admin_api.routes.common import Backend, coordinator_router, name_operation
 from coordinator.ports import BrokerUnreachable, NotFound

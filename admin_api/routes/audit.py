@@ -6,11 +6,11 @@ from typing import Annotated
 
 from fastapi import Path, Query, Response
 
+from admin_api.changes.rollback import roll_back
 from admin_api.errors import ApiError
-from admin_api.rollback import roll_back
 from admin_api.routes.callers import SuperUser
 from admin_api.routes.common import Backend, coordinator_router
-from admin_api.schemas_audit import AuditBody
+from admin_api.schemas.audit import AuditBody
 from coordinator.ports import AUDIT_LENGTH, NotFound
 
 router = coordinator_router("/quota/v1/audit", "audit")

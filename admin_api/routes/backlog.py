@@ -8,9 +8,9 @@ from fastapi import Query
 
 from admin_api.backend import AdminBackend, Backlogs
 from admin_api.errors import ApiError
-from admin_api.names import NamespaceName, TenantName, decoded
+from admin_api.requests.names import NamespaceName, TenantName, decoded
 from admin_api.routes.common import Backend, coordinator_router
-from admin_api.schemas_backlog import ActionBody, BacklogBody, BacklogDetail, BacklogsBody
+from admin_api.schemas.backlog import ActionBody, BacklogBody, BacklogDetail, BacklogsBody
 from coordinator.backlog.rules.views import BacklogView
 from coordinator.core.topics import TopicName
 from coordinator.ports import NotFound, Refused

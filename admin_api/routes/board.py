@@ -10,15 +10,15 @@ from typing import Annotated, Any
 
 from fastapi import Query
 
-from admin_api import definitions
 from admin_api.backend import AdminBackend, Watching
-from admin_api.body import JsonObject
+from admin_api.changes import definitions
 from admin_api.errors import NO_SUCH_GROUP, ApiError
-from admin_api.names import GroupName
+from admin_api.requests.body import JsonObject
+from admin_api.requests.names import GroupName, LimitedName
 from admin_api.routes.callers import AnyCaller
 from admin_api.routes.common import Backend, coordinator_router
-from admin_api.schemas import GroupPatch, check_observing
-from admin_api.schemas_board import Choices, GroupRowBody, HistoryBody, Mark, Overview
+from admin_api.schemas.board import Choices, GroupRowBody, HistoryBody, Mark, Overview
+from admin_api.schemas.definitions import GroupPatch, check_observing
 from coordinator.core.allocation.laws import LAWS
 from coordinator.core.allocation.splitting import WEIGHTS
 from coordinator.core.demand.observing import ENFORCEMENTS
@@ -116,7 +116,7 @@ async def get_overview(
 
 @router.get("/history/{name:path}")
 async def get_history(
-    name: GroupName,
+    name: LimitedName,
     backend: Backend,
     dimension: Annotated[Dimension, Query()] = Dimension.PUBLISH_MESSAGES,
     after: Annotated[
@@ -128,7 +128,7 @@ async def get_history(
     watching = backend.watching
     view = watching.board.series(name, dimension, after)
     now_ns = watching.now_ns()
-    groups = backend.views.catalogue().groups
+    groups = backend.views.defined()
     since_ns = view.times_ns[0] if view.times_ns else now_ns
     marks = [
         Mark.of(note, now_ns)
@@ -184,7 +184,7 @@ def _row_body(watching: Watching, row: GroupRow, escaping: float) -> GroupRowBod
 
 
 def _require_group(backend: AdminBackend, name: str) -> None:
-    if name not in backend.views.catalogue().groups:
+    if name not in backend.views.defined():
         raise ApiError(404, NO_SUCH_GROUP)
 
 
@@ -192,6 +192,7 @@ _NOT_SAID_YET = (
     AlarmKind.CERTIFICATE_HIGH,
     AlarmKind.PEER_LOST,
     AlarmKind.TRAFFIC_ROUND_THE_GATE,
+    AlarmKind.UNKNOWN_TOPICS,
     AlarmKind.BACKLOG_EXCEEDED,
     AlarmKind.BACKLOG_AGES,
 )

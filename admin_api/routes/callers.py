@@ -7,9 +7,9 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from admin_api.access import NotIdentified
 from admin_api.errors import ApiError
-from admin_api.names import TenantName
+from admin_api.requests.access import NotIdentified
+from admin_api.requests.names import TenantName
 from admin_api.routes.common import Backend, backend_of
 from coordinator.ports import Origin
 

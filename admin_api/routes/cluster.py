@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from fastapi import Request, Response
 
-from admin_api import definitions
 from admin_api.backend import AdminBackend
-from admin_api.body import JsonObject
-from admin_api.conditions import Precondition, etag_of
+from admin_api.changes import definitions
 from admin_api.errors import ApiError
+from admin_api.requests.body import JsonObject
+from admin_api.requests.conditions import Precondition, etag_of
 from admin_api.routes.callers import SuperUser
 from admin_api.routes.common import Backend, coordinator_router, name_operation
-from admin_api.schemas import GroupPatch
-from admin_api.schemas_cluster import Delayed, SpecificationBody, SpecificationPatch
+from admin_api.schemas.cluster import Delayed, SpecificationBody, SpecificationPatch
+from admin_api.schemas.definitions import GroupPatch
 from coordinator.core.model import Dimension, Rates
 from coordinator.insight.model.answer import to_wire
 from coordinator.insight.model.explain import UnknownGroup

@@ -21,7 +21,7 @@ from fastapi.responses import StreamingResponse
 from admin_api.backend import AdminBackend, Watching
 from admin_api.errors import ApiError
 from admin_api.routes.common import PROBLEMS, backend_of
-from admin_api.schemas_board import Mark
+from admin_api.schemas.board import Mark
 from coordinator.insight.model.journal import Note
 
 router = APIRouter(prefix="/quota/v1", tags=["dashboard"], responses=PROBLEMS)

@@ -8,9 +8,9 @@ from fastapi import Query
 
 from admin_api.errors import ApiError
 from admin_api.routes.common import Backend, coordinator_router
-from admin_api.schemas_delayed import DelayedBody
-from admin_api.schemas_partitions import PartitionBody
-from admin_api.schemas_topics import GateLimitsBody
+from admin_api.schemas.delayed import DelayedBody
+from admin_api.schemas.partitions import PartitionBody
+from admin_api.schemas.topics import GateLimitsBody
 from coordinator.core.topics import TopicName
 from coordinator.insight.model.gate_views import ConnectionFigures
 from coordinator.insight.model.specification import ADVISED

@@ -11,14 +11,14 @@ from functools import partial
 
 from fastapi import Request, Response
 
-from admin_api import definitions
-from admin_api.body import JsonObject
-from admin_api.conditions import Precondition, etag_of
+from admin_api.changes import definitions
 from admin_api.errors import GROUP_IN_USE, NO_SUCH_GROUP, ApiError
-from admin_api.names import GroupName
+from admin_api.requests.body import JsonObject
+from admin_api.requests.conditions import Precondition, etag_of
+from admin_api.requests.names import GroupName
 from admin_api.routes.callers import SuperUser
 from admin_api.routes.common import Backend, coordinator_router, name_operation
-from admin_api.schemas import GroupPatch, PulsarGroup
+from admin_api.schemas.definitions import GroupPatch, PulsarGroup
 from coordinator.ports import InUse, NotFound
 
 router = coordinator_router("/admin/v2", "resource groups")

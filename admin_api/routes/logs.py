@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from admin_api.body import JsonObject
+from admin_api.requests.body import JsonObject
 from admin_api.routes.callers import SuperUser
 from admin_api.routes.common import Backend, coordinator_router
-from admin_api.schemas import RequestBody
+from admin_api.schemas.definitions import RequestBody
 
 router = coordinator_router("/quota/v1", "sidecar")
 

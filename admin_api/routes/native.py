@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from admin_api.routes.common import Backend, coordinator_router
-from admin_api.schemas_native import NativeBody
+from admin_api.schemas.native import NativeBody
 
 router = coordinator_router("/quota/v1", "quota")
 

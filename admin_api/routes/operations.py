@@ -11,7 +11,7 @@ from admin_api.errors import ApiError
 from admin_api.routes.common import Backend, coordinator_router
 from coordinator.insight.model.answer import NANOS_PER_MILLI
 from coordinator.insight.model.operations import OperationView
-from coordinator.ports import OPERATIONS_LENGTH, RecordedOperation
+from coordinator.insight.model.outside import OPERATIONS_LENGTH, RecordedOperation
 
 router = coordinator_router("/quota/v1/operations", "operations")
 

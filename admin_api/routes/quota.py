@@ -16,14 +16,15 @@ from typing import Annotated, TypeVar
 
 from fastapi import Query, Request, Response
 
-from admin_api import definitions
 from admin_api.backend import AdminBackend, Views
-from admin_api.conditions import etag_of
+from admin_api.changes import definitions
 from admin_api.errors import NO_SUCH_GROUP, ApiError
-from admin_api.names import GroupName
+from admin_api.requests.conditions import etag_of
+from admin_api.requests.names import LimitedName
 from admin_api.routes.common import Backend, coordinator_router, link_next
-from admin_api.schemas import AttachmentsBody, Definition
-from coordinator.core.model import NANOS_PER_SECOND, Dimension
+from admin_api.schemas.definitions import AttachmentsBody, Definition
+from coordinator.core.model import NANOS_PER_SECOND, Dimension, ResourceGroup
+from coordinator.core.topics import names_scalable
 from coordinator.insight.model.answer import NANOS_PER_MILLI
 from coordinator.insight.model.decision_history import KEPT_DECISIONS
 from coordinator.insight.model.explain import UnknownBroker, UnknownGroup
@@ -39,7 +40,7 @@ from coordinator.insight.model.views import (
     StoryView,
 )
 from coordinator.native.engine.views import NativeState
-from coordinator.ports import NotFound
+from coordinator.ports import NotFound, Versioned
 
 router = coordinator_router("/quota/v1", "quota")
 
@@ -86,8 +87,10 @@ async def list_definitions(
 
 
 @router.get("/groups/{name:path}")
-async def get_definition(name: GroupName, response: Response, backend: Backend) -> Definition:
-    """Return one resource group in full: limits, our own settings, versions and attachments."""
+async def get_definition(name: LimitedName, response: Response, backend: Backend) -> Definition:
+    """Return one group in full: limits, our own settings, versions and attachments."""
+    if names_scalable(name):
+        return _topic_group(backend, name)
     try:
         found = await backend.store.read_group(name)
     except NotFound as error:
@@ -95,6 +98,16 @@ async def get_definition(name: GroupName, response: Response, backend: Backend) 
     response.headers["ETag"] = etag_of(found.version)
     attachments = definitions.current_catalogue(backend.views).attachments
     return Definition.of(found, AttachmentsBody.by_group(attachments, [name])[name])
+
+
+def _topic_group(backend: AdminBackend, name: str) -> Definition:
+    """Return the group that a scalable topic is by itself; its limit has a path of its own."""
+    limit = backend.topic_limits.known().get(name)
+    if limit is None or name not in backend.views.defined():
+        raise ApiError(404, NO_SUCH_GROUP)
+    version = limit.version or 0
+    group = ResourceGroup(name, limit.limits, configuration_version=version)
+    return Definition.of(Versioned(group, version), AttachmentsBody(tenants=[], namespaces=[]))
 
 
 @router.get("/usage")
@@ -110,7 +123,7 @@ async def list_usage(
 
 
 @router.get("/usage/{name:path}")
-async def get_usage(name: GroupName, backend: Backend) -> GroupUsageView:
+async def get_usage(name: LimitedName, backend: Backend) -> GroupUsageView:
     """Return the rates that every broker admits of one group."""
     try:
         return backend.views.group_view(name).usage
@@ -134,7 +147,7 @@ async def list_limits(
 
 @router.get("/explain/{name:path}")
 async def explain(
-    name: GroupName,
+    name: LimitedName,
     backend: Backend,
     dimension: Annotated[Dimension, Query()] = Dimension.PUBLISH_MESSAGES,
     broker: Annotated[str | None, Query(description="this sidecar's own when absent")] = None,
@@ -171,7 +184,7 @@ async def explain(
 
 @router.get("/decisions/{name:path}")
 async def list_decisions(
-    name: GroupName,
+    name: LimitedName,
     backend: Backend,
     dimension: Annotated[Dimension, Query()] = Dimension.PUBLISH_MESSAGES,
     limit: Annotated[int, Query(ge=1, le=KEPT_DECISIONS)] = 20,
@@ -180,7 +193,7 @@ async def list_decisions(
 
     A decision is kept when binding, limit or participants changed, or the local limit moved notably.
     """
-    if name not in backend.views.catalogue().groups:
+    if name not in backend.views.defined():
         raise ApiError(404, NO_SUCH_GROUP)
     watching = backend.watching
     found = watching.decisions.decisions(name, dimension)[:limit]
@@ -205,7 +218,7 @@ async def list_certificates(
 
 
 @router.get("/certificate/{name:path}")
-async def get_certificate(name: GroupName, backend: Backend) -> GroupCertificatesView:
+async def get_certificate(name: LimitedName, backend: Backend) -> GroupCertificatesView:
     """Return the most that one group's local limits can add up to now, and its assumptions."""
     try:
         return _certified(backend, name, backend.native_state())
@@ -230,7 +243,7 @@ async def _page(
     after: str,
     write: Callable[[GroupView], Body],
 ) -> list[Body]:
-    names = [name for name in sorted(views.catalogue().groups) if name > after]
+    names = [name for name in sorted(views.defined()) if name > after]
     page: list[Body] = []
     rows = 0
     for name in names[:limit]:
@@ -254,7 +267,7 @@ async def _decided(
         try:
             return views.explain(group, dimension, broker)
         except UnknownGroup:
-            if group not in views.catalogue().groups:
+            if group not in views.defined():
                 raise
         await asyncio.sleep(_DECISION_POLL_S)
     raise ApiError(503, "Nothing is decided on this ResourceGroup yet; try again")
@@ -299,7 +312,7 @@ async def _of_delayed(backend: AdminBackend, view: Explanation) -> tuple[str, ..
 def _explained_then(
     backend: AdminBackend, group: str, dimension: Dimension, broker: str | None, age_millis: int
 ) -> Explanation:
-    if group not in backend.views.catalogue().groups:
+    if group not in backend.views.defined():
         raise UnknownGroup(group)
     _require_own(backend, broker)
     now_ns = backend.watching.now_ns()

@@ -1,7 +1,8 @@
 """Every path of Pulsar's admin and lookup REST that is not ours goes to the own broker, untouched.
 
-There are two exceptions. A path that the broker might read as another one is refused (`targets`), and a
-lookup asks for the listener that has a gate before it (`lookups`).
+There are three exceptions. A path that the broker might read as another one is refused (`targets`), a
+lookup asks for the listener that has a gate before it (`lookups`), and a group that a namespace's own PUT
+names is ours (`namespace_group`).
 
 So a sidecar's address serves as ``webServiceUrl`` of any Pulsar tool. Our own paths never pass, also not
 with a method that they do not know: there would be two answers to one question. Whether a request is
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from http import HTTPStatus
 from typing import cast
 
 import structlog
@@ -22,10 +24,12 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
-from admin_api import lookups, targets
 from admin_api.backend import AdminBackend
 from admin_api.errors import ApiError
+from admin_api.relay import lookups, targets
+from admin_api.routes import namespace_group
 from admin_api.routes.common import backend_of
+from admin_api.routes.namespace_group import NamespacePut
 from coordinator.ports import BrokerUnreachable, RelayedAnswer, RelayedRequest
 
 _log = structlog.get_logger("admin_api")
@@ -62,6 +66,9 @@ async def relay(request: Request) -> Response:
     _refuse_own_paths(request)
     backend = backend_of(request)
     outgoing, listener = outgoing_of(request), backend.gate_listener
+    put = await _namespace_put(request, backend)
+    if put is not None:
+        return await _make_namespace(put, outgoing, backend)
     if not listener or not lookups.is_lookup(request.scope["path"]):
         return Relayed(await send(outgoing, backend))
     path, _, query = outgoing.target.partition(b"?")
@@ -72,6 +79,37 @@ async def relay(request: Request) -> Response:
     )
     answer = await send(asked, backend)
     return Relayed(replace(answer, headers=lookups.answered_for(listener, answer.headers)))
+
+
+async def _namespace_put(request: Request, backend: AdminBackend) -> NamespacePut | None:
+    try:
+        return await namespace_group.read(request, backend)
+    except ClientDisconnect as error:
+        raise ApiError(400, "The body broke off") from error
+
+
+async def _make_namespace(
+    put: NamespacePut, outgoing: RelayedRequest, backend: AdminBackend
+) -> Response:
+    """Have the broker make a namespace, and attach it to the group that its PUT names."""
+    length = str(len(put.policies)).encode()
+    headers = [
+        (name, length if name.lower() == b"content-length" else value)
+        for name, value in outgoing.headers
+    ]
+    body = None if outgoing.body is None else _pieces(put.policies)
+    answer = await send(replace(outgoing, headers=headers, body=body), backend)
+    if answer.status < HTTPStatus.MULTIPLE_CHOICES:
+        try:
+            await namespace_group.attach(put, backend)
+        except BaseException:
+            await answer.close()
+            raise
+    return Relayed(answer)
+
+
+async def _pieces(content: bytes) -> AsyncIterator[bytes]:
+    yield content
 
 
 def outgoing_of(request: Request) -> RelayedRequest:

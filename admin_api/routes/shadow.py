@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Query
 
 from admin_api.errors import NO_SUCH_GROUP, ApiError
-from admin_api.names import GroupName
+from admin_api.requests.names import GroupName
 from admin_api.routes.common import Backend, coordinator_router
 from coordinator.core.allocation.laws import LAWS
 from coordinator.core.model import Dimension

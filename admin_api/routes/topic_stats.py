@@ -19,11 +19,11 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 
 from admin_api.backend import AdminBackend
-from admin_api.names import NamespaceName, TenantName, decoded
+from admin_api.requests.names import NamespaceName, TenantName, decoded
 from admin_api.routes.backlog import backlogs_of
 from admin_api.routes.common import backend_of
 from admin_api.routes.relay import Relayed, outgoing_of, send
-from admin_api.schemas_backlog import BacklogStats
+from admin_api.schemas.backlog import BacklogStats
 from coordinator.backlog.rules.model import BacklogQuota
 from coordinator.core.topics import TopicName
 from coordinator.ports import PortError, RelayedAnswer, RelayedRequest

@@ -14,13 +14,13 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Query, Request, Response
 
-from admin_api import topic_limits
 from admin_api.backend import AdminBackend
-from admin_api.body import JsonObject
-from admin_api.names import NamespaceName, TenantName
+from admin_api.changes import topic_limits
+from admin_api.requests.body import JsonObject
+from admin_api.requests.names import NamespaceName, TenantName
 from admin_api.routes.callers import TenantAdmin
 from admin_api.routes.common import Backend, coordinator_router, link_next
-from admin_api.schemas_topics import DispatchRate, PublishRate, TopicLimitBody, TopicRate
+from admin_api.schemas.topics import DispatchRate, PublishRate, TopicLimitBody, TopicRate
 from coordinator.core.model import Rates
 from coordinator.core.topics import TopicName
 

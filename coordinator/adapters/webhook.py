@@ -13,7 +13,8 @@ from typing import Any, Self
 
 import httpx
 
-from coordinator.ports import Notice, ReceiverUnreachable
+from coordinator.insight.model.outside import Notice
+from coordinator.ports import ReceiverUnreachable
 from coordinator.runtime.client_tls import machine_trust
 
 _TIMEOUT_S = 10.0

@@ -28,6 +28,7 @@ from coordinator.adapters.pulsar.native_topic import NativeTopic
 from coordinator.adapters.webhook import WebhookReceiver
 from coordinator.adapters.zookeeper.access import ZooKeeperAccess
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
+from coordinator.backlog.rules.evictions import EvictionCounts
 from coordinator.backlog.rules.guard import BacklogGuard
 from coordinator.backlog.rules.monitor import BacklogMonitor
 from coordinator.backlog.shell.checker import BacklogWatch
@@ -37,7 +38,11 @@ from coordinator.native.engine.steering import Steering
 from coordinator.native.shell.actuator import NativeActuator
 from coordinator.ports import Clock
 from coordinator.reconciliation.engine.account import Rate
-from coordinator.reconciliation.engine.outside import PassedCounters, PublisherLists
+from coordinator.reconciliation.engine.outside import (
+    EscapeRecorder,
+    PassedCounters,
+    PublisherLists,
+)
 from coordinator.reconciliation.engine.reconciliation import Reconciliation
 from coordinator.reconciliation.engine.ways import KnownOrigins
 from coordinator.reconciliation.shell.reconciler import Reconciler
@@ -77,6 +82,7 @@ def bus(config: Config, supervisor: TaskSupervisor | None = None) -> PulsarBus:
         listener_name=config.bus_listener_name,
         token=_secret("bus_token_file", config.bus_token_file) or None,
         tls_trust_certs_file=config.bus_tls_ca_file or None,
+        age_max_ms=round(config.bus_message_age_max_seconds * 1000) or None,
         supervisor=supervisor,
     )
 
@@ -145,6 +151,7 @@ def reconciler(
     gate: PassedCounters,
     clock: Clock,
     charge: Callable[[Mapping[str, Rate]], None] | None,
+    recorder: EscapeRecorder | None,
 ) -> Reconciler:
     """Return the comparison of the broker's counters with the gate's.
 
@@ -155,6 +162,7 @@ def reconciler(
         gate: the gate's counters.
         clock: monotonic time.
         charge: takes the rates that go round the gate, by group; None charges nothing.
+        recorder: keeps what went round the gate; None keeps nothing.
     """
     buses = {"/".join(topic.partition("://")[2].split("/")[:2]) for topic in config.bus_topics}
     peers = tuple(map(ip_network, config.replication_peer_addresses))
@@ -173,7 +181,9 @@ def reconciler(
         ),
         clock,
         interval_s=config.reconcile_seconds,
+        part=config.reconcile_part,
         charge=charge,
+        record=None if recorder is None else recorder.escaped,
     )
 
 
@@ -208,6 +218,7 @@ def backlogs(
     config: Config, source: HttpBacklogSource, gate: BlockingGate, clock: Clock
 ) -> Backlogs:
     """Return the backlog monitor, with the enforcement of exceeded quotas where it is configured."""
+    evictions = EvictionCounts()
     watch = BacklogWatch(
         source,
         BacklogMonitor(precise=config.backlog_age == "precise"),
@@ -216,10 +227,11 @@ def backlogs(
         interval_s=config.backlog_check_seconds,
         concurrency=config.backlog_concurrency,
         calls_per_second=config.backlog_calls_per_second,
+        evictions=evictions,
     )
     enforcement = BacklogEnforcement(
         watch,
-        BacklogGuard(config.backlog_enforcement),
+        BacklogGuard(config.backlog_enforcement, evictions),
         source,
         gate,
         wall_ms=wall_ms,

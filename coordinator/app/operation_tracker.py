@@ -1,9 +1,9 @@
 """Follow changes until the cluster has settled on them, and record how they ended.
 
 The sidecar that accepted a change follows it. Every `_ADOPT_S` the member with the lowest name adopts
-open operations whose taker is no member any more; a restarted sidecar adopts its own. The time of an
-adopted operation goes on from its acceptance, by this host's clock. The store lets only one sidecar end
-an operation, so two that follow the same one by mistake do no harm.
+open operations of sidecars that are no members any more; a restarted sidecar adopts its own. The time
+of an adopted operation goes on from its acceptance, by this host's clock. The store lets only one sidecar
+end an operation, so two that follow the same one by mistake do no harm.
 
 At most `MAX_FOLLOWED` are followed at once; the oldest then ends as unsettled.
 """
@@ -26,14 +26,8 @@ from coordinator.insight.model.operations import (
     holdings,
     superseded,
 )
-from coordinator.ports import (
-    Clock,
-    NotFound,
-    OperationStore,
-    PortError,
-    RecordedOperation,
-    Recorder,
-)
+from coordinator.insight.model.outside import OperationRecorder, OperationStore, RecordedOperation
+from coordinator.ports import Clock, NotFound, PortError
 
 MAX_FOLLOWED = 1_000
 _LOOK_S = 0.2
@@ -58,7 +52,7 @@ class OperationTracker:
         state: CoordinatorState,
         clock: Clock,
         store: OperationStore,
-        recorder: Recorder | None = None,
+        recorder: OperationRecorder | None = None,
     ) -> None:
         self._state = state
         self._clock = clock

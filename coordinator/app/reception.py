@@ -114,7 +114,7 @@ class Reception:
 
     def _read(self, opened: Opened) -> None:
         if opened.broker == self._broker and not self._own_wanted():
-            return  # the core took it in when it was sent
+            return  # the core has handled it when it was sent
         try:
             received = self._intake.read(opened, self._clock.now_ns())
         except reports.BadReport as error:

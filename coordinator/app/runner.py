@@ -26,12 +26,14 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
 import structlog
 
 from coordinator.app.reception import Reception
+from coordinator.app.topic_groups import TopicGroups
 from coordinator.core.events import (
     BrokerAvailabilityChanged,
     ConnectionChanged,
@@ -86,6 +88,7 @@ from coordinator.ports import (
     PortError,
     Recorder,
     ReportBus,
+    TopicLimits,
     TrafficGate,
 )
 from coordinator.runtime.supervision import TaskSupervisor
@@ -143,6 +146,9 @@ class Runner:
         self._recorder: Recorder | None = None
         self._gate: TrafficGate | None = None
         self._escrow: EscrowStore | None = None
+        #: The store's definitions; None before the first.
+        self._catalogue: Catalogue | None = None
+        self._topic_groups = TopicGroups()
         self._events: deque[Event] = deque()
         #: Set when traffic passes again, or work is due: else counts are collected seldom.
         self._counts_wanted = asyncio.Event()
@@ -245,14 +251,25 @@ class Runner:
         self.post(MembersChanged(members))
         self.reception.set_members(members)
 
+    def topic_limits_changed(self, limits: TopicLimits) -> None:
+        """Take over the limits of topics in the store."""
+        if self._topic_groups.set_limits(limits) and self._catalogue is not None:
+            self._define(self._catalogue)
+
     def _catalogue_changed(self, catalogue: Catalogue) -> None:
-        self.views.catalogue_changed(catalogue)
-        # Groups first: a namespace that is attached to a new group must find its limits set.
-        self.post(GroupsChanged(tuple(entry.group for entry in catalogue.groups.values())))
-        assert self._gate is not None
-        self._gate.set_attachments(catalogue.attachments)
+        self._catalogue = catalogue
+        self._define(catalogue)
         self.informed.set()
-        self.reception.set_groups(entry.group for entry in catalogue.groups.values())
+
+    def _define(self, catalogue: Catalogue) -> None:
+        groups = (*(entry.group for entry in catalogue.groups.values()), *self._topic_groups)
+        self.views.catalogue_changed(catalogue, self._topic_groups.names)
+        # Groups first: a namespace that is attached to a new group must find its limits set.
+        self.post(GroupsChanged(groups))
+        assert self._gate is not None
+        topics = self._topic_groups.names
+        self._gate.set_attachments(replace(catalogue.attachments, topics=topics))
+        self.reception.set_groups(groups)
 
     def _escrow_changed(self, records: tuple[EscrowRecord, ...]) -> None:
         self.post(EscrowChanged(records))
@@ -269,7 +286,7 @@ class Runner:
         while True:
             await self._until_counts_are_due(quiet=quiet)
             counted = await self._gate.collect()
-            self.views.traffic_counted(self._state.observer.mirror(counted))
+            self.views.traffic_counted(counted)
             self.post(TrafficCounted(counted))
             for accused in self.reception.look():
                 self.post(accused)

@@ -23,8 +23,8 @@ import structlog
 import uvloop
 
 from admin_api.backend import AdminBackend, Backlogs
+from admin_api.changes.echo import Echo
 from admin_api.coordinator_loop import CoordinatorLoop
-from admin_api.echo import Echo
 from coordinator.adapters.broker.admin import HttpBrokerAdmin
 from coordinator.adapters.clock import MonotonicClock, wall_ms
 from coordinator.adapters.pulsar.bus import PulsarBus
@@ -41,15 +41,18 @@ from coordinator.app.http import serving
 from coordinator.app.operation_tracker import OperationTracker
 from coordinator.app.runner import Runner
 from coordinator.app.topic_limits import TopicLimitCourier
+from coordinator.backlog.rules.outside import BacklogRecorder
 from coordinator.config import Config, ConfigError
 from coordinator.core.state import CoordinatorState
 from coordinator.gate.process.handle import GateProcess
 from coordinator.insight.shell.alarming import Alarming
 from coordinator.insight.shell.namespace_meter import NamespaceMeter
 from coordinator.insight.shell.partition_meter import PartitionMeter
+from coordinator.insight.shell.unknown_topics import UnknownTopicsWatch
 from coordinator.native.shell.actuator import NativeActuator
 from coordinator.native.shell.both import GateAndNative
 from coordinator.ports import PortError, Recorder, TrafficGate
+from coordinator.reconciliation.engine.outside import EscapeRecorder
 from coordinator.reconciliation.shell.charging import ChargedGate
 from coordinator.reconciliation.shell.reconciler import Reconciler
 from coordinator.runtime.gc_tuning import keep_what_is_loaded, not_collecting
@@ -166,17 +169,19 @@ async def _start(
     asyncio.get_running_loop().add_signal_handler(
         signal.SIGHUP, _reload, runner, gate, backlogs, reload
     )
-    courier = TopicLimitCourier(gate, broker)
-    kept.topic_limits.watch(courier.changed)
+    courier = _limit_topics(kept, gate, broker, runner)
     stack.push_async_callback(runner.close)
     stack.push_async_callback(gate.close)
     charged = _charged(config, gate_process, clock)
-    reconciler = await _reconciler(config, stack, kept, clock, runner, gate_process, charged)
+    reconciler = await _reconciler(
+        config, stack, kept, clock, runner, gate_process, charged, recorder
+    )
     if recorder is not None:
         recorder.enforced_by = partial(_enforcement, config.enforcement_path, native)
     runner.start(_enforcing(charged or gate_process, native), kept.escrow, recorder)
     runner.spawn(gate.ends())
     _record_namespaces(runner, gate, recorder, clock)
+    _watch_unknown_topics(runner, gate_process, config)
     for part in (
         kept.session, kept.store, kept.escrow, kept.topic_limits, kept.membership, bus,
     ):  # fmt: skip
@@ -263,6 +268,7 @@ async def _reconciler(
     runner: Runner,
     gate: GateProcess | None,
     charged: ChargedGate | None,
+    recorder: EscapeRecorder | None,
 ) -> Reconciler | None:
     if gate is None or not config.reconciles:
         return None
@@ -271,7 +277,7 @@ async def _reconciler(
     )
     publishers = await stack.enter_async_context(factories.publisher_lists(config))
     charge = None if charged is None else charged.charge
-    reconciler = factories.reconciler(config, counters, publishers, gate, clock, charge)
+    reconciler = factories.reconciler(config, counters, publishers, gate, clock, charge, recorder)
     kept.store.watch(reconciler.catalogue_changed)
     runner.watch.also_seen.append(reconciler.sightings)
     runner.keep("reconciliation", reconciler.run)
@@ -303,7 +309,7 @@ async def _keep_what_is_loaded(api: serving.AdminApi) -> None:
 
 
 async def _push_metrics(otlp: OtlpPush, backend: AdminBackend) -> None:
-    from admin_api.metrics import gather  # noqa: PLC0415 - the start does not wait for it
+    from admin_api.metrics.scrape import gather  # noqa: PLC0415 - the start does not wait for it
 
     await otlp.run(partial(gather, backend))
 
@@ -355,6 +361,17 @@ def _limit_broker(gate: AnyGate, config: Config) -> None:
     gate.set_subscribe_rate(config.subscribe_rate, period_s=config.subscribe_rate_period_seconds)
 
 
+def _limit_topics(
+    kept: _Kept, gate: AnyGate, broker: HttpBrokerAdmin, runner: Runner
+) -> TopicLimitCourier:
+    """Bring the limits of topics to the gate and, of scalable ones, to the core."""
+    courier = TopicLimitCourier(gate, broker)
+    kept.topic_limits.watch(courier.changed)
+    if isinstance(gate, GateProcess):
+        kept.topic_limits.watch(runner.topic_limits_changed)
+    return courier
+
+
 async def _address(
     gate: GateProcess,
     config: Config,
@@ -370,7 +387,10 @@ async def _address(
 
 
 def _look_at_backlogs(
-    runner: Runner, backlogs: Backlogs | None, recorder: Recorder | None, clock: MonotonicClock
+    runner: Runner,
+    backlogs: Backlogs | None,
+    recorder: BacklogRecorder | None,
+    clock: MonotonicClock,
 ) -> None:
     if backlogs is None:
         return
@@ -387,6 +407,7 @@ def _look_at_backlogs(
 def _meter_partitions(runner: Runner, gate: AnyGate, clock: MonotonicClock) -> PartitionMeter:
     meter = PartitionMeter(gate, clock)
     runner.keep("partition counts", meter.run)
+    runner.watch.also_seen.append(meter.conditions)
     return meter
 
 
@@ -427,6 +448,13 @@ def _record_namespaces(
 ) -> None:
     if recorder is not None:
         runner.keep("namespace counts", NamespaceMeter(gate, recorder, clock).run)
+
+
+def _watch_unknown_topics(runner: Runner, gate: GateProcess | None, config: Config) -> None:
+    if gate is not None and config.unknown_topics == "alarm":
+        watch = UnknownTopicsWatch(gate, config.broker_id)
+        runner.watch.also_seen.append(watch.sightings)
+        runner.keep("unknown topics", watch.run)
 
 
 async def _alarming(

@@ -5,6 +5,8 @@ Every gate therefore needs the number of partitions, to give each its part. The 
 it, when a limit changes and then every 30 s, for partitions can be added. Until it answers, a topic
 counts as not partitioned, and each partition gets the whole limit, as with Pulsar's own.
 
+Scalable topics have no partitions: their limits are the core's (topic_groups.py).
+
 The broker is asked one question at a time and at most 20 a second; with 1,000 topics a new number of
 partitions is seen after a minute.
 """
@@ -17,7 +19,7 @@ from typing import Final, Protocol
 import structlog
 
 from coordinator.core.model import Rates
-from coordinator.core.topics import TopicName
+from coordinator.core.topics import SCALABLE, TopicName
 from coordinator.ports import BrokerAdmin, BrokerUnreachable, TopicLimits
 
 REFRESH_S: Final = 30.0
@@ -56,7 +58,9 @@ class TopicLimitCourier:
 
     def changed(self, limits: TopicLimits) -> None:
         """Take over the limits in the store."""
-        before, self._limits = self._limits, limits
+        before = self._limits
+        limits = {name: each for name, each in limits.items() if each.topic.domain != SCALABLE}
+        self._limits = limits
         for name, limit in before.items():
             if name not in limits:
                 self._partitions.pop(name, None)

@@ -11,4 +11,5 @@ to the admin API of any sidecar and to nothing else.
 - `doctor_api`, `doctor_host`: the doctor's checks; `probes`: its attempts to connect;
   `findings`: its results.
 - `frames`: the content of `top` at one moment.
+- `spark`: the commands that run a Spark job.
 """

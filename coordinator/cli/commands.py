@@ -30,12 +30,13 @@ _PLACES: Final[Mapping[str, str]] = {
     "doctor": "doctor:doctor",
     "native": "native:app",
     "sidecar": "sidecar:sidecar",
-    "report": "report:report",
-    "rollup": "rollup:rollup",
-    "backlog-trends": "backlog_trends:backlog_trends",
+    "report": "spark.report:report",
+    "rollup": "spark.rollup:rollup",
+    "backlog-trends": "spark.backlog_trends:backlog_trends",
     "compact": "compact:compact",
-    "live": "live:live",
-    "what-if": "what_if:what_if",
+    "live": "spark.live:live",
+    "what-if": "spark.what_if:what_if",
+    "showback": "spark.showback:showback",
     "simulate": "simulate:simulate",
 }
 """The commands in the order of the help text: a module of this package, and a function or group in it."""

@@ -10,7 +10,7 @@ import typer
 from coordinator.cli.failures import WrongUse
 from coordinator.cli.output import echo, print_json
 from coordinator.cli.session import session_of
-from coordinator.config import Config, ConfigError, load
+from coordinator.config import Config, ConfigError, document_of, hints, load
 
 app = typer.Typer(help="Write and check the configuration of a sidecar.", no_args_is_help=True)
 
@@ -52,6 +52,9 @@ def check(
     """Check a configuration file without starting anything; exit with 2 when it is refused."""
     config = load_or_refuse(file, settings)
     if session_of(context).as_json:
-        print_json({"file": str(file), "broker": config.broker_id, "valid": True})
+        told = list(hints(document_of(file, settings or ())))
+        print_json({"file": str(file), "broker": config.broker_id, "valid": True, "hints": told})
     else:
+        for hint in hints(document_of(file, settings or ())):
+            echo(f"{file}: {hint}")
         echo(f"{file}: complete and consistent, for {config.broker_id}")

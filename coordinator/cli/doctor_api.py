@@ -168,6 +168,8 @@ def _reconciliation(client: AdminClient) -> Iterator[Finding]:
         fix = "broker_web_url must answer /metrics to the token in broker_token_file."
         yield note("round the gate", f"not known: {found.error}", fix)
         return
+    for lost in found.stranded:
+        yield wrong("lookups", lost.sentence, f"{lost.fix[:1].upper()}{lost.fix[1:]}.")
     escaping = [each for each in found.escapes if each.escaping]
     for each in escaping[:_ESCAPES_SHOWN]:
         yield wrong("round the gate", each.sentence, f"{each.fix[:1].upper()}{each.fix[1:]}.")

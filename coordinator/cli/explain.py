@@ -167,7 +167,7 @@ def _headline(explanation: Explanation) -> str:
 def _further(explanation: Explanation) -> Iterator[str]:
     """Yield what would change the limit, what else applies, and the result of another law."""
     if explanation.would_change:
-        yield f"Would change it: {'; '.join(explanation.would_change)}."
+        yield f"This would change it: {'; '.join(explanation.would_change)}."
     yield from explanation.delayed
     if explanation.slack:
         yield explanation.slack

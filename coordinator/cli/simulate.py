@@ -15,7 +15,7 @@ _ALL = "all"
 
 def simulate(  # noqa: PLR0913, PLR0917  # one parameter per option
     context: typer.Context,
-    scenario: Annotated[str, typer.Option(help="S1 to S24, or all.", metavar="NAME")] = _ALL,
+    scenario: Annotated[str, typer.Option(help="S1 to S25, or all.", metavar="NAME")] = _ALL,
     law: Annotated[str, typer.Option(help="Allocation law, or all.", metavar="LAW")] = "max-min",
     policy: Annotated[
         str, typer.Option(help="Overshoot policy, or all.", metavar="POLICY")

@@ -119,6 +119,9 @@ class Config:
         bus_listener_name: advertised listener to ask lookups for; the internal one.
         bus_topics: reports are sent on each of them and duplicates dropped. Two topics with different
             owners survive the death of a broker without a gap.
+        bus_message_age_max_seconds: a report that was published longer ago is dropped, as PIP-82 drops it
+            by publish time; 0 drops none, since numbers and arrival times tell old reports already. A
+            sender's clock may be wrong: its quickest of the last 16 reports counts as not delayed at all.
         bus_token_file: file with the token that shows the brokers who reports; empty sends none. Its role
             needs to produce and to consume on the bus topics, and nothing else.
         bus_tls_ca_file: authorities of the brokers' certificates (PEM), with pulsar+ssl://; empty are
@@ -149,6 +152,10 @@ class Config:
         zookeeper_session_timeout_seconds: how soon a dead sidecar's share is free. Shorter than a pause
             of the process (garbage collection, suspended machine) costs needless re-joins.
         report_interval_seconds: length of a round; see CoreSettings.round_ns.
+        complete_report_rounds: rounds from one report that lists every group to the next (PIP-82: "once
+            in N cycles").
+        report_change_ratio: a group is reported between them when a rate changed by more than this;
+            PIP-82's example is 0.1.
         burst_seconds: how much of a local limit may be saved up. Small, since the bursts of all brokers
             add up.
         limit_mode: how limits of groups and of the broker are enforced: bucket lets messages pass evenly;
@@ -156,11 +163,15 @@ class Config:
             second, as a managed Pulsar does.
         topic_limit_mode: the same for limits of topics; soft is that service's mode for partitions:
             looked at every 50 ms, and when it is exceeded nothing passes until the second is over.
+        topic_limit_check_seconds: how often that is, in mode soft.
         cluster_group: the resource group that all traffic counts against, beside its own groups; empty is
             none. /quota/v1/cluster/specification sets its limits. It must be the same for all sidecars.
         delayed_group: the resource group that delayed messages, those with deliver_at_time set, count
             against beside their other groups; nothing else does. Empty is none, and they are not
             looked for. It must be the same for all sidecars.
+        unknown_topics: what becomes of topics whose names no known Pulsar accepts: refuse answers their
+            clients with an error; alarm lets them pass, counts them and raises an alarm, as no group of
+            a tenant or namespace can limit them.
         held_bytes_max: per client connection, bytes of held messages, large ones that are not
             complete included; at the bound the connection is not read any more until half of it is free.
         publish_buffer_bytes_max: the same for all connections together; a sidecar's memory must not grow
@@ -243,8 +254,10 @@ class Config:
         backlog_dry_run_namespaces: tenant/namespace where that is only written down.
         backlog_enforcement_seconds: how often their topics are looked at.
         reconcile_seconds: how often, at most, the broker's counters of published messages are compared
-            with the gate's, which shows the traffic that goes round the gate, such as 2; less often with
-            tens of thousands of topics. 0 is never.
+            with the gate's, which shows the traffic that goes round the gate, such as 2. 0 is never.
+        reconcile_part: the part of the time that such comparisons may take; with thousands of topics they
+            are further apart, at most 30 s. It bounds their processor time at broker and sidecar; a
+            smaller part shows later what goes round the gate.
         reconcile_exempt_namespaces: tenant/namespace whose traffic may go round the gate: it is not
             compared.
         charge_escaped: whether traffic that goes round the gate counts against its namespace's groups:
@@ -300,6 +313,7 @@ class Config:
     bus_topics: tuple[str, ...] = field(
         default=("non-persistent://pulsar/system/quota-usage",),
     )
+    bus_message_age_max_seconds: float = 0.0
     bus_token_file: str = ""
     bus_tls_ca_file: str = ""
     bus_key_files: tuple[str, ...] = ()
@@ -315,11 +329,15 @@ class Config:
     zookeeper_tls_key_file: str = ""
     zookeeper_session_timeout_seconds: float = 4.0
     report_interval_seconds: float = 1.0
+    complete_report_rounds: int = 300
+    report_change_ratio: float = 0.05
     burst_seconds: float = 0.05
     limit_mode: str = "bucket"
     topic_limit_mode: str = "bucket"
+    topic_limit_check_seconds: float = 0.05
     cluster_group: str = ""
     delayed_group: str = ""
+    unknown_topics: str = "refuse"
     held_bytes_max: int = 8 * 1024 * 1024
     publish_buffer_bytes_max: int = 512 * 1024 * 1024
     pending_publish_requests_max: int = 0
@@ -368,6 +386,7 @@ class Config:
     backlog_dry_run_namespaces: tuple[str, ...] = ()
     backlog_enforcement_seconds: float = 5.0
     reconcile_seconds: float = 0.0
+    reconcile_part: float = 0.25
     reconcile_exempt_namespaces: tuple[str, ...] = ()
     charge_escaped: bool = False
     log_level: str = "info"
@@ -424,6 +443,8 @@ class Config:
         return CoreSettings(
             broker=self.broker_id,
             round_ns=_nanos(self.report_interval_seconds),
+            complete_report_rounds=self.complete_report_rounds,
+            change_permille=round(self.report_change_ratio * 1000),
             burst_ns=_nanos(self.burst_seconds),
             hold_ns=_nanos(self.hold_seconds),
             session_timeout_ns=_nanos(self.zookeeper_session_timeout_seconds),

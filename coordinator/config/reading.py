@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from coordinator.config.model import NATIVE, Config
+from coordinator.config.pulsar_keys import translated
 from coordinator.config.rules import ConfigError, check
 
 _WITHOUT_GATE = {"gate_listen": "", "gate_upstream": ""}
@@ -26,13 +27,18 @@ def load(path: Path, settings: Sequence[str] = ()) -> Config:
     Raises:
         ConfigError: the file cannot be read, is not TOML, or says something unusable.
     """
+    return from_mapping(document_of(path, settings))
+
+
+def document_of(path: Path, settings: Sequence[str] = ()) -> dict[str, Any]:
+    """Read a configuration file; arguments and error as `load`."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not a TOML file: {error}") from error
-    return from_mapping(document | dict(map(_setting, settings)))
+    return document | dict(map(_setting, settings))
 
 
 def from_mapping(document: Mapping[str, Any]) -> Config:
@@ -41,6 +47,7 @@ def from_mapping(document: Mapping[str, Any]) -> Config:
     Raises:
         ConfigError: a key is unknown or missing, or a value has the wrong type or is out of range.
     """
+    document = translated(document)
     if document.get("enforcement_path") == NATIVE:
         document = _WITHOUT_GATE | dict(document)
     known = {item.name: item for item in fields(Config)}

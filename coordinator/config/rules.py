@@ -45,7 +45,11 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "native_poll_seconds": (0.1, 60.0),
     "zookeeper_session_timeout_seconds": (1.0, 40.0),
     "report_interval_seconds": (0.1, 300.0),
+    "bus_message_age_max_seconds": (0.0, 3600.0),
+    "complete_report_rounds": (1, 100_000),
+    "report_change_ratio": (0.0, 1.0),
     "burst_seconds": (0.001, 10.0),
+    "topic_limit_check_seconds": (0.005, 1.0),
     "held_bytes_max": (6 * 1024 * 1024, 2**31),
     "pending_publish_requests_max": (0, 1_000_000),
     "participants_per_connection_max": (1, 1_000_000),
@@ -68,6 +72,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "backlog_concurrency": (1, 64),
     "backlog_enforcement_seconds": (1.0, 3600.0),
     "reconcile_seconds": (0.0, 60.0),
+    "reconcile_part": (0.001, 1.0),
     **dict.fromkeys((*BROKER_RATES.values(), *PARTITION_RATES.values()), (UNLIMITED, _MAX_RATE)),
 }
 
@@ -75,6 +80,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "enforcement_path": ENFORCEMENT_PATHS,
     "limit_mode": ("bucket", "window"),
     "topic_limit_mode": ("bucket", "window", "soft"),
+    "unknown_topics": ("refuse", "alarm"),
     "backlog_age": ("precise", "estimated"),
     "log_level": ("debug", "info", "warning", "error"),
 }
@@ -86,7 +92,9 @@ _ONLY_GATES = (
     *PARTITION_RATES.values(),
     "subscribe_rate_per_consumer",
     "delayed_group",
+    "unknown_topics",
     "reconcile_seconds",
+    "reconcile_part",
     "reconcile_exempt_namespaces",
     "charge_escaped",
 )
@@ -132,6 +140,8 @@ def check(config: Config) -> None:
         "publish_buffer_bytes_max", config.publish_buffer_bytes_max, config.held_bytes_max, 2**40
     )
     _check_hold(config)
+    if config.topic_limit_mode != "soft":
+        _check_unset(config, ("topic_limit_check_seconds",), "topic_limit_mode other than soft")
     _check_own_limits(config)
     if not config.record_cluster:
         raise ConfigError("record_cluster: name the cluster; it must not be empty")
@@ -199,7 +209,12 @@ def _check_bus(config: Config) -> None:
     if not config.bus_topics:
         raise ConfigError("bus_topics: name at least one topic")
     for topic in config.bus_topics:
-        _check_prefix("bus_topics", topic, ("non-persistent://", "persistent://"))
+        if topic.startswith("persistent://"):
+            raise ConfigError(
+                f"bus_topics {topic!r}: reports need no storage, and a stored one is old; use "
+                f"'non-{topic}'"
+            )
+        _check_prefix("bus_topics", topic, ("non-persistent://",))
     if config.bus_tls_ca_file and not config.bus_service_url.startswith("pulsar+ssl://"):
         raise ConfigError("bus_tls_ca_file: means nothing unless bus_service_url is pulsar+ssl://")
     if config.bus_accept_unsealed and not config.bus_key_files:

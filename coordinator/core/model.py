@@ -153,14 +153,16 @@ def shared_versions(versions: Iterable[int]) -> frozenset[int]:
 
 @dataclass(frozen=True, slots=True)
 class Attachments:
-    """The tenants and namespaces that belong to each group (names, not definitions).
+    """The tenants, namespaces and topics that belong to each group (names, not definitions).
 
     ``namespaces`` is keyed by ``tenant/namespace``. A topic whose tenant and namespace belong to
-    the same group counts once; in different groups, both must admit it.
+    the same group counts once; in different groups, both must admit it. ``topics`` has the full names
+    of topics that are a group by themselves (coordinator/app/topic_groups.py).
     """
 
     tenants: Mapping[str, str] = field(default_factory=dict)
     namespaces: Mapping[str, str] = field(default_factory=dict)
+    topics: frozenset[str] = frozenset()
 
     def groups_of(self, tenant: str, namespace: str) -> tuple[str, ...]:
         """Return the groups that limit a topic of this tenant and namespace, narrowest first."""
@@ -264,6 +266,8 @@ class Traffic(NamedTuple):
         bytes_held_ns: how long at least one producer waited for byte tokens.
         participants: producers (Publish) or consumers (Dispatch) connected now.
         topics: distinct topics with a participant now.
+        messages_owed: message tokens that were used in advance and are not paid for yet.
+        bytes_owed: the same in byte tokens.
     """
 
     group: str
@@ -274,11 +278,20 @@ class Traffic(NamedTuple):
     bytes_held_ns: int = 0
     participants: int = 0
     topics: int = 0
+    messages_owed: int = 0
+    bytes_owed: int = 0
 
     @property
     def is_quiet(self) -> bool:
-        """Return whether no traffic passed and no participant waited."""
-        return not (self.messages or self.bytes or self.messages_held_ns or self.bytes_held_ns)
+        """Return whether no traffic passed, no participant waited and no token is owed."""
+        return not (
+            self.messages
+            or self.bytes
+            or self.messages_held_ns
+            or self.bytes_held_ns
+            or self.messages_owed
+            or self.bytes_owed
+        )
 
 
 class NamespaceKey(NamedTuple):

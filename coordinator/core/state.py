@@ -74,7 +74,6 @@ from coordinator.core.model import (
     Member,
     Rates,
     ResourceGroup,
-    Traffic,
     UsageReport,
     redefined,
 )
@@ -229,12 +228,9 @@ class CoordinatorState:
                 if not self.troubles.cut_off:
                     self.suspects.accuse(broker, suspicion, detail, count, now_ns)
             case ParticipantsChanged():
-                counted = Traffic(
-                    event.group, event.monitoring_class, participants=event.participants
-                )
-                for traffic in self.observer.mirror((counted,)):
-                    key = (traffic.group, traffic.monitoring_class)
-                    self.meters.set_participants(key, traffic.participants)
+                for name in self.observer.counting(event.group):
+                    key = (name, event.monitoring_class)
+                    self.meters.set_participants(key, event.participants)
                     self._reporter.require(key)
             case MembersChanged():
                 self._handle_members_changed(event, now_ns)
@@ -272,7 +268,6 @@ class CoordinatorState:
                 elapsed_ns,
                 limits,
                 jointly=group is not None and group.law == JOINT_LAW,
-                enforced=group is not None and not is_observed(group),
             ):
                 self._reporter.require((traffic.group, traffic.monitoring_class))
 

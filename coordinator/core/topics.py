@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 NON_PERSISTENT: Final = "non-persistent"
 SCALABLE: Final = "topic"
@@ -47,23 +47,6 @@ _PARTITION_MAX: Final = 0x7FFFFFFF
 
 RESOURCE_USAGE_TOPIC: Final = "non-persistent://pulsar/system/resource-usage"
 """The topic where Pulsar's own resource groups exchange their usage."""
-
-
-class HashRange(NamedTuple):
-    """The hashes of the keys that go to one segment of a scalable topic.
-
-    The active segments have every hash once, also after splits and merges.
-    """
-
-    first: int
-    last: int
-
-    def __str__(self) -> str:
-        return f"{self.first:04x}-{self.last:04x}"
-
-    def part_of(self, rate: int) -> int:
-        """Return this range's part of a rate; the parts of all active segments add up to the rate."""
-        return rate * (self.last + 1) // _HASHES - rate * self.first // _HASHES
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +97,6 @@ class TopicName:
             return replace(self, domain=SCALABLE, local_name=self.local_name.partition("/")[0])
         return self.split_partition()[0]
 
-    @property
-    def hash_range(self) -> HashRange | None:
-        """Return the hashes of a segment; None if this is no segment."""
-        if self.domain != SEGMENT:
-            return None
-        first, last, _ = self.local_name.partition("/")[2].split("-")
-        return HashRange(int(first, 16), int(last, 16))
-
     def split_partition(self) -> tuple[TopicName, int]:
         """Return the partitioned topic and the index of this partition; itself and 0 if it is none.
 
@@ -137,6 +112,11 @@ class TopicName:
         if has_leading_zero or is_no_java_digit or len(index) > 10 or int(index) > _PARTITION_MAX:
             return self, 0
         return replace(self, local_name=base), int(index)
+
+
+def names_scalable(name: str) -> bool:
+    """Return whether this is the full name of a scalable topic; no group's name has a slash."""
+    return name.startswith(f"{SCALABLE}://")
 
 
 def _expand(name: str) -> str:
@@ -156,4 +136,4 @@ def _canonical_segment(local_name: str) -> str:
     first, last, segment_id = int(found[1], 16), int(found[2], 16), int(found[3])
     if not first <= last < _HASHES or segment_id > _SEGMENT_ID_MAX:
         return ""
-    return f"{topic}/{HashRange(first, last)}-{segment_id}"
+    return f"{topic}/{first:04x}-{last:04x}-{segment_id}"

@@ -1,4 +1,4 @@
-"""Trouble: when a sidecar cannot trust its view, and how its limits move then (design.md, section 7).
+"""Trouble: when a sidecar cannot trust its view, and how its limits move then.
 
 ======================  ==========================================================================
 bus silent              hold the last limits, raise nothing; after ``hold`` lower to an equal part

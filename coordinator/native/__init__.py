@@ -25,8 +25,10 @@ table                 every broker's table, and the writers of its rows
 counting              the broker's counters, poll by poll
 pacing                from polls to the even counts that the core expects
 trim                  removes the excess of batches and many producers at each interval
+overflow              sees that more passes than the limiter would let
+spare                 the part that no broker has, lent to those with less than an equal part
 rest                  the difference to the record, so that no quota is scaled up
-orphans               the entry for a broker that lives, and whose sidecar does not
+standing_in           the entries for brokers whose own sidecar does not write
 group                 one native group at this broker, with its pace and its trim
 steering              all of these as one state, told the time
 actuator              the shell: topic, admin REST, counters; the gate's ports

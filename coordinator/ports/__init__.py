@@ -1,16 +1,15 @@
 """The coordinator's needs of the world, as protocols; adapters implement them.
 
-One module a port; all are imported from here. Three rules hold for every port. A port *answers or
-raises*: "refused" and "unreachable" are never one value (coordinator.ports.errors). Listeners are called
-on the event loop's thread, in the order in which things happened, and must not block. Nothing of a
-library (no kazoo or pulsar type) passes through a port.
+One module a port; all are imported from here. The needs of a single room are protocols there:
+``outside.py`` in backlog, insight, native and reconciliation. Three rules hold for every port. A port
+*answers or raises*: "refused" and "unreachable" are never one value (coordinator.ports.errors). Listeners
+are called on the event loop's thread, in the order in which things happened, and must not block. Nothing
+of a library (no kazoo or pulsar type) passes through a port.
 """
 
 from __future__ import annotations
 
-from coordinator.ports.alarms import AlarmReceiver, Notice
 from coordinator.ports.audit import ANONYMOUS, AUDIT_LENGTH, AuditEntry, Origin
-from coordinator.ports.backlog import BacklogSource
 from coordinator.ports.broker import BrokerAdmin, BrokerRelay, RelayedAnswer, RelayedRequest
 from coordinator.ports.bus import BusHealth, ReportBus
 from coordinator.ports.clock import Clock
@@ -38,7 +37,6 @@ from coordinator.ports.gate import (
     TrafficGate,
 )
 from coordinator.ports.membership import Confirmation, Membership
-from coordinator.ports.operations import OPERATIONS_LENGTH, OperationStore, RecordedOperation
 from coordinator.ports.recorder import Recorder, RecorderHealth
 from coordinator.ports.store import ANYTHING, Anything, Catalogue, GroupStore, Versioned
 from coordinator.ports.topics import TOPIC_LIMITS_MAX, TopicLimit, TopicLimits, TopicLimitStore
@@ -50,14 +48,11 @@ __all__ = [
     "COLLECTED_EVERY_S",
     "COLLECTED_QUIETLY_EVERY_S",
     "COLLECTED_QUIETLY_OF_SESSION",
-    "OPERATIONS_LENGTH",
     "TOPIC_LIMITS_MAX",
     "AddressingGate",
-    "AlarmReceiver",
     "AlreadyExists",
     "Anything",
     "AuditEntry",
-    "BacklogSource",
     "BrokerAdmin",
     "BrokerRelay",
     "BrokerUnreachable",
@@ -71,13 +66,10 @@ __all__ = [
     "InUse",
     "Membership",
     "NotFound",
-    "Notice",
-    "OperationStore",
     "Origin",
     "PortError",
     "Protected",
     "ReceiverUnreachable",
-    "RecordedOperation",
     "Recorder",
     "RecorderHealth",
     "Refused",

@@ -7,7 +7,7 @@ Errors::
     |   +-- StoreUnreachable      of ZooKeeper
     |   +-- BrokerUnreachable     of the own broker's web service
     |   +-- ReceiverUnreachable   of the receiver of alarms
-    |   +-- GateGone              of the gate's process; the sidecar ends by it
+    |   +-- GateGone              of the gate's process; the sidecar ends with it
     +-- Refused                 the store or the broker answered no
         +-- NotFound              there is no such entry
         +-- AlreadyExists         there is one already
@@ -57,7 +57,7 @@ class ReceiverUnreachable(Unreachable):
 
 
 class GateGone(Unreachable):
-    """The gate's process has ended or does not answer; the sidecar ends by it."""
+    """The gate's process has ended or does not answer; the sidecar ends with it."""
 
     cause = "The gate is gone"
 

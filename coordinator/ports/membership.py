@@ -48,7 +48,7 @@ class Membership(Protocol):
         ...
 
     async def leave(self) -> None:
-        """Deregister at once; not registered is fine. Raises StoreUnreachable."""
+        """Deregister at once, if registered. Raises StoreUnreachable."""
         ...
 
     async def confirm(self) -> Confirmation:

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from coordinator.backlog.rules.views import BacklogView
 from coordinator.core.events import Event
 from coordinator.core.model import Dimension, NamespaceTraffic, UsageReport
-from coordinator.insight.model.operations import Operation
 
 if TYPE_CHECKING:  # the gate's process has the ports, and no core
     from coordinator.core.decisions import Decision
@@ -57,14 +55,6 @@ class Recorder(Protocol):
 
     def limits_set(self, group: str, decisions: Mapping[Dimension, Decision], now_ns: int) -> None:
         """The local limits of a group came into force, for these reasons."""
-        ...
-
-    def operation_changed(self, operation: Operation, at_ms: int, now_ns: int) -> None:
-        """An operation, accepted `at_ms` milliseconds after 1970, came to another stage."""
-        ...
-
-    def backlogs_checked(self, views: Sequence[BacklogView], at_ms: int, now_ns: int) -> None:
-        """The backlogs of the broker's topics were read `at_ms` milliseconds after 1970."""
         ...
 
     def namespaces_counted(self, counted: Sequence[NamespaceTraffic], now_ns: int) -> None:

@@ -2,9 +2,9 @@
 
 No sidecar may, at any moment, name less than the truth. A certificate is read from outside,
 as the admin API does, so a run is the same with and without. It is read at every raise of a limit (what
-lowers one breaks no bound) and once a step besides, since a report that arrives makes a bound smaller. As
-a certificate costs as much as there are members, it is read by a few sidecars in turn where there are
-more than some, and where there are many more, after every few raises.
+lowers one breaks no bound) by a few sidecars in turn, as it costs as much as there are members, and where
+there are many members after every few raises. A report that arrives makes a bound smaller, too: one
+sidecar reads its certificate in every step of 50 ms, so that each of five reads several times a round.
 
 Held to what it says, with the assumptions that it states (core/certificate/statement.py): by every
 sidecar that runs and has read the group's present definition, whatever the network does. A broker that it
@@ -17,7 +17,7 @@ While a sidecar lies nothing is checked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from weakref import WeakKeyDictionary
 
 from coordinator.core.certificate.statement import Certificate
@@ -58,7 +58,10 @@ class CertificateWatch:
         self._definitions = definitions
         self._complain = complain
         self._turn = 0
-        #: Members that may be looked at for the raises since the last look.
+        self._steps = 0
+        #: The number of sidecars that read a certificate in every step.
+        self.readers_per_step = 1
+        #: The number of members whose certificates may be read, by the raises since the last reading.
         self._reads = 0
         self._lied = False
         #: Whom each sidecar has seen as a member.
@@ -73,17 +76,22 @@ class CertificateWatch:
         """A local limit was raised."""
         self._reads += _READS
         if self._reads >= len(self._hosts):
-            self.look(place)
+            self._reads = 0
+            readers = max(1, _READS // max(1, len(self._hosts)))
+            self._turn = self._read(place, self._turn, readers)
 
-    def look(self, place: Place) -> None:
-        """Read a place's certificates at the sidecars whose turn it is."""
-        self._reads = 0
+    def _read(self, place: Place, turn: int, readers: int) -> int:
+        """Have sidecars read a place's certificates, from this turn on; return the next turn."""
         self._lied = self._lied or any(host.distort is not None for host in self._hosts.values())
-        for host in self._next_hosts():
-            self._check(host, place)
+        hosts = list(self._hosts.values())
+        end = turn + min(len(hosts), readers)
+        for number in range(turn, end):
+            self._check(hosts[number % len(hosts)], place)
+        return end
 
     def _each_step(self) -> None:
         self._schedule.after(STEP_NS, self._each_step)
+        self._steps += 1
         places = [
             (name, dimension)
             for name, group in self._definitions.items()
@@ -91,13 +99,9 @@ class CertificateWatch:
             if group.limits.of(dimension) is not None
         ]
         if places:
-            self.look(places[self._turn % len(places)])
-
-    def _next_hosts(self) -> Iterator[Host]:
-        names = list(self._hosts)
-        for _ in range(min(len(names), max(1, _READS // max(1, len(names))))):
-            self._turn += 1
-            yield self._hosts[names[self._turn % len(names)]]
+            # A sidecar reads all places before the next one does.
+            turn, number = divmod(self._steps, len(places))
+            self._read(places[number], turn * self.readers_per_step, self.readers_per_step)
 
     def _check(self, host: Host, place: Place) -> None:
         name, dimension = place

@@ -1,4 +1,4 @@
-"""Scenarios in which what clients want changes: S1-S3, S8-S12, S22.
+"""Scenarios in which what clients want changes: S1-S3, S8-S12, S22, S25.
 
 Rates are given in parts of ``C/N``, so that they mean the same for every number of brokers; with the
 default of five brokers and 1,000 per second they are those of the papers and products they come from.
@@ -121,6 +121,17 @@ def hidden_demand(parameters: Parameters) -> Stage:
     stage.event(WARM_UP_S, partial(stage.want_each, hidden))
     stage.event(50, partial(stage.want, stage.names[0], equal // 2))
     stage.event(80, partial(stage.want_each, stage.all_of_it()))
+    return stage
+
+
+def saturated(parameters: Parameters) -> Stage:
+    """S25: five minutes saturated, as WSO2 judges its gateways, then a minute of 90 % of the limit."""
+    # Arrivals are Poisson's: with even ones nothing would wait below the limit.
+    stage = Stage(parameters, seconds=WARM_UP_S + 360)
+    stage.start(stage.all_of_it(), poisson=True)
+    stage.event(WARM_UP_S)
+    below = zipf(9 * stage.limit // 10, parameters.brokers, 1.0)
+    stage.event(WARM_UP_S + 300, partial(stage.want_each, below))
     return stage
 
 

@@ -1,8 +1,8 @@
-"""A scenario, run once and boiled down to figures; trials.py runs many."""
+"""One run of a scenario, and its figures; trials.py runs many."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from coordinator.core.model import NANOS_PER_SECOND
@@ -43,6 +43,8 @@ class Figures:
     reclaim_seconds: tuple[float, ...]
     bytes_out_per_second: float
     bytes_in_per_second: float
+    bucket_peaks: Mapping[int, float]
+    latency_regret_s: float
 
 
 def perform(scenario: str, parameters: Parameters) -> tuple[Stage, RunRecording]:
@@ -85,8 +87,8 @@ def allowed_per_step(record: GroupRecord) -> list[float]:
 
 
 def central_per_second(record: GroupRecord, allowed: Sequence[float]) -> list[int]:
-    """Return the messages of the same arrivals that an ideal central bucket admits in every second."""
-    steps = _central_per_step(record, allowed)
+    """Return, second by second, how many of the same arrivals one central bucket would admit."""
+    steps = _central_per_step(record, allowed).admitted
     return [
         sum(steps[second * _STEPS_PER_SECOND : (second + 1) * _STEPS_PER_SECOND])
         for second in range(record.seconds)
@@ -94,7 +96,7 @@ def central_per_second(record: GroupRecord, allowed: Sequence[float]) -> list[in
 
 
 def steady_seconds(stage: Stage) -> list[range]:
-    """The stretches in which everything should have come to rest.
+    """Return the stretches of seconds in which no limit should change any more.
 
     They begin ten rounds after an event, and where reports are d rounds late after 10 (1 + d): no
     sidecar acts on an event before a report of it has come.
@@ -135,7 +137,7 @@ def _measure_group(stage: Stage, recording: RunRecording, record: GroupRecord) -
         ),
         jain=min((_jain(series, part) for part in steady), default=1.0),
         min_share=min(found, default=1.0),
-        regret=metrics.regret(admitted[first_step:], central[first_step:]),
+        regret=metrics.regret(admitted[first_step:], central.admitted[first_step:]),
         oscillation=max(
             (metrics.oscillation(in_force, series.limits, part) for part in steady), default=0.0
         ),
@@ -146,10 +148,38 @@ def _measure_group(stage: Stage, recording: RunRecording, record: GroupRecord) -
         ),
         bytes_out_per_second=recording.control.bytes_out / stage.seconds / brokers,
         bytes_in_per_second=recording.control.bytes_in / stage.seconds / brokers,
+        bucket_peaks=_bucket_peaks(admitted, allowed, first_step),
+        latency_regret_s=max(
+            (_latency_regret_s(record, central, part) for part in _stretches(stage)), default=0.0
+        ),
     )
 
 
-def _central_per_step(record: GroupRecord, allowed: Sequence[float]) -> list[int]:
+def _bucket_peaks(
+    admitted: Sequence[int], allowed: Sequence[float], first_step: int
+) -> dict[int, float]:
+    """Return the worst bucket of each length that fits into the run."""
+    found = {
+        seconds: metrics.bucket_peak(admitted, allowed, seconds * _STEPS_PER_SECOND, first_step)
+        for seconds in metrics.BUCKETS_S
+    }
+    return {seconds: peak for seconds, peak in found.items() if peak is not None}
+
+
+def _stretches(stage: Stage) -> list[range]:
+    """The stretches between events, from the first second that is measured."""
+    calm = [stage.calm_after(second) for second in sorted({*stage.events, stage.measured_from})]
+    return [part for part in calm if part]
+
+
+def _latency_regret_s(record: GroupRecord, central: metrics.CentralBucket, seconds: range) -> float:
+    steps = slice(seconds.start * _STEPS_PER_SECOND, seconds.stop * _STEPS_PER_SECOND)
+    own = metrics.mean_wait(record.waiting_per_step[steps], record.admitted_per_step[steps])
+    ideal = metrics.mean_wait(central.waiting[steps], central.admitted[steps])
+    return (own - ideal) / _STEPS_PER_SECOND
+
+
+def _central_per_step(record: GroupRecord, allowed: Sequence[float]) -> metrics.CentralBucket:
     return metrics.central_bucket(
         record.wanted_per_step, allowed, window=1, burst=BURST_NS // STEP_NS
     )

@@ -269,6 +269,8 @@ class Host:
             bytes_held_ns=held_ns if Unit.BYTES in held_by else 0,
             participants=int(connected),
             topics=load.source.topics if connected else 0,
+            messages_owed=limiter.owed(Unit.MESSAGES, now_ns) if limiter is not None else 0,
+            bytes_owed=limiter.owed(Unit.BYTES, now_ns) if limiter is not None else 0,
         )
 
     def _admit(self, key: Key, load: Load, limiter: SimulatedLimiter, now_ns: int) -> int:  # noqa: ARG002

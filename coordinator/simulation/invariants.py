@@ -41,7 +41,7 @@ SumPromise = Callable[[Sum], str | None]
 
 
 def never_above(total: Sum) -> str | None:
-    """The promise of strict: what is wrong, None when nothing is."""
+    """Check the promise of the policy strict; return the fault in words, or None."""
     if total.in_force > total.limit:
         return f"the limits in force add up to {total.in_force:,} of {total.limit:,}"
     return None

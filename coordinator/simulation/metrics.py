@@ -6,6 +6,11 @@ second).
 
 =================  ===============================================================================
 peak overshoot     the largest ``A/C - 1`` over sliding windows of 1 s and 10 s, never below 0
+buckets            the largest ``A/C - 1`` over buckets of 1, 5, 10 and 20 s, one after the other, as
+                   WSO2 judges its gateways (wso2/api-platform#2187); negative when all are below C
+latency regret     how much longer a message waits than at an ideal central bucket, on average: by
+                   Little's law the mean number that waits over the rate that passes. Splitting a
+                   bucket always adds some (arXiv 1909.08969), so it stands beside the overshoot.
 volume             what was admitted above the limit, in seconds of the limit
 time over          share of seconds with ``A`` above 1.01 C and 1.05 C
 settle             rounds from an event until, for good, no broker is over 5 % of C/N from ``a*``;
@@ -28,6 +33,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from coordinator.core.allocation.laws import Claim, max_min
+
+BUCKETS_S = (1, 5, 10, 20)
+"""The lengths of WSO2's buckets, in seconds."""
 
 _TOLERANCE = 0.05
 
@@ -102,6 +110,36 @@ def peak_overshoot(
             passed += admitted[end] - admitted[end - window]
             room += allowed[end] - allowed[end - window]
     return peak
+
+
+def bucket_peak(
+    admitted: Sequence[int], allowed: Sequence[float], bucket: int, begin: int = 0
+) -> float | None:
+    """The largest relative excess of buckets that stand one after the other; None when none is whole.
+
+    Args:
+        admitted: per step.
+        allowed: what the limit allows per step; buckets that allow nothing are left out.
+        bucket: steps.
+        begin: the first step of the first bucket.
+    """
+    over = []
+    for start in range(begin, len(admitted) - bucket + 1, bucket):
+        room = sum(allowed[start : start + bucket])
+        if room > 0.5:
+            over.append(sum(admitted[start : start + bucket]) / room - 1)
+    return max(over, default=None)
+
+
+def mean_wait(waiting: Sequence[int], admitted: Sequence[int]) -> float:
+    """Return the mean wait of a message in steps, by Little's law; 0 when nothing passed.
+
+    Args:
+        waiting: how many wait at the end of each step.
+        admitted: how many pass in each.
+    """
+    passed = sum(admitted)
+    return sum(waiting) / passed if passed else 0.0
 
 
 def overshoot_volume(series: GroupSeries, seconds: range) -> float:
@@ -232,10 +270,18 @@ def starvation(series: GroupSeries, seconds: range) -> int:
     return longest
 
 
+@dataclass(frozen=True, slots=True)
+class CentralBucket:
+    """One ideal bucket for the whole cluster, per step: what it admits, and what waits at the end."""
+
+    admitted: Sequence[int]
+    waiting: Sequence[int]
+
+
 def central_bucket(
     wanted: Sequence[int], allowed: Sequence[float], window: int, burst: int
-) -> list[int]:
-    """Return the same arrivals as one ideal bucket for the whole cluster admits them, per step.
+) -> CentralBucket:
+    """Return the same arrivals as one ideal bucket for the whole cluster admits them.
 
     Args:
         wanted: arrivals per step.
@@ -244,6 +290,7 @@ def central_bucket(
         burst: how many steps of tokens an idle bucket saves.
     """
     admitted: list[int] = []
+    left: list[int] = []
     tokens = 0.0
     waiting = 0
     for offered, room in zip(wanted, allowed, strict=True):
@@ -253,4 +300,5 @@ def central_bucket(
         waiting -= passed
         tokens = min(tokens - passed, burst * room)
         admitted.append(passed)
-    return admitted
+        left.append(waiting)
+    return CentralBucket(admitted, left)

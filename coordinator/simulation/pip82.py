@@ -1,6 +1,6 @@
 """The formula of Pulsar's built-in resource groups (PIP-82 as Pulsar implements it).
 
-Source: the formula in peers-and-laws.md, 1.0, in whole numbers instead of 32-bit floats.
+Source: Pulsar 4's ResourceQuotaCalculatorImpl, in whole numbers instead of 32-bit floats.
 """
 
 from __future__ import annotations

@@ -27,12 +27,13 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """One broker's demand and admitted traffic in one step, and the limit in force at its end."""
+    """One broker's demand and admitted traffic in one step, and limit and queue at its end."""
 
     admitted: int
     wanted: int
     limit: int
     weight: int = 1
+    waiting: int = 0
 
 
 @dataclass(slots=True)
@@ -45,6 +46,7 @@ class GroupRecord:
     tracks: dict[str, Track] = field(default_factory=dict)
     admitted_per_step: list[int] = field(default_factory=list)
     wanted_per_step: list[int] = field(default_factory=list)
+    waiting_per_step: list[int] = field(default_factory=list)
     #: The largest sum of limits in force, in parts of the group's limit.
     max_sum_limits: float = 0.0
     #: Moments at which a local limit in force changed.
@@ -54,6 +56,7 @@ class GroupRecord:
         steps = self.seconds * NANOS_PER_SECOND // STEP_NS
         self.admitted_per_step = [0] * steps
         self.wanted_per_step = [0] * steps
+        self.waiting_per_step = [0] * steps
 
     def passed(self, broker: str, now_ns: int, step: Passed) -> None:
         """Add one broker's step that ends now."""
@@ -68,11 +71,12 @@ class GroupRecord:
         track.wanted[second] += step.wanted
         track.limits[second] = step.limit
         track.weights[second] = step.weight
-        # A host's steps do not begin with the recording's: what passed belongs to two of those.
+        # A host's step lies across two steps of the recording: divide its count between both.
         number, ahead_ns = divmod(now_ns - 1, STEP_NS)
         now_admitted = step.admitted * ahead_ns // STEP_NS
         self.admitted_per_step[number] += now_admitted
         self.wanted_per_step[number] += step.wanted
+        self.waiting_per_step[number] += step.waiting
         if number:
             self.admitted_per_step[number - 1] += step.admitted - now_admitted
 

@@ -122,7 +122,7 @@ class Change:
         )
 
     def to(self, story: ReplayInput) -> ReplayInput:
-        """A story in which every definition has this change."""
+        """Return the story with this change made to every definition."""
         changed = [(second, self.of(group)) for second, group in story.definitions]
         return replace(story, definitions=changed)
 

@@ -1,4 +1,4 @@
-"""Every scenario by name: S1 to S24 of the reference on peers and laws."""
+"""Every scenario by name: S1 to S24 of the reference on peers and laws, and S25, WSO2's protocol."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from coordinator.simulation.stage import Parameters, Stage
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A story to tell again and again.
+    """A scenario: load and mishaps in simulated time, the same for every law and policy.
 
     Args:
-        title: what it is about, in a few words.
-        build: makes a stage on which it is about to happen.
-        brokers: how many it has unless the caller says otherwise.
-        least_brokers: with fewer it makes no sense.
-        settles: demand comes to rest, so that settling is something that can happen.
+        title: its subject, in a few words.
+        build: makes the stage, with everything that will happen on it.
+        brokers: their number, unless the caller chooses another.
+        least_brokers: the smallest number with which it makes sense.
+        settles: whether demand comes to rest, so that limits can settle.
     """
 
     title: str
@@ -59,5 +59,8 @@ SCENARIOS: Mapping[str, Scenario] = {
     "S22": Scenario("hidden demand", demand_scenarios.hidden_demand),
     "S23": Scenario("mixed fleet", fleet_scenarios.mixed_fleet),
     "S24": Scenario("bad reporter", fleet_scenarios.bad_reporter),
+    "S25": Scenario(
+        "saturated for five minutes", demand_scenarios.saturated, least_brokers=1, settles=False
+    ),
 }
 """The table; a new scenario is a function and a row."""

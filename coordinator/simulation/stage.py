@@ -55,13 +55,13 @@ class Parameters:
 
 @dataclass(slots=True)
 class Stage:
-    """A world and what is marked in it.
+    """A world, and the seconds of a scenario at which something happens in it.
 
     Args:
         parameters: of the run.
-        seconds: how long it lasts.
-        loss: the scenario's own, when none was chosen.
-        delay_rounds: the scenario's own, when none was chosen.
+        seconds: its length.
+        loss: the part of reports that is lost, unless the parameters name one.
+        delay_rounds: the delay of reports, unless the parameters name one.
     """
 
     parameters: Parameters

@@ -1,12 +1,13 @@
 """The demand of clients, as rates over time, and the messages that it makes.
 
-A *source* says what the clients of one broker would send (or take) per second if nothing held them, in
-messages or in bytes; None is that no client is connected. It also says how large their messages are and
-how many topics they use. *Load* turns a source into whole messages per step and keeps what waits.
+A *source* tells the rate at which the clients of one broker would send (or take) if no limit held them,
+in messages or bytes per second; None means that no client is connected. It also tells the size of their
+messages and the number of their topics. *Load* turns a source into whole messages per step and keeps
+those that wait.
 
 Every load is a closed loop in the end: a client has a limited number of messages under way, and when
-those wait it stops sending. So at most ``window_ns`` of the wanted rate waits at the gate, and whatever
-else a held client would have sent is never seen: that is how a limit hides the demand above it.
+those wait it stops sending. So at most ``window_ns`` of the wanted rate waits at the gate, and the gate
+never sees the messages that a held client does not send: a limit hides the demand above it.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import multiprocessing
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from coordinator.simulation.experiment import Figures, measure, perform
@@ -36,7 +36,9 @@ class Summary:
 
     ``settle_rounds`` are the median and the largest over all events of all seeds; None is "did not
     settle", and both are None for a scenario without events. ``reclaim_seconds`` are None when no broker
-    died, or nothing was reclaimed. Control bytes are per broker and second.
+    died, or nothing was reclaimed. Control bytes are per broker and second. ``bucket_peaks`` are by the
+    length of the buckets in seconds, "1" to "20"; they are empty, and the latency regret None, in figures
+    that were saved before these were measured.
     """
 
     scenario: str
@@ -66,6 +68,8 @@ class Summary:
     reclaim_seconds: dict[str, float | None]
     control_bytes_out: float
     control_bytes_in: float
+    bucket_peaks: dict[str, float] = field(default_factory=dict)
+    latency_regret_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +176,18 @@ def _summary(trial: Trial, runs: Sequence[_Run]) -> Summary:
         ),
         control_bytes_out=mean(lambda each: each.bytes_out_per_second, 1),
         control_bytes_in=mean(lambda each: each.bytes_in_per_second, 1),
+        bucket_peaks=_worst_buckets(figures),
+        latency_regret_ms=largest(lambda each: 1_000 * each.latency_regret_s, 3),
     )
+
+
+def _worst_buckets(figures: Sequence[Figures]) -> dict[str, float]:
+    """The worst bucket of each length that every run had."""
+    lengths = set.intersection(*(set(each.bucket_peaks) for each in figures))
+    return {
+        str(seconds): round(max(each.bucket_peaks[seconds] for each in figures), 5)
+        for seconds in sorted(lengths)
+    }
 
 
 def _median_and_max(values: Sequence[float]) -> dict[str, float | None]:

@@ -34,9 +34,7 @@ class Valve:
 
     def __init__(self, rate: int, now_ns: int) -> None:
         self._burst = _tokens(rate, BURST_NS)
-        self._bucket = TokenBucket(
-            rate=rate, capacity=self._room(rate), initial=0, now_ns=now_ns, resolution_ns=0
-        )
+        self._bucket = TokenBucket(rate=rate, capacity=self._room(rate), initial=0, now_ns=now_ns)
 
     @property
     def rate(self) -> int:
@@ -54,6 +52,10 @@ class Valve:
             return 0
         over = self._bucket.balance(now_ns) - min(size, self._burst)
         return over // size + 1 if over >= 0 else 0
+
+    def owed(self, now_ns: int) -> int:
+        """Tokens that a message larger than the burst used in advance."""
+        return max(0, -self._bucket.balance(now_ns))
 
     def take(self, tokens: int, now_ns: int) -> None:
         """Use tokens, and spill those that the gate's bucket would not have saved."""
@@ -82,6 +84,11 @@ class SimulatedLimiter:
         """Messages or bytes per second; None is unlimited."""
         valve = self._valves.get(unit)
         return None if valve is None else valve.rate
+
+    def owed(self, unit: Unit, now_ns: int) -> int:
+        """Messages or bytes that passed in advance and are not paid for yet."""
+        valve = self._valves.get(unit)
+        return 0 if valve is None else valve.owed(now_ns)
 
     def set_rate(self, unit: Unit, rate: int | None, now_ns: int) -> None:
         """Let another rate pass from now on; None is unlimited."""

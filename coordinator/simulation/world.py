@@ -266,7 +266,13 @@ class World:
             if definition.limits.of(dimension) is None:
                 continue
             size = 1 if dimension.unit is Unit.MESSAGES else source.message_bytes
-            step = Passed(admitted * size, load.offered * size, limit_of(dimension), weight)
+            step = Passed(
+                admitted * size,
+                load.offered * size,
+                limit_of(dimension),
+                weight,
+                load.waiting * size,
+            )
             self.recording.group(group, dimension).passed(broker, self.schedule.now_ns, step)
 
     def handled(self, host: Host, event: Event, instructions: Sequence[Instruction]) -> None:

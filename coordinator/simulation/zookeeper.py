@@ -113,12 +113,12 @@ class ZooKeeper:
         self._later(partial(self._unregister, session))
 
     def abandon(self, session: SimulatedSession) -> None:
-        """The process is gone without a word: the session ends by its timeout."""
+        """Lose a process that was killed: its session ends by the timeout."""
         session.abandoned = True
         self.cut(session)
 
     def close(self, session: SimulatedSession) -> None:
-        """The process ends in order: the session ends with it."""
+        """End the session of a process that stops in order."""
         session.abandoned = True
         self._end(session)
 
@@ -251,10 +251,10 @@ class ZooKeeper:
             self._tell(session, ConnectionChanged(ConnectionState.SUSPENDED))
 
     def _heard_ns(self, session: SimulatedSession) -> int:
-        """When the leader last heard of a connected session: at a ping after its last word then."""
+        """Return the time at which the leader, as of its last ping, last heard of a connected session."""
         now_ns, period_ns = self._schedule.now_ns, self._leader_ping_ns
         ping_ns = now_ns - (now_ns - self._leader_phase_ns) % period_ns
-        # The client pings as well; requests make that less necessary, so this is a little more often.
+        # A real client pings less often while it sends requests; this one always pings.
         client_ping_ns = self._session_timeout_ns // _CLIENT_PINGS_PER_TIMEOUT
         own_ns = ping_ns - (ping_ns - session.opened_ns) % client_ping_ns
         received_ns = max(own_ns, *(at for at in session.received_ns if at <= ping_ns), 0)

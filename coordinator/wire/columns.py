@@ -1,8 +1,8 @@
 """The usage of many groups in a report, as columns: some 40 bytes a group with both classes of traffic.
 
-A number identifies a group, not its name: the configuration version that the sender follows. It is the
-number of the store's transaction that took over the definition, which is unique, and every sidecar has
-read it there. So the wire needs no table of numbers and groups, one number identifies group and
+A number stands for a group's name: the configuration version that the sender follows, which is the
+number of the store's transaction that wrote the definition. The number is unique, and every sidecar has
+read it in the store. So the wire needs no table of numbers and groups, one number identifies group and
 definition, and in ascending order the differences take a byte or two. A sidecar that has not read that
 definition yet cannot read the report yet (intake.py). If a process other than ours writes several
 definitions in one transaction, they share a number and are identified by name.

@@ -11,7 +11,7 @@ from typing import Any
 
 from coordinator.core.model import Dimension
 from coordinator.insight.model.operations import Holdings, Operation, OperationStage
-from coordinator.ports import RecordedOperation
+from coordinator.insight.model.outside import RecordedOperation
 from coordinator.wire.documents import DocumentError, decode_fields, encode_fields
 
 _TEXTS = ("group", "subject", "text", "actor", "taker")

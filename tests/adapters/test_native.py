@@ -161,14 +161,14 @@ def test_entries_are_what_brokers_read() -> None:
     assert (message.broker, message.usageMap[0].owner) == ("pulsar://a:1", "g")
     assert message.usageMap[0].publish.messagesPerPeriod == 1_500
     assert message.usageMap[0].publish.bytesPerPeriod == 2**40
-    assert decode(payload) == ("pulsar://a:1", {"g": Amounts(1_500, 2**40)})
+    assert decode(payload) == ("pulsar://a:1", {"g": Amounts(1_500, 2**40)}, frozenset("g"))
 
 
-def test_a_group_without_a_word_on_publishing_is_left_out() -> None:
-    """A broker says so of what did not change."""
+def test_a_group_without_amounts_is_named_all_the_same() -> None:
+    """A broker names each group that it knows, and leaves out what did not change."""
     message = pb.ResourceUsageInfo(broker="b")
     message.usageMap.add(owner="g")
-    assert decode(message.SerializeToString()) == ("b", {})
+    assert decode(message.SerializeToString()) == ("b", {}, frozenset("g"))
 
 
 def test_any_bytes_are_a_message_or_refused() -> None:
@@ -180,8 +180,9 @@ def test_any_bytes_are_a_message_or_refused() -> None:
         for _ in range(random.randint(1, 4)):
             spoilt[random.randrange(len(spoilt))] = random.randrange(256)
         try:
-            broker, amounts = decode(bytes(spoilt[: random.randrange(len(spoilt))]))
+            broker, amounts, named = decode(bytes(spoilt[: random.randrange(len(spoilt))]))
         except BadReport:
             continue
         assert broker, f"seed {SEED}"
+        assert named >= amounts.keys(), f"seed {SEED}"
         assert all(min(found) >= 0 for found in amounts.values()), f"seed {SEED}"

@@ -17,7 +17,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, M
 from prometheus_client import core as prometheus
 from structlog.testing import capture_logs
 
-from admin_api.metrics import gather
+from admin_api.metrics.scrape import gather
 from coordinator.adapters.otlp.push import OtlpPush
 from coordinator.backlog.rules.guard import Enforcement
 from tests.admin_api.backlog_world import BacklogWorld

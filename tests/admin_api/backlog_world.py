@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from admin_api.backend import Backlogs
 from coordinator.adapters.memory.backlog import MemoryBacklogSource, MemoryTopicStorage
 from coordinator.adapters.memory.surroundings import ManualClock
+from coordinator.backlog.rules.evictions import EvictionCounts
 from coordinator.backlog.rules.guard import BacklogGuard, Block, Enforcement
 from coordinator.backlog.rules.monitor import BacklogMonitor
 from coordinator.backlog.shell.checker import BacklogWatch
@@ -42,16 +43,18 @@ class BacklogWorld:
         self.now_ms = START_MS
         self.source = MemoryBacklogSource()
         self.gate = BlockedTopics()
+        evictions = EvictionCounts()
         self.watch = BacklogWatch(
             self.source,
             BacklogMonitor(),
             clock=ManualClock(),
             wall_ms=lambda: self.now_ms,
             calls_per_second=1_000_000_000,
+            evictions=evictions,
         )
         self.enforcement = BacklogEnforcement(
             self.watch,
-            BacklogGuard(namespaces or {}),
+            BacklogGuard(namespaces or {}, evictions),
             self.source,
             self.gate,
             wall_ms=lambda: self.now_ms,

@@ -14,6 +14,7 @@ both_owners = pytest.mark.parametrize("owner", [NAMESPACE, TENANT])
 
 @both_owners
 @pytest.mark.parametrize("method", ["POST", "PUT"])
+@pytest.mark.shows("pip-82/attach-tenant")
 async def test_attaching(client: httpx.AsyncClient, orders: str, owner: str, method: str) -> None:
     """Pulsar attaches with POST, PIP-82 with PUT; the answer to a read is the bare name."""
     attached = await client.request(method, f"{owner}/{orders}")

@@ -89,6 +89,7 @@ async def test_the_duration_of_checks_is_a_histogram_with_pulsars_buckets(
     assert counts == [1]
 
 
+@pytest.mark.shows("pip-323/no-namespace-age", "pip-323/evictions-namespace")
 async def test_without_topic_level_ages_are_left_out_and_evictions_told_by_namespace(
     world: World, backlog: BacklogWorld
 ) -> None:
@@ -105,6 +106,7 @@ async def test_without_topic_level_ages_are_left_out_and_evictions_told_by_names
     assert all("topic" not in sample.labels for sample in family.samples)
 
 
+@pytest.mark.shows("pip-323/usage-time")
 async def test_the_used_part_of_a_quota_is_told_by_type(client: httpx.AsyncClient) -> None:
     """Only where there is a quota."""
     family = (await scrape(client))["pulsar_quota_backlog_used_ratio"]

@@ -10,13 +10,12 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from admin_api import echo
-from admin_api.app import create_app
-from admin_api.echo import Echo
+from admin_api.changes import echo
+from admin_api.changes.echo import Echo
 from coordinator.adapters.memory.store import MemoryStore
 from coordinator.core.model import Rates, ResourceGroup
 from coordinator.ports import ANONYMOUS, Catalogue, Origin, Versioned
-from tests.admin_api.world import World
+from tests.admin_api.world import World, app_of
 
 GROUPS = "/admin/v2/resourcegroups"
 FIELDS = {
@@ -56,7 +55,7 @@ def client_of(
     world: World, store: MemoryStore, seen: Echo[Catalogue] | None = None
 ) -> httpx.AsyncClient:
     """A client of a sidecar with another store; its views hear of changes only from the test."""
-    app = create_app(replace(world.backend, store=store, groups_seen=seen or Echo(store.watch)))
+    app = app_of(replace(world.backend, store=store, groups_seen=seen or Echo(store.watch)))
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://sidecar")
 
 

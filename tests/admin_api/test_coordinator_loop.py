@@ -88,6 +88,7 @@ def test_no_module_of_routes_is_overlooked_here() -> None:
     assert names - {module.__name__.rpartition(".")[2] for module in MODULES} == {
         "callers",
         "common",
+        "namespace_group",
     }
 
 

@@ -13,7 +13,8 @@ from prometheus_client.core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
-from admin_api import metrics, metrics_gate
+from admin_api.metrics import gate
+from admin_api.metrics import scrape as scraping
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.model import Dimension, MonitoringClass, Rates, Suspicion, Traffic, Unit
 from coordinator.core.usage.agreement import Matter
@@ -245,7 +246,7 @@ async def test_topics_beyond_the_bound_are_counted(
     client: httpx.AsyncClient, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first by name have series, so limits of topics cannot fill Prometheus."""
-    monkeypatch.setattr(metrics_gate, "MAX_SCOPES", 2)
+    monkeypatch.setattr(gate, "MAX_SCOPES", 2)
     limited = Rates(publish_messages=1)
     views = tuple(TopicLimitView(name, limited, 1, {}) for name in ("c", "a", "b"))
     world.gate.own_limits = GateLimits(Rates(), None, 30, views)
@@ -261,7 +262,7 @@ async def test_groups_beyond_the_bound_are_counted(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first by name have series; a metric tells how many have none."""
-    monkeypatch.setattr(metrics, "MAX_GROUPS", 2)
+    monkeypatch.setattr(scraping, "MAX_GROUPS", 2)
     for name in ("c", "a", "b"):
         await client.put(f"/admin/v2/resourcegroups/{name}", json={"publishRateInMsgs": 1})
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from admin_api import topic_limits as changing
-from coordinator.core.model import Rates
-from coordinator.core.topics import HashRange, TopicName
-from coordinator.insight.model.gate_views import GateLimits, Part, TopicLimitView
+from admin_api.changes import topic_limits as changing
+from coordinator.core.model import Rates, ResourceGroup
+from coordinator.core.topics import TopicName
+from coordinator.insight.model.gate_views import GateLimits, TopicLimitView
 from tests.admin_api.keys import access, token
 from tests.admin_api.world import World
 
@@ -172,7 +172,7 @@ async def test_the_store_is_out_of_reach(client: httpx.AsyncClient, world: World
 
 async def test_the_gate_tells_its_limits(client: httpx.AsyncClient, world: World) -> None:
     """It tells those of the broker, of subscriptions, and of each partition in use here."""
-    parts: dict[Part, Rates] = {
+    parts: dict[int, Rates] = {
         0: Rates(publish_messages=4),
         1: Rates(publish_messages=3),
     }
@@ -190,24 +190,6 @@ async def test_the_gate_tells_its_limits(client: httpx.AsyncClient, world: World
     assert shown["topicsLeftOut"] == 0
 
 
-async def test_the_gate_tells_the_parts_of_segments(
-    client: httpx.AsyncClient, world: World
-) -> None:
-    """A segment is told by its hashes, in their order."""
-    parts: dict[Part, Rates] = {
-        HashRange(0x8000, 0xFFFF): Rates(publish_messages=4),
-        HashRange(0, 0x7FFF): Rates(publish_messages=3),
-    }
-    view = TopicLimitView("topic://shop/eu/orders", Rates(publish_messages=7), 1, parts)
-    world.gate.own_limits = GateLimits(Rates(), None, 30, (view,))
-
-    (topic,) = (await client.get("/quota/v1/gate/limits")).json()["topics"]
-
-    told = [(part["segment"], part["publishRateInMsgs"]) for part in topic["parts"]]
-    assert told == [("0000-7fff", 3), ("8000-ffff", 4)]
-    assert [part["partition"] for part in topic["parts"]] == [None, None]
-
-
 async def test_a_scalable_topic_is_limited_as_a_whole(
     client: httpx.AsyncClient, world: World
 ) -> None:
@@ -222,6 +204,58 @@ async def test_a_scalable_topic_is_limited_as_a_whole(
 
     assert answer.status_code >= 400
     assert list(world.topic_limits.known()) == ["topic://shop/eu/orders"]
+
+
+SCALABLE = "topic:%2F%2Fshop%2Feu%2Forders"
+
+
+async def test_a_scalable_topics_limit_is_told_like_a_groups(
+    client: httpx.AsyncClient, world: World
+) -> None:
+    """Its usage, local limits and certificate stand by its name, in the lists as well."""
+    world.views.topic_groups = (ResourceGroup("topic://shop/eu/orders", Rates(100)),)
+
+    one = await client.get(f"/quota/v1/usage/{SCALABLE}")
+    listed = (await client.get("/quota/v1/limits")).json()
+
+    assert one.json()["group"] == "topic://shop/eu/orders"
+    assert [each["group"] for each in listed] == ["topic://shop/eu/orders"]
+    assert (await client.get(f"/quota/v1/history/{SCALABLE}")).status_code == 200
+
+
+async def test_a_scalable_topics_group_is_told_in_full(
+    client: httpx.AsyncClient, world: World
+) -> None:
+    """It has the settings of a new group and the version of its limit."""
+    await client.post("/quota/v1/topic/shop/eu/orders/publishRate", json=PUBLISH)
+    assert (await client.get(f"/quota/v1/groups/{SCALABLE}")).status_code == 404
+    world.views.topic_groups = (ResourceGroup("topic://shop/eu/orders", Rates(100)),)
+
+    told = (await client.get(f"/quota/v1/groups/{SCALABLE}")).json()
+
+    limit = world.topic_limits.known()["topic://shop/eu/orders"]
+    assert (told["publishRateInMsgs"], told["law"]) == (100, "max-min")
+    assert told["configurationVersion"] == limit.version
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        (SCALABLE, 404),  # without a limit it is no group
+        ("topic:%2F%2Fshop%2Feu", 400),
+        ("topic:%2F%2Fshop%2Feu%2F", 400),
+        ("segment:%2F%2Fshop%2Feu%2Forders%2F0000-ffff-0", 400),
+        ("persistent:%2F%2Fshop%2Feu%2Forders", 400),
+    ],
+)
+async def test_no_other_topic_is_told_as_a_group(
+    client: httpx.AsyncClient, name: str, status: int
+) -> None:
+    """The answer names what is wrong with the name, or that there is no such group."""
+    for path in ("usage", "explain", "history", "decisions"):
+        answer = await client.get(f"/quota/v1/{path}/{name}")
+        assert answer.status_code == status, path
+        assert "ResourceGroup" in answer.json()["reason"]
 
 
 async def test_connections_are_told_on_demand(client: httpx.AsyncClient, world: World) -> None:

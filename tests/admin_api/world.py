@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from fastapi import APIRouter, FastAPI
 
 from admin_api.app import create_app
 from admin_api.backend import AdminBackend
-from admin_api.echo import Echo
+from admin_api.changes.echo import Echo
 from coordinator.adapters.memory.operations import MemoryOperations
 from coordinator.adapters.memory.store import MemoryStore
 from coordinator.adapters.memory.surroundings import (
@@ -24,7 +25,7 @@ from coordinator.app.operation_tracker import OperationTracker
 from coordinator.core.certificate.statement import Basis, Certificate, Holder
 from coordinator.core.events import ConnectionState, Event, GroupsChanged
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.core.model import Dimension, Rates
+from coordinator.core.model import Dimension, Rates, ResourceGroup
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.delayed import DelayedView
@@ -34,6 +35,7 @@ from coordinator.insight.model.gate_views import (
     GateFigures,
     GateLimits,
     HoldView,
+    UnknownTopicsView,
 )
 from coordinator.insight.model.seconds import MinuteView
 from coordinator.insight.model.shadow import Comparison
@@ -81,6 +83,7 @@ class FixedViews:
     candidate: str | None = None
     certified: dict[str, tuple[Certificate, ...]] = field(default_factory=dict)
     recorded: RecorderHealth | None = None
+    topic_groups: tuple[ResourceGroup, ...] = ()
 
     def health(self) -> HealthView:
         """Return the test's health."""
@@ -88,16 +91,17 @@ class FixedViews:
 
     def group_view(self, group: str) -> GroupView:
         """A group of the catalogue with the test's rows."""
-        if group not in self.shown.groups:
+        if group not in self.defined():
             raise UnknownGroup(group)
-        g = self.shown.groups[group].group
+        topics = {each.name: each for each in self.topic_groups}
+        g = topics.get(group) or self.shown.groups[group].group
         return GroupView(
             g.name, g.limits, g.law, g.overshoot_policy, g.configuration_version, self.rows
         )
 
     def explain(self, group: str, dimension: Dimension, broker: str | None) -> Explanation:
         """Return the test's explanation; the own broker is the health's."""
-        if group not in self.shown.groups or group in self.undecided:
+        if group not in self.defined() or group in self.undecided:
             raise UnknownGroup(group)
         subject = broker or self.health_view.broker
         try:
@@ -117,9 +121,10 @@ class FixedViews:
 
     def shadow(self, group: str, dimension: Dimension, law: str) -> Comparison | None:
         """Half each instead of a third and two, where the group is limited."""
-        if group not in self.shown.groups:
+        if group not in self.defined():
             raise UnknownGroup(group)
-        g = self.shown.groups[group].group
+        topics = {each.name: each for each in self.topic_groups}
+        g = topics.get(group) or self.shown.groups[group].group
         limit = g.limits.of(dimension)
         if limit is None:
             return None
@@ -138,6 +143,10 @@ class FixedViews:
     def catalogue(self) -> Catalogue:
         """The last one that the store has sent."""
         return self.shown
+
+    def defined(self) -> Collection[str]:
+        """The groups of the catalogue, and the test's scalable topics."""
+        return {*self.shown.groups, *(group.name for group in self.topic_groups)}
 
     def recording(self) -> RecorderHealth | None:
         """Return the test's state of recording."""
@@ -231,6 +240,7 @@ class FixedGate:
     own_limits: GateLimits = field(default_factory=lambda: GateLimits(Rates(), None, 30, ()))
     connected: tuple[ConnectionFigures, ...] = (CONNECTION,)
     counted_apart: DelayedView | None = None
+    unknown: UnknownTopicsView = field(default_factory=UnknownTopicsView)
     failure: Unreachable | None = None
 
     async def figures(self) -> GateFigures:
@@ -244,6 +254,10 @@ class FixedGate:
     async def holds(self) -> tuple[HoldView, ...]:
         """Return the test's holds."""
         return self.held
+
+    async def unknown_topics(self) -> UnknownTopicsView:
+        """Return the test's unknown topics."""
+        return self.unknown
 
     async def delayed(self) -> DelayedView | None:
         """Return the test's delayed messages."""
@@ -267,8 +281,19 @@ class FixedLogLevel:
         self.name = name
 
 
-_routers: list[APIRouter] = []
-"""The routes of the first world, ready for requests."""
+_routers: dict[bool, APIRouter] = {}
+"""The routes with a monitor of backlogs and without one, ready for requests."""
+
+
+def app_of(backend: AdminBackend) -> FastAPI:
+    """Build the app of a backend on routes that are ready.
+
+    FastAPI readies every route at an app's first request, in 200 ms. Routes find the backend by the app
+    that a request came to, so all apps that have the same paths share their routes.
+    """
+    app = create_app(backend)
+    app.router = _routers.setdefault(backend.backlogs is not None, app.router)
+    return app
 
 
 class World:
@@ -305,12 +330,7 @@ class World:
             log_level=self.log_level,
             hosts=("sidecar", "testserver"),
         )
-        self.app: FastAPI = create_app(self.backend)
-        # FastAPI readies every route at an app's first request, in 50 ms. Routes find the backend by the
-        # app that a request came to, so all worlds share those of the first.
-        if not _routers:
-            _routers.append(self.app.router)
-        (self.app.router,) = _routers
+        self.app = app_of(self.backend)
 
     def handle(self, event: Event) -> None:
         """Give the core an event, and tell its observers."""
@@ -326,7 +346,7 @@ class World:
 
     def client(self, token: str | None = None, **changes: Any) -> httpx.AsyncClient:
         """A client of another sidecar with the same surroundings, apart from what is changed."""
-        app = create_app(replace(self.backend, **changes))
+        app = app_of(replace(self.backend, **changes))
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         transport = httpx.ASGITransport(app, client=("10.1.2.3", 4567))
         return httpx.AsyncClient(transport=transport, base_url="http://sidecar", headers=headers)

@@ -121,17 +121,23 @@ class Sidecar:
     membership: MemoryMembership
     admin: MemoryBrokerAdmin
 
-    def saturate(self) -> None:
+    def saturate(self, group: str = "orders") -> None:
         """Connect a producer that always wants more than it gets."""
         self.gate.traffic = (
-            Traffic("orders", PUBLISH, messages=1, messages_held_ns=10**9, participants=1),
+            Traffic(group, PUBLISH, messages=1, messages_held_ns=10**9, participants=1),
         )
-        self.runner.participants_changed("orders", PUBLISH, 1)
+        self.runner.participants_changed(group, PUBLISH, 1)
 
     @property
     def limit(self) -> int | None:
         """Messages per second that the gate enforces."""
         return self.gate.limits.get("orders", Rates()).publish_messages
+
+    def limit_of(self, group: str) -> int:
+        """The same of another group, which is limited."""
+        limit = self.gate.limits[group].publish_messages
+        assert limit is not None
+        return limit
 
 
 def shares(runner: Runner) -> dict[str, int | None]:

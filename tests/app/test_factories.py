@@ -140,7 +140,7 @@ async def test_what_may_go_round_a_gate_is_not_compared() -> None:
     )
     site = Site()
     async with factories.broker_counters(config, published_only=True) as counters:
-        reconciler = factories.reconciler(config, counters, site, site, site.clock, None)
+        reconciler = factories.reconciler(config, counters, site, site, site.clock, None, None)
     state = reconciler.state()
     assert (state.is_on, state.interval_s, state.charges) == (True, 2.0, False)
     around = reconciler.surroundings

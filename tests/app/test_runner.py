@@ -23,8 +23,9 @@ from coordinator.core.model import (
     UsageReport,
 )
 from coordinator.core.state import CoordinatorState
+from coordinator.core.topics import TopicName
 from coordinator.insight.model.operations import Operation
-from coordinator.ports import RecorderHealth
+from coordinator.ports import RecorderHealth, TopicLimit
 from tests.app.sidecars import PUBLISH, World, eventually, shares
 
 
@@ -40,6 +41,30 @@ async def test_sidecars_find_each_other_and_share_a_limit() -> None:
         two.saturate()
         await eventually(lambda: (one.limit, two.limit) == (1500, 1500), "equal shares")
         await eventually(lambda: shares(one.runner) == {"b1": 1500, "b2": 1500}, "b2's announced")
+
+
+async def test_brokers_share_the_limit_of_a_scalable_topic_by_demand() -> None:
+    """The only one with traffic has nearly all of it, and half once the other has traffic, too."""
+    topic = TopicName("topic", "shop", "eu", "orders")
+    name = str(topic)
+    limits = {name: TopicLimit(topic, Rates(publish_messages=3000), version=7)}
+    world = World()
+    async with world.sidecar("b1") as one, world.sidecar("b2") as two:
+        for sidecar in (one, two):
+            sidecar.runner.topic_limits_changed(limits)
+            assert sidecar.gate.attachments.topics == {name}
+            assert sidecar.runner.views.defined() == {name}
+        await eventually(lambda: two.runner.views.health().ready, "ready")
+        one.saturate(name)
+        # The other keeps what a broker may begin with.
+        await eventually(lambda: one.limit_of(name) >= 2_900, "all for one")
+        two.saturate(name)
+        await eventually(lambda: one.limit_of(name) == two.limit_of(name) == 1_500, "halves")
+
+        one.runner.topic_limits_changed({})
+
+        assert name not in one.gate.limits
+        assert not one.gate.attachments.topics
 
 
 async def test_a_strict_group_is_shared_by_its_books() -> None:

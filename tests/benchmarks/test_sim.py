@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.figures import Figure
-from benchmarks.sim import AS_SHIPPED, DEFAULT_POLICY, OURS, TARGETS, lines
+from benchmarks.sim import AS_SHIPPED, DEFAULT_POLICY, OURS, TARGETS, lines, saturated_lines
 from coordinator.core.transfer.policies import POLICIES
 from coordinator.simulation.scenarios import SCENARIOS
 from coordinator.simulation.stage import Parameters
@@ -62,3 +62,26 @@ def test_targets_are_of_what_is_measured(summary: Summary) -> None:
             for name, target in of_scenarios.items():
                 assert name in SCENARIOS
                 assert lines_of(name, summary)[f"sim/{name}/{policy}/{figure}"].target == target
+
+
+def test_the_buckets_of_a_saturated_run_stand_beside_what_wso2_measured(summary: Summary) -> None:
+    """Four lengths and the latency regret, the eager policy without a target."""
+    buckets = {"1": 0.006, "5": 0.002, "10": 0.001, "20": 0.0}
+    found = {
+        (law, policy): replace(summary, bucket_peaks=buckets, latency_regret_ms=2.0)
+        for law in LAWS
+        for policy in POLICIES
+    }
+
+    lines_by_name = {figure.name: figure for figure in saturated_lines(found)}
+
+    assert len(lines_by_name) == 5 * len(POLICIES)
+    second = lines_by_name["sim/saturated/balanced/bucket-1s"]
+    assert (second.value, second.target, second.met) == (0.006, 0.01, True)
+    assert dict(second.peers) == {
+        "pulsar": 0.006,
+        "WSO2, in step every 50 ms": 0.131,
+        "WSO2, every 10 ms": 0.037,
+    }
+    assert lines_by_name["sim/saturated/eager/bucket-1s"].target is None
+    assert lines_by_name["sim/saturated/balanced/latency-regret"].value == 2.0

@@ -46,7 +46,7 @@ async def faults(
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-async def test_every_page_can_be_used_by_everybody(
+async def test_every_page_is_accessible(
     browser: Browser, scheme: Literal["light", "dark"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With figures, a chart, tags and a form on them, axe finds nothing, and the console is clean."""
@@ -68,7 +68,7 @@ async def test_every_page_can_be_used_by_everybody(
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-async def test_the_question_for_a_token_can_be_answered_by_everybody(
+async def test_the_question_for_a_token_is_accessible(
     browser: Browser, scheme: Literal["light", "dark"]
 ) -> None:
     """Its form is a page of its own."""

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, Route, expect
 
-from admin_api.access import Access
+from admin_api.requests.access import Access
 from coordinator.core.model import Rates
 from tests.admin_api.keys import access, token
 from tests.browser.world import DashboardWorld
@@ -263,13 +263,13 @@ async def test_a_change_is_shown_before_it_is_made(browser: Browser) -> None:
         apply = page.get_by_role("button", name="Apply")
         await limit.fill("6000")
         await expect(apply).to_be_disabled()
-        await page.get_by_role("button", name="Show what it would do").click()
+        await page.get_by_role("button", name="Preview").click()
         effect = page.get_by_role("table", name="What it would do")
         await expect(effect.get_by_role("row").nth(1)).to_contain_text("+1,000")
         assert (await world.store.read_group("orders")).group.limits.publish_messages == 3_000
         await limit.fill("9000")
         await expect(apply).to_be_disabled()
-        await page.get_by_role("button", name="Show what it would do").click()
+        await page.get_by_role("button", name="Preview").click()
         await apply.click()
         await expect(page.get_by_text("Accepted as operation")).to_be_visible()
         assert (await world.store.read_group("orders")).group.limits.publish_messages == 9_000
@@ -281,7 +281,7 @@ async def test_a_change_over_another_admins_is_refused(browser: Browser) -> None
         limit = page.get_by_label("publish messages, msg/s")
         await expect(limit).to_have_value("3000")
         await limit.fill("6000")
-        await page.get_by_role("button", name="Show what it would do").click()
+        await page.get_by_role("button", name="Preview").click()
         await expect(page.get_by_role("table", name="What it would do")).to_be_visible()
         found = await world.store.read_group("orders")
         await world.store.update_group(found.group, found.version)
@@ -366,7 +366,7 @@ async def test_without_a_token_the_page_asks_for_one(browser: Browser) -> None:
         limit = page.get_by_label("publish messages, msg/s")
         await expect(limit).to_have_value("3000")
         await limit.fill("6000")
-        await page.get_by_role("button", name="Show what it would do").click()
+        await page.get_by_role("button", name="Preview").click()
         await page.get_by_role("button", name="Apply").click()
         await expect(page.get_by_role("alert").filter(has_text="no super-user")).to_be_visible()
 

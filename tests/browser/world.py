@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 
 import uvicorn
 
-from admin_api.access import Access
 from admin_api.app import create_app
 from admin_api.backend import AdminBackend, Backlogs
-from admin_api.echo import Echo
+from admin_api.changes.echo import Echo
+from admin_api.requests.access import Access
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.memory.escrow import MemoryEscrow
 from coordinator.adapters.memory.operations import MemoryOperations

@@ -10,14 +10,14 @@ from typing import Any
 import httpx
 import pytest
 
-from admin_api.app import create_app
 from coordinator.core.lifecycle import Lifecycle, Trouble
 from coordinator.core.usage.agreement import Matter
 from coordinator.insight.model.answer import written
+from coordinator.insight.model.gate_views import StrandedClient
 from coordinator.insight.model.views import DisagreementView, MemberView, TaskView
 from coordinator.reconciliation.engine.reconciliation import ReconciliationState
 from tests.admin_api.test_reconciliation import ESCAPE, SENTENCE, STATE, Reconciled
-from tests.admin_api.world import HEALTHY, MILLI_NS, World
+from tests.admin_api.world import HEALTHY, MILLI_NS, World, app_of
 from tests.cli.conftest import InProcess, Run
 
 
@@ -131,7 +131,7 @@ def test_clocks_that_differ(run: Run, date: str, text: str) -> None:
 def reconciled(world: World, **said: Any) -> InProcess:
     """A sidecar that compares its broker's counters with its gate's."""
     state = replace(STATE, **said)
-    world.app = create_app(replace(world.backend, reconciling=Reconciled(state)))
+    world.app = app_of(replace(world.backend, reconciling=Reconciled(state)))
     return InProcess(world)
 
 
@@ -140,7 +140,7 @@ def test_traffic_round_the_gate(run: Run, world: World) -> None:
     examined = run("doctor", columns=400, carrier=reconciled(world))
     assert examined.exit_code == 1
     assert f"round the gate {SENTENCE}" in examined.stdout
-    assert "-> Give clients and proxies the gates' addresses" in examined.stdout
+    assert "-> Give clients the gates' addresses" in examined.stdout
 
 
 @pytest.mark.parametrize(
@@ -160,6 +160,18 @@ def test_nothing_round_the_gate(run: Run, world: World, said: dict[str, Any], te
     examined = run("doctor", columns=400, carrier=reconciled(world, **said))
     assert examined.exit_code == 0
     assert text in examined.stdout
+
+
+def test_clients_that_do_not_reach_the_gate(run: Run, world: World) -> None:
+    """As behind a proxy that refuses the gates' port, or checks whether the target is a broker."""
+    stranded = StrandedClient("10.0.0.9", "persistent://t/n/orders", 12)
+    examined = run(
+        "doctor", columns=600, carrier=reconciled(world, escapes=(), stranded=(stranded,))
+    )
+    assert examined.exit_code == 1
+    assert "clients at 10.0.0.9 have looked persistent://t/n/orders up 12 times" in examined.stdout
+    assert "brokerProxyAllowedTargetPorts" in examined.stdout
+    assert "checkActiveBrokers" in examined.stdout
 
 
 def test_no_sidecar(run: Run) -> None:

@@ -94,7 +94,7 @@ def test_explain(run: Run) -> None:
     )
     assert sentence == "  broker-2 has what it has."
     assert level.startswith("  Water level 2,000: brokers that want more are cut there.")
-    assert "  Would change it: a higher limit; less demand." in shown.splitlines()
+    assert "  This would change it: a higher limit; less demand." in shown.splitlines()
     row = "broker-2 (me) > 2,000 2,000 1,990 61 % 0.21 s 1"
     assert cells(shown, "broker-2") == row.split()
 

@@ -20,6 +20,7 @@ from deploy.local import jars
 from deploy.local.requirements import find_java
 
 PROGRAMS = Path(__file__).with_name("programs")
+_ROOT = Path(__file__).resolve().parents[2]
 
 PYTHON = ("3.2.0", "3.4.0", "3.7.0", "3.10.0", "3.13.0")
 """Of pulsar-client: an old one, the newest, and some between (C++ 3.2 to 4.2).
@@ -119,8 +120,8 @@ def _python(version: str) -> Launch:
         ]
         _run(command, Path.cwd())
         _keep(partial, directory)
-    program = (sys.executable, str(PROGRAMS / "client.py"))
-    return Launch(program, {"PYTHONPATH": str(directory)})
+    program = (sys.executable, "-m", "tests.clients.programs.client")
+    return Launch(program, {"PYTHONPATH": f"{directory}{os.pathsep}{_ROOT}"})
 
 
 def _java(version: str) -> Launch:

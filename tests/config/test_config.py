@@ -1,12 +1,13 @@
 """The configuration: everything is checked, and every refusal names the key and the fix."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from coordinator.backlog.rules.guard import Enforcement
-from coordinator.config import Config, ConfigError, from_mapping, load
+from coordinator.config import Config, ConfigError, from_mapping, hints, load
 from coordinator.core.model import Rates
 
 GOOD: dict[str, Any] = {
@@ -298,6 +299,8 @@ def test_behind_a_gate_the_brokers_limiter_is_a_little_above() -> None:
         (GOOD | {"reconcile_seconds": 0, "charge_escaped": True}, "charge_escaped"),
         (GOOD | {"reconcile_seconds": 0.1}, "reconcile_seconds"),
         (GOOD | {"reconcile_seconds": 61}, "reconcile_seconds"),
+        (GOOD | {"reconcile_part": 0}, "reconcile_part"),
+        (GOOD | {"reconcile_part": 1.1}, "reconcile_part"),
         (GOOD | {"reconcile_exempt_namespaces": ["orders"]}, "reconcile_exempt_namespaces"),
         (NATIVE | {"native_margin": -0.5}, "native_margin"),
         (NATIVE | {"native_margin": 1.5}, "native_margin"),
@@ -313,3 +316,66 @@ def test_keys_that_contradict_the_path_are_refused(document: dict[str, Any], key
     """Rather than ignored."""
     with pytest.raises(ConfigError, match=key):
         from_mapping(document)
+
+
+@pytest.mark.shows("pip-82/config-topic", "pip-82/config-enable", "pip-82/config-interval")
+def test_pip_82s_keys_mean_ours(tmp_path: Path) -> None:
+    """Each with a hint that has our name."""
+    theirs = {
+        "resourceUsagePublishTopicName": "non-persistent://pulsar/system/usage",
+        "resourceUsagePublishIntervalInSecs": 2,
+        "resourceUsagePublishToTopic": True,
+    }
+    config = from_mapping(GOOD | theirs)
+
+    assert config.bus_topics == ("non-persistent://pulsar/system/usage",)
+    assert config.report_interval_seconds == 2.0
+    assert hints(GOOD | theirs) == (
+        "resourceUsagePublishTopicName is bus_topics here",
+        "resourceUsagePublishIntervalInSecs is report_interval_seconds here",
+        "resourceUsagePublishToTopic is always on here: remove it",
+    )
+    assert hints(GOOD) == ()
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"resourceUsagePublishToTopic": False}, "resourceUsagePublishToTopic: without reports"),
+        (
+            {"resourceUsagePublishTopicName": "persistent://a/b/c"},
+            "bus_topics 'persistent://a/b/c': ",
+        ),
+        ({"resourceUsagePublishTopicName": 7}, "bus_topics: write a list of strings"),
+        (
+            {"resourceUsagePublishIntervalInSecs": 1, "report_interval_seconds": 1},
+            "resourceUsagePublishIntervalInSecs: means the same as report_interval_seconds",
+        ),
+        ({"bus_topics": ["persistent://a/b/c"]}, "reports need no storage"),
+        ({"complete_report_rounds": 0}, "complete_report_rounds is 0: use 1 to"),
+        ({"report_change_ratio": 1.5}, "report_change_ratio is 1.5: use 0.0 to"),
+        ({"bus_message_age_max_seconds": -1}, "bus_message_age_max_seconds is -1.0: use 0.0 to"),
+        (
+            {"topic_limit_mode": "soft", "topic_limit_check_seconds": 2},
+            "topic_limit_check_seconds is 2.0: use 0.005 to",
+        ),
+        ({"topic_limit_check_seconds": 0.1}, "topic_limit_check_seconds: means nothing with"),
+    ],
+)
+def test_keys_of_reports_and_checks_have_rules(keys: dict[str, Any], message: str) -> None:
+    """Each refusal has the key."""
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        from_mapping(GOOD | keys)
+
+
+@pytest.mark.shows("pip-82/every-n-rounds", "pip-82/change-threshold")
+def test_rounds_and_threshold_of_reports_reach_the_core() -> None:
+    """PIP-82's example is 10 %."""
+    settings = from_mapping(
+        GOOD | {"complete_report_rounds": 10, "report_change_ratio": 0.1}
+    ).core_settings()
+
+    assert (settings.complete_report_rounds, settings.change_permille) == (10, 100)
+    assert settings.moved(1_000, 1_101)
+    assert not settings.moved(1_000, 1_100)
+    assert not settings.moved(1_000, 900)

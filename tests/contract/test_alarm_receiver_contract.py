@@ -14,7 +14,8 @@ import pytest
 from coordinator.adapters.memory.surroundings import MemoryReceiver
 from coordinator.adapters.webhook import WebhookReceiver
 from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
-from coordinator.ports import AlarmReceiver, Notice, ReceiverUnreachable
+from coordinator.insight.model.outside import AlarmReceiver, Notice
+from coordinator.ports import ReceiverUnreachable
 
 LOST = AlarmCondition(AlarmKind.PEER_LOST, "b9", "b9 is gone")
 BEGUN = Notice(LOST, began_ms=1_700_000_000_000)

@@ -8,14 +8,7 @@ from dataclasses import replace
 import pytest
 
 from coordinator.core.model import Rates
-from coordinator.ports import (
-    AUDIT_LENGTH,
-    GroupStore,
-    InUse,
-    NotFound,
-    Origin,
-    VersionConflict,
-)
+from coordinator.ports import AUDIT_LENGTH, GroupStore, InUse, NotFound, Origin, VersionConflict
 from tests.contract.stores import GOLD
 
 

@@ -25,7 +25,8 @@ from coordinator.backlog.rules.model import (
     TopicStorage,
     TopicSummary,
 )
-from coordinator.ports import BacklogSource, NotFound, Refused
+from coordinator.backlog.rules.outside import BacklogSource
+from coordinator.ports import NotFound, Refused
 from deploy.local.cluster import Cluster
 from deploy.local.state import Broker
 

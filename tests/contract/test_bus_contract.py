@@ -80,6 +80,7 @@ async def test_own_payloads_come_back_as_the_same_bytes(open_bus: OpenBus) -> No
     await eventually(lambda: set(heard.values) == payloads)
 
 
+@pytest.mark.shows("pip-82/every-update", "pip-82/regular-topic", "pip-82/no-storage", real=True)
 async def test_every_subscriber_gets_everything(open_bus: OpenBus) -> None:
     """Broadcast; the order is not assumed."""
     buses = [await open_bus() for _ in range(3)]
@@ -177,6 +178,7 @@ def test_a_bus_without_topics_is_refused() -> None:
 
 
 @pytest.mark.cluster
+@pytest.mark.shows("pip-82/compression", real=True)
 async def test_reports_travel_on_every_topic_and_compressed(pulsar_broker: Broker) -> None:
     """Every topic carries every payload."""
     topics = (_topic(), _topic())

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from coordinator.ports import (
-    Catalogue,
-    GroupStore,
-)
+from coordinator.ports import Catalogue, GroupStore
 from tests.contract.listening import Heard
 from tests.contract.stores import GOLD, OpenStore
 

@@ -11,12 +11,7 @@ from functools import partial
 import pytest
 
 from coordinator.core.model import Rates, ResourceGroup
-from coordinator.ports import (
-    AlreadyExists,
-    GroupStore,
-    NotFound,
-    VersionConflict,
-)
+from coordinator.ports import AlreadyExists, GroupStore, NotFound, VersionConflict
 from tests.contract.stores import GOLD, OpenStore
 
 

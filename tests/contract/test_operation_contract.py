@@ -12,7 +12,8 @@ from coordinator.adapters.memory.operations import MemoryOperations
 from coordinator.adapters.zookeeper.operations import ZooKeeperOperations
 from coordinator.core.model import Dimension
 from coordinator.insight.model.operations import Operation, OperationStage
-from coordinator.ports import OPERATIONS_LENGTH, NotFound, OperationStore, RecordedOperation
+from coordinator.insight.model.outside import OPERATIONS_LENGTH, OperationStore, RecordedOperation
+from coordinator.ports import NotFound
 from tests.contract.sessions import patient
 
 CHANGE = Operation(

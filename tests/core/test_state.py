@@ -239,6 +239,8 @@ events: st.SearchStrategy[Event] = st.one_of(
         bytes_held_ns=st.integers(0, SECOND_NS),
         participants=st.integers(0, 2),
         topics=st.integers(0, 2),
+        messages_owed=st.integers(0, 3000),
+        bytes_owed=st.integers(0, 300_000),
     ).map(lambda traffic: TrafficCounted((traffic,))),
     st.builds(
         UsageReport,

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from coordinator.core.model import Rates
 from coordinator.gate.limits.groups import GroupTable
+from coordinator.gate.limits.modes import Modes
 from coordinator.gate.protocol.connect_policy import Client, ConnectPolicy
 from coordinator.gate.protocol.frames import MalformedFrame
 from tests.decoder import corpus, mutations
@@ -188,7 +189,7 @@ def run(case: Case) -> Run:
     """Send the frames of a case to a gate."""
     bench = Bench()
     if case.delayed:
-        bench.groups = GroupTable(bench.story, delayed_group="late")
+        bench.groups = GroupTable(bench.story, modes=Modes(delayed_group="late"))
     bench.attach(ns="group")
     if case.limited:
         bench.set_limits("group", Rates(10**12, 10**15, None, None))

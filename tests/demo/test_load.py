@@ -57,6 +57,19 @@ def test_the_tally_tells_receipts_from_failures_and_begins_anew() -> None:
     """Each line of the load's output covers the time since the line before."""
     tally = SendOutcomes()
     for result in (pulsar.Result.Ok, pulsar.Result.Ok, pulsar.Result.Timeout):
+        tally.sends()
         tally(result, SimpleNamespace())
-    assert tally.take() == (2, 1)
-    assert tally.take() == (0, 0)
+    assert tally.take()[:2] == (2, 1)
+    assert tally.take() == (0, 0, 0.0)
+
+
+def test_the_latency_is_that_from_each_send_to_its_own_outcome() -> None:
+    """Outcomes come in the order of the sends: the first waited for two seconds, the second for one."""
+    tally = SendOutcomes()
+    now_s = time.monotonic()
+    tally.sent_s.extend([now_s - 2.0, now_s - 1.0])
+    for _ in range(2):
+        tally(pulsar.Result.Ok, SimpleNamespace())
+
+    assert 1.5 <= tally.take()[2] < 2.5
+    assert not tally.sent_s

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from deploy.demo.recording import DemoRecording, Sample
-from deploy.demo.story import DEMANDS, JOINER, LIMIT, MORTAL, Story
+from deploy.demo.story import DEMANDS, JOINER, LIMIT, MORTAL, SaturatedStory, Story
 from deploy.demo.system import RestCall
 
 TOPICS = {broker: f"persistent://t/n/{broker}" for broker in DEMANDS}
@@ -129,3 +129,14 @@ def test_a_broker_that_returns_is_warm_before_it_has_its_topic(
     """Its Java is a new one."""
     assert told.acts[-1].event == "return"
     assert system.returned == ["is back", "is warm", "has its topic"]
+
+
+def test_the_saturated_story_is_one_act_with_the_load_of_every_broker() -> None:
+    """Nothing is changed in it."""
+    system = ObedientSystem()
+
+    told = SaturatedStory(system, TOPICS, system, system.warm_up, act_s=0.01).tell()  # type: ignore[arg-type]
+
+    assert [(act.event, dict(act.demands)) for act in told.acts] == [("start", DEMANDS)]
+    assert system.limits == []
+    assert told.killed_s is None

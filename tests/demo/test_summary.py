@@ -99,7 +99,7 @@ def test_the_summary_has_the_agreed_fields_and_null_for_never(tmp_path: Path) ->
     rates = {"a": [(0.0, 3_100.0)], "b": [(0.0, 0.0)]}
     run = recording(rates, [act(0, 20, {"a": 5_000, "b": 5_000})])
     figures: DemoFigures = evaluate(run)
-    file = summary.write(figures, run, tmp_path / "out", "-peer")
+    file = summary.write(summary.summary(figures), run, tmp_path / "out", "-peer")
     written = json.loads(file.read_text())
     assert written == {
         "limit": 3_000,

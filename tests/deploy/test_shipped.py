@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -257,3 +259,24 @@ def test_the_chart_names_files_that_the_brokers_values_mount(key: str) -> None:
     assert f'"{mount["mountPath"]}/{key}"' in named
     mounted = {i["path"] for s in keys["projected"]["sources"] for i in s["secret"]["items"]}
     assert key in mounted
+
+
+@pytest.mark.parametrize(
+    ("chart", "gates"),
+    [
+        ({"brokerServiceURL": "pulsar://p-broker:6650"}, ("pulsar://p-broker:6652", "")),
+        ({"brokerServiceURLTLS": "pulsar+ssl://p-broker:6651"}, ("", "pulsar+ssl://p-broker:6653")),
+    ],
+)
+def test_the_charts_proxy_is_led_to_gates(chart: dict[str, str], gates: tuple[str, str]) -> None:
+    """By a shell, as the chart runs the command: the same service, at the gates' port."""
+    proxy = read_yaml("helm", "pulsar-proxy-values.yaml")["proxy"]
+    shown = subprocess.run(
+        ["sh", "-c", proxy["additionalCommand"] + ' printenv brokerServiceURL brokerServiceURLTLS'],
+        env=chart | {"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert tuple(shown.stdout.split("\n")[:2]) == gates
+    broker = read_yaml("helm", "pulsar-values.yaml")["broker"]
+    assert ":6652" in broker["additionalCommand"]
+    ports = proxy["configData"]["PULSAR_PREFIX_brokerProxyAllowedTargetPorts"].split(",")
+    assert {url.rpartition(":")[2] for url in gates if url} <= set(ports)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_network
 
 import pytest
@@ -180,6 +180,12 @@ class Bench:
         self.groups.attachments = Attachments(
             tenants or {}, {f"tenant/{name}": group for name, group in namespaces.items()}
         )
+        for client in self.clients:
+            client.session.reattach(self.now_ns)
+
+    def attach_topics(self, *topics: str) -> None:
+        """Let scalable topics be groups by themselves."""
+        self.groups.attachments = replace(self.groups.attachments, topics=frozenset(topics))
         for client in self.clients:
             client.session.reattach(self.now_ns)
 

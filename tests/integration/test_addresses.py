@@ -114,6 +114,7 @@ def other(cluster: Cluster, broker: Broker) -> Broker:
     return next(each for each in cluster.brokers if each != broker)
 
 
+@pytest.mark.shows("pip-322/bundle-unload")
 def test_a_bundle_that_moves_under_load_takes_its_clients_from_gate_to_gate(
     transferring: Cluster, tmp_path: Path
 ) -> None:

@@ -128,6 +128,13 @@ def publish(client: pulsar.Client, topic: str, count: int, size: int = 1000) -> 
     return began
 
 
+@pytest.mark.shows(
+    "pip-323/topic-backlog",
+    "pip-323/age",
+    "pip-323/precise",
+    "pip-323/age-metric",
+    "pip-323/stats-name",
+)
 def test_ages_agree_with_the_truth_and_with_the_broker(bench: Bench, connect: Connect) -> None:
     """The oldest message of the oldest subscription; acknowledged, it is the next one's."""
     topic, _ = bench.topic("age")
@@ -179,6 +186,9 @@ def age_of(published_s: float) -> float:
     return time.time() - published_s
 
 
+@pytest.mark.shows(
+    "pip-323/size", "pip-323/stats-fields", "pip-323/two-quotas", "pip-323/namespace-quota"
+)
 def test_the_four_fields_agree_with_a_broker_that_has_them(bench: Bench, connect: Connect) -> None:
     """Limits at once; age and subscription once the broker itself has looked."""
     bench.set_quota("destination_storage", "consumer_backlog_eviction", 50_000_000)
@@ -233,6 +243,7 @@ LABELS = {
 }
 
 
+@pytest.mark.shows("pip-323/evictions", "pip-323/evictions-broker", "pip-323/duration")
 def test_the_four_metrics_have_the_labels_that_the_broker_gives_them(
     bench: Bench, connect: Connect
 ) -> None:
@@ -283,6 +294,7 @@ def test_a_seek_back_and_an_empty_backlog_are_seen(bench: Bench, connect: Connec
     check_age(bench, topic, "a", published_s)
 
 
+@pytest.mark.shows("pip-323/topic-quota", "pip-323/stats-name")
 def test_every_partition_has_an_age_at_its_owners_sidecar(bench: Bench, connect: Connect) -> None:
     """Any sidecar answers for the parent topic."""
     name = f"parts-{time.monotonic_ns()}"
@@ -339,6 +351,7 @@ def test_a_topic_that_moves_is_told_by_its_new_owners_sidecar(
     eventually(lambda: bench.http.get(before).status_code == 404, "its former owner forgets it")
 
 
+@pytest.mark.shows("pip-323/hold")
 def test_connected_producers_are_held_and_released(bench: Bench, connect: Connect) -> None:
     """A broker would let them go on until its next look closes them."""
     topic, _ = bench.topic("hold")
@@ -360,6 +373,7 @@ def test_connected_producers_are_held_and_released(bench: Bench, connect: Connec
     assert deeds(bench, topic) == ["hold producers", "release producers"]
 
 
+@pytest.mark.shows("pip-323/fail")
 def test_connected_producers_are_refused_with_the_right_error(
     bench: Bench, connect: Connect
 ) -> None:
@@ -376,6 +390,7 @@ def test_connected_producers_are_refused_with_the_right_error(
         producer.send(b"refused")
 
 
+@pytest.mark.shows("pip-323/evict-size", "pip-323/evictions", "pip-323/interval")
 def test_a_size_is_evicted_to_nine_tenths_within_seconds(bench: Bench, connect: Connect) -> None:
     """Long before the broker's next look; counted by type at the topic and the broker."""
     topic, _ = bench.topic("evict")
@@ -390,6 +405,7 @@ def test_a_size_is_evicted_to_nine_tenths_within_seconds(bench: Bench, connect: 
     assert 0.8 * 20_600 <= left <= 0.9 * 20_600  # whole entries of some 1,030 bytes
 
 
+@pytest.mark.shows("pip-323/evict-age")
 def test_an_age_is_evicted_within_seconds(bench: Bench, connect: Connect) -> None:
     """Messages older than nine tenths of the quota go; a broker itself evicts so few only later."""
     bench.set_quota("message_age", "consumer_backlog_eviction", 10)

@@ -51,6 +51,7 @@ def counted(world: World, broker: str, topic: str) -> dict[str, Any]:
     return next((dict(each) for each in found if each["topic"] == topic), {})
 
 
+@pytest.mark.shows("service-cluster/delayed", "service-cluster/producer-sees")
 def test_delayed_messages_pass_at_their_own_rate_and_others_do_not_wait_for_them(
     counting: World, connect: Connect
 ) -> None:

@@ -100,6 +100,7 @@ def per_half_second(arrivals: list[tuple[float, int]], since: float) -> list[int
         pytest.param(pulsar.ConsumerType.KeyShared, 3, False, id="key-shared"),
     ],
 )
+@pytest.mark.shows("pip-82/producers-and-consumers", "pip-322/dispatch")
 def test_a_dispatch_limit_holds_and_loses_nothing(
     world: World, connect: Connect, kind: pulsar.ConsumerType, count: int, batched: bool
 ) -> None:

@@ -143,6 +143,7 @@ def test_no_spelling_of_a_path_reaches_another_tenant(guarded: Cluster) -> None:
     assert shown(guarded, "broker-1") == ["tight"] * 4
 
 
+@pytest.mark.shows("pip-82/admin-only")
 def test_a_tenants_admin_changes_no_group_and_reads_no_trail(guarded: Cluster) -> None:
     """Groups and the audit trail are a super-user's."""
     alice = Caller(guarded, "alice")

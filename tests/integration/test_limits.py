@@ -1,6 +1,6 @@
 """Real producers through real gates: the cluster's limit holds and is shared fairly.
 
-The demo measures this finely (targets.md); here the bounds leave room for a busy machine.
+The demo measures this finely; here the bounds leave room for a busy machine.
 """
 
 import signal
@@ -13,6 +13,14 @@ from tests.integration.world import World, eventually
 pytestmark = pytest.mark.cluster
 
 
+@pytest.mark.shows(
+    "pip-82/namespace-limit",
+    "pip-82/fair-sharing",
+    "pip-82/converges",
+    "pip-82/local-limiter",
+    "pip-82/few-iterations",
+    "pip-322/group-level",
+)
 def test_a_skewed_load_is_held_to_the_limit_and_shared_equally(world: World) -> None:
     """3,000 and 800 wanted of 900: each gets half, and a third one who joins gets its third."""
     world.limit(publishRateInMsgs=900)
@@ -44,6 +52,7 @@ def shares(world: World) -> list[int]:
     return sorted(limits, reverse=True)
 
 
+@pytest.mark.shows("pip-82/producers-and-consumers")
 def test_a_limit_in_bytes_is_held(world: World) -> None:
     """Bytes count as the broker counts them: 200 kB/s and no more."""
     world.limit(publishRateInBytes=200_000)
@@ -69,6 +78,7 @@ def test_a_small_limit_is_held(world: World) -> None:
         world.comes_to(lambda rates: 45 < rates["broker-1"] < 53, "50 per second", seconds=10)
 
 
+@pytest.mark.shows("pip-82/quota-changes")
 def test_a_limit_of_zero_lets_nothing_pass_until_it_is_raised(world: World) -> None:
     """0 means nothing, not unlimited as in Pulsar; raising it acts at once."""
     world.limit(publishRateInMsgs=0)

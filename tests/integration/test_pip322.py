@@ -57,6 +57,7 @@ def send_all(client: pulsar.Client, topic: str, count: int, done: list[float]) -
     producer.close()
 
 
+@pytest.mark.shows("pip-322/consistent", "pip-322/one-solution")
 def test_five_producers_keep_to_500_messages_per_second(world: World, connect: Connect) -> None:
     """PublishRateLimiterOverconsumingTest: 3,000 messages, and bounds from both sides.
 
@@ -86,6 +87,9 @@ def test_five_producers_keep_to_500_messages_per_second(world: World, connect: C
     assert least_per_second(done) >= 500 * 0.7
 
 
+@pytest.mark.shows(
+    "pip-322/burst", "pip-322/backpressure", "pip-322/in-progress", "pip-322/token-bucket"
+)
 async def test_a_burst_of_3000_frames_is_spread_out(world: World) -> None:
     """All in one piece, on one connection: each has its receipt, in order, at 500 per second.
 

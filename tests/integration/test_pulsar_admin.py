@@ -20,6 +20,13 @@ def admin(world: World, sidecar: str, *arguments: str) -> subprocess.CompletedPr
     return world.cluster.admin(*arguments, url=world.sidecars.admin_url(sidecar))
 
 
+@pytest.mark.shows(
+    "pip-82/put-group",
+    "pip-82/get-group",
+    "pip-82/list-groups",
+    "pip-82/delete-group",
+    "pip-322/no-new-interface",
+)
 def test_groups_are_created_read_updated_and_deleted(world: World) -> None:
     """Every command goes to another sidecar: all know what one is told."""
     group = world.group
@@ -42,6 +49,7 @@ def test_groups_are_created_read_updated_and_deleted(world: World) -> None:
     assert admin(world, "broker-1", "resourcegroups", "get", group).returncode != 0
 
 
+@pytest.mark.shows("pip-82/attach-namespace")
 def test_namespaces_are_attached_and_detached(world: World) -> None:
     """set-, get- and remove-resource-group; a group in use is not deleted."""
     admin(world, "broker-1", "resourcegroups", "create", world.group, "-mp", "900")

@@ -29,6 +29,7 @@ def use_a_group_of_pulsars_own(world: World) -> str:
     return group
 
 
+@pytest.mark.shows("pip-82/protobuf", "pip-82/absolute-usage")
 def test_a_real_brokers_report_is_understood(world: World, connect: Connect) -> None:
     """A broker's report is parsed, means what was sent, and encodes to the same bytes again."""
     group = use_a_group_of_pulsars_own(world)
@@ -51,6 +52,7 @@ def test_a_real_brokers_report_is_understood(world: World, connect: Connect) -> 
     eventually(counted, "reports of ten messages, which may belong to two periods")
 
 
+@pytest.mark.shows("pip-82/protobuf")
 def test_our_report_is_read_by_a_real_broker(world: World, connect: Connect) -> None:
     """A broker counts what our report says, and skips the fields that it does not know."""
     group = use_a_group_of_pulsars_own(world)

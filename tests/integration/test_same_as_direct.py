@@ -112,6 +112,7 @@ def limit(world: World) -> None:
 
 
 @pytest.mark.parametrize("name", WAYS)
+@pytest.mark.shows("pip-322/nothing-breaks")
 def test_what_is_sent_arrives(world: World, connect: Connect, name: str) -> None:
     """Each message arrives once, unchanged, and in order (in the order of its key, where keys order)."""
     seed = random.randrange(2**32)

@@ -31,6 +31,7 @@ def in_force(world: World, topic: str, at: str) -> dict[str, int]:
     return {}
 
 
+@pytest.mark.shows("pip-322/topic-level")
 def test_a_partitioned_topic_has_one_limit_for_all_its_partitions(
     world: World, connect: Connect
 ) -> None:

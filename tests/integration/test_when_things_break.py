@@ -123,6 +123,7 @@ def silent_bus(world: World, cut_off: CutOff) -> Iterator[None]:
         cut_off.links.mend(*links)
 
 
+@pytest.mark.shows("pip-82/losses-ignored")
 def test_a_silent_bus_holds_the_limits_then_lowers_and_then_raises_them_to_equal_parts(
     worlds: MakeWorld, cut_off: CutOff
 ) -> None:
@@ -249,6 +250,7 @@ def test_without_zookeeper_limits_are_held_and_then_follow_each_groups_partition
             wait_for_limit(world, "broker-1", MOST)
 
 
+@pytest.mark.shows("pip-82/broker-down", "pip-82/no-leader")
 def test_a_dead_peers_share_returns_and_who_comes_back_begins_with_its_reserve(
     worlds: MakeWorld, cut_off: CutOff
 ) -> None:

@@ -110,14 +110,17 @@ class World:
     def comes_to(
         self, holds: Callable[[dict[str, float]], bool], what: str, seconds: float = 2.0
     ) -> None:
-        """Measure window by window until one is as said; the failure shows the last one.
+        """Measure until a condition holds in two windows in a row; a failure shows the last one.
 
         A machine that stands still for a moment takes the load away from a broker, and its part is then
-        rightly another's. What is said here is what the limit comes back to, not that nothing happens.
+        rightly another's: the condition is the one that traffic comes back to and keeps.
         """
         deadline = time.monotonic() + 60.0
-        while not holds(measured := self.measure(seconds)):
-            assert time.monotonic() < deadline, f"never {what}; at last {measured}"
+        in_a_row = 0
+        while in_a_row < 2:
+            measured = self.measure(seconds)
+            in_a_row = in_a_row + 1 if holds(measured) else 0
+            assert in_a_row or time.monotonic() < deadline, f"never {what}; at last {measured}"
 
     @contextmanager
     def held_to(self, limit: int, names: Collection[str]) -> Iterator[None]:

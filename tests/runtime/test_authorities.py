@@ -19,7 +19,8 @@ from coordinator.adapters.webhook import WebhookReceiver
 from coordinator.backlog.rules.model import BacklogQuota
 from coordinator.gate.server.tls import ServerCertificate, TlsFiles
 from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
-from coordinator.ports import Notice, RelayedRequest
+from coordinator.insight.model.outside import Notice
+from coordinator.ports import RelayedRequest
 from coordinator.runtime import client_tls
 from coordinator.runtime.client_tls import machine_trust
 from tests.gate.server.test_tls import make_certificate

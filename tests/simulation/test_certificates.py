@@ -29,7 +29,7 @@ def test_certificates_are_read_all_the_time_and_mostly_exact(policy: str) -> Non
     stage, _ = perform("S9", Parameters(policy=policy))
     watch = stage.world.watch
 
-    assert watch.asked > 20 * stage.seconds
+    assert watch.asked >= 20 * stage.seconds
     assert watch.said > 0.9 * watch.asked
     assert watch.exact > 0.7 * watch.said
 

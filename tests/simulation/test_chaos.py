@@ -93,6 +93,7 @@ MISHAPS = (
 def chaos(seed: int, policy: str = "balanced") -> Stage:
     """Eighty seconds of mishaps, then a calm network, a limit of 1,000 and saturated clients."""
     stage = Stage(Parameters(seed=seed, policy=policy), seconds=SECONDS)
+    stage.world.watch.readers_per_step = len(stage.names)
     rng = stage.world.rng
     stage.start(stage.all_of_it())
     second = float(CHAOS_FROM)

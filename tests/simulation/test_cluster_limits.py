@@ -38,12 +38,14 @@ def surge(law: str, policy: str, seed: int = 0) -> tuple[Figures, int]:
     return figures, before
 
 
+@pytest.mark.shows("service-cluster/remaining")
 def test_the_law_of_the_service_gives_each_of_five_brokers_400() -> None:
     """150 + 1000 - 750."""
     claims = {f"broker-{n}": Claim(used=EACH, wants=EACH) for n in range(BROKERS)}
     assert set(LAWS["tdmq"](LIMIT, claims).targets.values()) == {400}
 
 
+@pytest.mark.shows("service-cluster/remaining")
 def test_situation_1_under_the_law_of_the_service_the_local_limits_add_up_to_2000() -> None:
     """The traffic exceeds the limit when all brokers use theirs at once."""
     figures, sum_of_limits = surge("tdmq", "eager")
@@ -61,6 +63,7 @@ def test_situation_1_does_not_occur_with_balanced_or_strict(policy: str, seed: i
     assert figures.peak_overshoot <= 0.05
 
 
+@pytest.mark.shows("service-cluster/in-flight")
 def test_situation_2_requests_in_flight_exceed_a_limit_that_is_checked_afterwards() -> None:
     """500 requests under way at the moment when 100 are allowed: all of them pass."""
     soft = SoftWindow(rate=100, now_ns=0)

@@ -172,10 +172,35 @@ def test_who_wants_little_is_not_starved_by_little() -> None:
 
 def test_central_bucket_admits_the_limit_and_serves_what_waits() -> None:
     """10 a step pass of 20 a step; clients that want nothing any more leave nothing waiting."""
-    assert metrics.central_bucket([20, 20, 20], [10.0] * 3, window=1, burst=1) == [10, 10, 10]
-    assert metrics.central_bucket([20, 0, 0], [10.0] * 3, window=1, burst=1) == [10, 0, 0]
+    central = metrics.central_bucket([20, 20, 20], [10.0] * 3, window=1, burst=1)
+    assert (central.admitted, central.waiting) == ([10, 10, 10], [10, 20, 30])
+    alone = metrics.central_bucket([20, 0, 0], [10.0] * 3, window=1, burst=1)
+    assert (alone.admitted, alone.waiting) == ([10, 0, 0], [10, 0, 0])
 
 
 def test_central_bucket_saves_no_more_than_its_burst() -> None:
     """After a long idle time one step's worth is saved, and one flows in."""
-    assert metrics.central_bucket([0, 0, 0, 50], [10.0] * 4, window=1, burst=1) == [0, 0, 0, 20]
+    central = metrics.central_bucket([0, 0, 0, 50], [10.0] * 4, window=1, burst=1)
+    assert central.admitted == [0, 0, 0, 20]
+
+
+def test_a_bucket_is_judged_with_those_that_stand_beside_it_not_with_windows_that_slide() -> None:
+    """30 over two steps of 10 each: as two buckets each 5 over, as a window 10."""
+    admitted, allowed = [10, 15, 15, 10], [10.0] * 4
+
+    assert metrics.bucket_peak(admitted, allowed, 2) == pytest.approx(0.25)
+    assert metrics.peak_overshoot(admitted, allowed, 2) == pytest.approx(0.5)
+    assert metrics.bucket_peak(admitted, allowed, 2, begin=1) == pytest.approx(0.5)
+
+
+def test_a_bucket_below_the_limit_is_negative_and_one_that_is_not_whole_is_none() -> None:
+    """Four steps have one bucket of three; none of five."""
+    assert metrics.bucket_peak([9, 9, 9, 99], [10.0] * 4, 3) == pytest.approx(-0.1)
+    assert metrics.bucket_peak([9, 9, 9, 99], [10.0] * 4, 5) is None
+    assert metrics.bucket_peak([9, 9], [0.0, 0.0], 1) is None
+
+
+def test_a_mean_wait_is_what_waits_over_what_passes() -> None:
+    """Twenty wait at the end of every step in which ten pass: each waits two steps."""
+    assert metrics.mean_wait([20, 20], [10, 10]) == 2.0
+    assert metrics.mean_wait([5, 5], [0, 0]) == 0.0

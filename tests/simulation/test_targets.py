@@ -1,4 +1,4 @@
-"""The default policy meets its targets (targets.md) in the simulator, with the seeds that show it."""
+"""The default policy meets its targets in the simulator, with the seeds that show it."""
 
 from __future__ import annotations
 

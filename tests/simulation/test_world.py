@@ -151,7 +151,7 @@ class _Careless(CoordinatorState):
 def test_a_broken_promise_of_balanced_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """It names the seed, the moment, the group and the figures."""
     monkeypatch.setattr("coordinator.simulation.host.CoordinatorState", _Careless)
-    monkeypatch.setattr(CertificateWatch, "look", lambda *_: None)
+    monkeypatch.setattr(CertificateWatch, "_check", lambda *_: None)
 
     with pytest.raises(PromiseBroken, match=r"seed 5, .* s, .*orders: .* 2,700 of 900"):
         saturated(5).run()

@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from coordinator.adapters.recorder.rows import EnforcedBy
+from coordinator.insight.model.reconciliation_views import EscapedTraffic
 from spark_jobs.convergence_report import (
     ReportOutcome,
     broken_certificates,
@@ -293,6 +294,28 @@ def test_the_report_says_that_brokers_own_limiters_held_the_limit(
     for text in told["text"]:
         assert text in outcome.text
         assert escape(text) in outcome.page.read_text()
+
+
+def test_the_report_shows_what_went_round_the_gates(spark: SparkSession, tmp_path: Path) -> None:
+    """By namespace and way, of all brokers together, the most messages first."""
+    cluster = RecordedCluster(limit=1000, place=tmp_path / "recorded")
+    for broker in ("broker-1", "broker-2"):
+        cluster.start(broker, demand=2000)
+    cluster.run(12)
+    by_proxy = EscapedTraffic("shop/orders", ("orders",), "proxy", 1_200, 24_000)
+    direct = EscapedTraffic("shop/orders", ("orders",), "direct", 10, 200)
+    for recorder in cluster.recorders.values():
+        recorder.escaped([direct, by_proxy], 10 * 10**9, cluster.now_ns)
+    cluster.write()
+    outcome = make(spark, examine(tmp_path / "recorded"), tmp_path / "out")
+
+    first, second = json.loads((tmp_path / "out/figures.json").read_text())["round_the_gates"]
+    assert (first["namespace"], first["way"]) == ("shop/orders", "proxy")
+    assert (first["messages"], first["bytes"]) == (2_400, 48_000)
+    assert first["brokers"] == "broker-1, broker-2"
+    assert first["last"] - first["first"] == 10
+    assert (second["way"], second["messages"]) == ("direct", 20)
+    assert "<h2>Round the gates</h2>" in outcome.page.read_text()
 
 
 def test_a_broken_certificate_is_missed_unasked() -> None:

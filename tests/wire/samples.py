@@ -24,7 +24,8 @@ from coordinator.core.model import (
 )
 from coordinator.core.topics import TopicName
 from coordinator.insight.model.operations import Operation, OperationStage
-from coordinator.ports import AuditEntry, Origin, RecordedOperation
+from coordinator.insight.model.outside import RecordedOperation
+from coordinator.ports import AuditEntry, Origin
 
 PUBLISHED = Usage(
     messages=1_000,

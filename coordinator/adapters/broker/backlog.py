@@ -30,7 +30,9 @@ from coordinator.adapters.broker.answers import (
     quota_in,
     storage_in,
 )
+from coordinator.adapters.broker.evictions import evictions_in
 from coordinator.adapters.broker.summary import each_topic
+from coordinator.backlog.rules.evictions import Counted
 from coordinator.backlog.rules.model import (
     BacklogQuota,
     Glance,
@@ -46,6 +48,7 @@ _TIMEOUT: Final = {"timeout": httpx.Timeout(10.0).as_dict()}
 _BODY_MAX: Final = 64 * 1024
 """The most bytes of an entry that are read to keep a connection; for a larger one it is closed."""
 
+_CHUNK: Final = 64 * 1024
 _TURN: Final = 200
 """Topics that are parsed before other tasks run: about 2 ms."""
 
@@ -80,6 +83,7 @@ class HttpBacklogSource:
         connections: int = 8,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
+        self._metrics_url = f"{web_service_url.rstrip('/')}/metrics/"
         self._base_url = f"{web_service_url.rstrip('/')}/admin/v2"
         self._headers = {"Accept-Encoding": "identity"}
         if token is not None:
@@ -165,6 +169,23 @@ class HttpBacklogSource:
             path = f"/namespaces/{quote(name.tenant)}/{quote(name.namespace)}/backlogQuotaMap"
             answer = await self._send("GET", f"{self._base_url}{path}")
         return _parsed(_checked(answer), quota_in)
+
+    async def evictions(self) -> Counted:
+        """See `BacklogSource`."""
+        request = httpx.Request(
+            "GET", self._metrics_url, headers=self._headers, extensions=_TIMEOUT
+        )
+        try:
+            answer = await self._transport.handle_async_request(request)
+            answer.request = request
+            async with aclosing(answer):
+                if answer.status_code not in _SUCCESSES:
+                    await answer.aread()
+                    _checked(answer)
+                return await evictions_in(answer.aiter_bytes(_CHUNK))
+        except httpx.HTTPError as error:
+            url, kind = self._metrics_url, type(error).__name__
+            raise BrokerUnreachable(f"GET {url}: {kind} {error}") from error
 
     async def expire_to(self, topic: str, subscription: str, position: Position) -> None:
         """See `BacklogSource`."""

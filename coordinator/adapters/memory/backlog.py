@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from coordinator.backlog.rules.evictions import Counted
 from coordinator.backlog.rules.model import (
     NO_QUOTA,
     BacklogQuota,
@@ -104,6 +105,8 @@ class MemoryBacklogSource:
         self.topics = {} if topics is None else topics
         #: The calls, by name and topic.
         self.asked: list[tuple[str, str]] = []
+        #: The evictions of the broker's own check, by topic and type.
+        self.evicted: Counted = {}
         #: Raised in place of an answer, by the name of the call.
         self.trouble: dict[str, PortError] = {}
 
@@ -150,6 +153,11 @@ class MemoryBacklogSource:
         self._called("quota", topic)
         parts = (name for name in self.topics if name.startswith(f"{topic}-partition-"))
         return self._topic(next(parts, topic)).quota
+
+    async def evictions(self) -> Counted:
+        """See `BacklogSource`."""
+        self._called("evictions", "")
+        return dict(self.evicted)
 
     async def expire_to(self, topic: str, subscription: str, position: Position) -> None:
         """See `BacklogSource`."""

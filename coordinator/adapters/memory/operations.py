@@ -7,7 +7,8 @@ from collections import deque
 from dataclasses import replace
 
 from coordinator.insight.model.operations import Operation
-from coordinator.ports import OPERATIONS_LENGTH, NotFound, RecordedOperation
+from coordinator.insight.model.outside import OPERATIONS_LENGTH, RecordedOperation
+from coordinator.ports import NotFound
 from coordinator.wire.operations import decode_operation, encode_operation
 
 

@@ -17,12 +17,12 @@ from collections.abc import Callable, Sequence
 from coordinator.core.events import ConnectionState
 from coordinator.core.model import NANOS_PER_SECOND, Member
 from coordinator.core.topics import TopicName
+from coordinator.insight.model.outside import Notice
 from coordinator.ports import (
     BrokerUnreachable,
     BusHealth,
     Clock,
     Confirmation,
-    Notice,
     ReceiverUnreachable,
     StoreUnreachable,
 )

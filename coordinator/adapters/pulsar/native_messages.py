@@ -7,7 +7,7 @@ Any process may write there: bytes that are no ResourceUsageInfo, or that name n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError
 
@@ -37,8 +37,22 @@ def encode(broker: str, amounts: Mapping[str, Amounts]) -> bytes:
     return message.SerializeToString()
 
 
-def decode(payload: bytes) -> tuple[str, dict[str, Amounts]]:
-    """Return broker and publishes by native group; groups without publish fields are left out.
+class Decoded(NamedTuple):
+    """A report of usage.
+
+    Args:
+        broker: in whose name it is.
+        amounts: publishes by native group, of those groups whose publishes it states.
+        named: all its groups.
+    """
+
+    broker: str
+    amounts: dict[str, Amounts]
+    named: frozenset[str]
+
+
+def decode(payload: bytes) -> Decoded:
+    """Decode a report of usage.
 
     Raises:
         BadReport: the bytes are no such message, or out of bounds.
@@ -61,4 +75,4 @@ def decode(payload: bytes) -> tuple[str, dict[str, Amounts]]:
         amounts = Amounts(usage.publish.messagesPerPeriod, usage.publish.bytesPerPeriod)
         # A broker would read such a number as a negative one and ignore the entry.
         found[usage.owner] = amounts if max(amounts) <= _AMOUNT_MAX else NOTHING
-    return message.broker, found
+    return Decoded(message.broker, found, frozenset(usage.owner for usage in message.usageMap))

@@ -132,14 +132,16 @@ class NativeTopic:
     ) -> None:
         """Handle one message, on the loop."""
         try:
-            broker, amounts = decode(payload)
+            found = decode(payload)
         except BadReport as error:
             self._bad += 1
             if self._bad == 1:
                 _log.warning("not a report of usage", topic=TOPIC, reason=str(error))
             return
         sidecar, stands_in = properties.get(SIDECAR, ""), STANDS_IN in properties
-        said = Statement(broker, amounts, sidecar, producer, skew_ns, stands_in)
+        said = Statement(
+            found.broker, found.amounts, sidecar, producer, skew_ns, stands_in, found.named
+        )
         for listener in self._listeners:
             listener(said)
 

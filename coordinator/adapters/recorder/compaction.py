@@ -15,14 +15,17 @@ replaced. Its name begins with the broker's, so that its sidecar's retention inc
 cannot be read is named and left alone.
 
 Only one compaction may run at a time: a second one could merge a file that the first has merged already.
-So a lock file exists meanwhile; one that is ``grace_s`` old was left by a killed compaction and is taken
-over.
+So each writes a lock file of its own name, and then looks for others'. A store that shows at once what
+was written shows at least one of two the other's, and no store need know how to create a file only if it
+is absent. Of two that start at the same moment both may give way. A compaction writes its lock anew with
+every merge; one that is ``grace_s`` old was left by a killed compaction, and is deleted.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -35,7 +38,8 @@ from pyarrow import fs
 from coordinator.adapters.recorder.files import SUFFIX, UNFINISHED
 from coordinator.adapters.recorder.tables import FILE_KEY, REPLACES_KEY
 
-LOCK = ".compaction"
+LOCK = ".compaction."
+"""The beginning of a lock file's name."""
 _RUN = "compacted"
 _UNDER_WAY = ".merging"
 """The end of an unfinished file's name: the broker's own sidecar must not take it for its own."""
@@ -133,28 +137,39 @@ class _Compaction:
         self._now_s = now_s
         self._bounds = bounds
         self._damaged: list[str] = []
+        self._lock = f"{root}/{LOCK}{uuid.uuid4().hex}"
 
     def run(self) -> Compacted:
-        lock = f"{self._root}/{LOCK}"
-        info = self._filesystem.get_file_info(lock)
-        held = info.type is not fs.FileType.NotFound
-        if held and self._now_s - (info.mtime_ns or 0) / 1e9 < self._bounds.grace_s:
-            raise Busy(f"{lock}: another compaction is under way, or was killed within the hour")
-        self._touch(lock)
+        if self._filesystem.get_file_info(self._root).type is fs.FileType.NotFound:
+            raise FileNotFoundError(f"{self._root}: no such directory")
+        self._touch(self._lock)
         merged = sources = rows = removed = 0
         try:
+            self._be_alone()
             for of_one_kind in self._partitions():
                 removed += self._remove_replaced(of_one_kind)
                 for batch in self._batches(of_one_kind):
                     whole = [file for file in batch if self._is_whole(file)]
                     if len(whole) > 1:
+                        self._touch(self._lock)
                         rows += self._merge(whole)
                         merged += 1
                         sources += len(whole)
         finally:
             with contextlib.suppress(OSError):
-                self._filesystem.delete_file(lock)
+                self._filesystem.delete_file(self._lock)
         return Compacted(merged, sources, rows, removed, tuple(self._damaged))
+
+    def _be_alone(self) -> None:
+        """Raise Busy if another compaction is under way; delete the locks of those that were killed."""
+        for info in self._filesystem.get_file_info(fs.FileSelector(self._root)):
+            if not info.base_name.startswith(LOCK) or info.path == self._lock:
+                continue
+            if self._now_s - (info.mtime_ns or 0) / 1e9 < self._bounds.grace_s:
+                raise Busy(
+                    f"{info.path}: another compaction is under way, or was killed within the hour"
+                )
+            self._filesystem.delete_file(info.path)
 
     def _touch(self, path: str) -> None:
         with self._filesystem.open_output_stream(path) as file:

@@ -5,6 +5,9 @@ day per file. Readers skip names that begin with a dot, so a file is there as a 
 also after a crash or on a full disk; what a crash left under a dot name is removed by the next run of
 its broker.
 
+On an object store that rename is a copy and a delete. Neither is a single step with the other, nor need
+they be: the copy appears as a whole, and what a crash leaves of the rest is under the dot name.
+
 A place is a local directory or any URL that ``pyarrow.fs`` knows (``s3://``, ``gs://``, ``hdfs://``;
 with fsspec installed also ``fsspec+SCHEME://``). Every method may block and is called on the recorder's
 thread.

@@ -18,6 +18,7 @@ from coordinator.adapters.recorder.rows import (
     backlog_row,
     certificate_row,
     decision_row,
+    escaped_row,
     group_rows,
     member_rows,
     namespace_rows,
@@ -26,6 +27,7 @@ from coordinator.adapters.recorder.rows import (
     second_rows,
 )
 from coordinator.adapters.recorder.seconds import Second, Seconds
+from coordinator.adapters.recorder.steady_clock import SteadyClock
 from coordinator.adapters.recorder.tables import RecordedTable
 from coordinator.adapters.recorder.writer import RecorderBounds, RowWriter
 from coordinator.backlog.rules.views import BacklogView
@@ -41,6 +43,7 @@ from coordinator.core.model import (
 )
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.operations import Operation
+from coordinator.insight.model.reconciliation_views import EscapedTraffic
 from coordinator.ports import RecorderHealth
 
 TOPICS_MAX = 2_000
@@ -78,6 +81,7 @@ class ParquetRecorder:
         self._run = run
         self._wall_ns = wall_ns
         self._seconds = Seconds()
+        self._steady = SteadyClock()
         self._certificates = Certificates()
         self._counted_ns: int | None = None
         self._minutes = Minutes()
@@ -134,6 +138,12 @@ class ParquetRecorder:
         for minute in over:
             self._add(RecordedTable.NAMESPACES, namespace_rows(minute), now_ns)
 
+    def escaped(self, escaped: Sequence[EscapedTraffic], elapsed_ns: int, now_ns: int) -> None:
+        """Record the traffic that went round the gate, by namespace."""
+        since_ns = self._wall_ns() - elapsed_ns
+        rows = [escaped_row(each, since_ns, elapsed_ns) for each in escaped]
+        self._add(RecordedTable.ESCAPED, rows, now_ns)
+
     def handled(self, event: Event, state: CoordinatorState, now_ns: int) -> None:
         """Record the changes of an event that the core handled, and the seconds that are over."""
         self._incarnation = state.incarnation
@@ -164,7 +174,8 @@ class ParquetRecorder:
         before_ns, self._counted_ns = self._counted_ns, now_ns
         if before_ns is None or before_ns == now_ns:
             return  # the first count covers a time without observation
-        over = list(self._seconds.count(event.traffic, self._wall_ns(), now_ns - before_ns))
+        end_ns = self._steady.at(now_ns, self._wall_ns())
+        over = list(self._seconds.count(event.traffic, end_ns, now_ns - before_ns))
         for second in over:
             self._record_second(second, state, now_ns)
         for second in over[-1:]:  # a certificate of now does not hold for earlier seconds

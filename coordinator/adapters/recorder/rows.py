@@ -26,6 +26,7 @@ from coordinator.core.model import (
 )
 from coordinator.core.topics import TopicName
 from coordinator.insight.model.operations import Operation
+from coordinator.insight.model.reconciliation_views import EscapedTraffic
 
 Row = tuple[object, ...]
 
@@ -151,6 +152,21 @@ def namespace_rows(minute: Minute) -> Iterator[Row]:
                 count.held_ns // _NANOS_PER_MICRO,
                 count.throttled,
             )
+
+
+def escaped_row(escaped: EscapedTraffic, since_ns: int, elapsed_ns: int) -> Row:
+    """Return a row of traffic that went round the gate in a time since then, wall clock."""
+    tenant, _, namespace = escaped.namespace.partition("/")
+    return (
+        since_ns // _NANOS_PER_MICRO,
+        elapsed_ns // _NANOS_PER_MICRO,
+        tenant,
+        namespace,
+        list(escaped.groups),
+        escaped.way,
+        escaped.messages,
+        escaped.bytes,
+    )
 
 
 def member_rows(before: Mapping[str, Member], after: Mapping[str, Member]) -> list[Row]:

@@ -43,6 +43,7 @@ class RecordedTable(Enum):
     BACKLOGS = "backlogs"
     NAMESPACES = "namespaces"
     ENFORCEMENT = "enforcement"
+    ESCAPED = "escaped"
 
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -209,6 +210,18 @@ SCHEMAS: Mapping[RecordedTable, pa.Schema] = {
     RecordedTable.ENFORCEMENT: _schema(
         path=pa.string(),
         interval_s=pa.int64(),
+    ),
+    # One row per minute and namespace in which reconciliation told traffic round the gate: what was
+    # told in the `observed_us` from `since` on, and the most likely way.
+    RecordedTable.ESCAPED: _schema(
+        since=_TIMESTAMP,
+        observed_us=pa.int64(),
+        tenant=pa.string(),
+        namespace=pa.string(),
+        resource_groups=pa.list_(pa.string()),
+        way=pa.string(),
+        messages=pa.int64(),
+        bytes=pa.int64(),
     ),
 }
 

@@ -18,7 +18,8 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 from coordinator.adapters.zookeeper.numbered import TRIM_EVERY, NumberedNodes
 from coordinator.adapters.zookeeper.session import ZooKeeperSession
 from coordinator.insight.model.operations import Operation
-from coordinator.ports import OPERATIONS_LENGTH, NotFound, PortError, RecordedOperation
+from coordinator.insight.model.outside import OPERATIONS_LENGTH, RecordedOperation
+from coordinator.ports import NotFound, PortError
 from coordinator.wire.documents import DocumentError
 from coordinator.wire.operations import decode_operation, encode_operation
 

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING
 import structlog
 import uvloop
 
-from admin_api.access import Access, Verifier
+from admin_api.requests.access import Access, Verifier
 from coordinator.config import Config, ConfigError, split_address
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from admin_api.tokens import TokenKey
+    from admin_api.requests.tokens import TokenKey
     from coordinator.app.http.server import ApiServer
 
 log = structlog.get_logger(__name__)
@@ -67,7 +67,7 @@ def hosts(config: Config) -> tuple[str, ...]:
 def _verifier(config: Config) -> Verifier | None:
     if not (config.auth_public_key_files or config.auth_secret_key_file):
         return None
-    from admin_api.tokens import TokenKey, TokenVerifier  # noqa: PLC0415 - 8 MB, for keys only
+    from admin_api.requests.tokens import TokenKey, TokenVerifier  # noqa: PLC0415 - 8 MB, for keys only
 
     keys = [
         _key("auth_public_key_files", path, TokenKey.public)
@@ -215,7 +215,7 @@ async def serving(
 
 
 def _key(name: str, path: str, build: Callable[[bytes], TokenKey]) -> TokenKey:
-    from admin_api.tokens import BadKey  # noqa: PLC0415 - as above
+    from admin_api.requests.tokens import BadKey  # noqa: PLC0415 - as above
 
     try:
         return build(Path(path).read_bytes())

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from coordinator.backlog.rules.model import QuotaType
+from coordinator.backlog.rules.namespaces import NamespaceCounts, namespace_of
 from coordinator.backlog.rules.views import BacklogView, Exceedance
 
 HISTORY: Final = 20
@@ -26,6 +27,8 @@ class Exceedances:
     def __init__(self) -> None:
         #: Of each topic oldest first; the topic that exceeded longest ago comes first.
         self._histories: OrderedDict[str, deque[Exceedance]] = OrderedDict()
+        #: The exceedances that began since the start, by tenant/namespace and type.
+        self.begun = NamespaceCounts()
 
     def of(self, topic: str) -> tuple[Exceedance, ...]:
         """Return a topic's exceedances, oldest first."""
@@ -48,6 +51,7 @@ class Exceedances:
         place = _lasting(history, quota_type)
         if place is None:
             history.append(Exceedance(quota_type, limit, now_ms, None, value))
+            self.begun.add(namespace_of(view.topic) or "", quota_type)
         else:
             peak = max(history[place].peak, value)
             history[place] = replace(history[place], limit=limit, peak=peak)

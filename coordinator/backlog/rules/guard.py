@@ -20,12 +20,13 @@ A dry run decides and records the same actions, and carries out none.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
+from coordinator.backlog.rules.evictions import EvictionCounts
 from coordinator.backlog.rules.model import Position, QuotaPolicy, QuotaType, TopicStorage
 from coordinator.backlog.rules.views import BacklogView
 from coordinator.core.topics import TopicName
@@ -93,17 +94,18 @@ class BacklogGuard:
 
     Args:
         namespaces: tenant/namespace to its mode of enforcement; others have no actions.
+        evictions: counts them; shared with the reader of the broker's own.
     """
 
-    def __init__(self, namespaces: Mapping[str, Enforcement]) -> None:
+    def __init__(
+        self, namespaces: Mapping[str, Enforcement], evictions: EvictionCounts | None = None
+    ) -> None:
         self.namespaces = namespaces
         self._blocked: dict[str, Action] = {}
         #: The actions, oldest first.
         self.actions: deque[Action] = deque(maxlen=ACTIONS)
-        #: Evictions by topic and by type since the start; those of topics that are loaded.
-        self.evictions: Counter[tuple[str, QuotaType]] = Counter()
-        #: The same of the whole broker.
-        self.broker_evictions: Counter[QuotaType] = Counter()
+        #: The evictions since the start.
+        self.evictions = evictions or EvictionCounts()
 
     def wants(self, topic: str) -> Enforcement | None:
         """Return the mode of enforcement of a topic; None if there is none."""
@@ -133,14 +135,7 @@ class BacklogGuard:
 
     def evicted(self, action: Action) -> None:
         """Count an eviction that moved at least one subscription."""
-        self.evictions[action.topic, action.quota_type] += 1
-        self.broker_evictions[action.quota_type] += 1
-
-    def keep(self, topics: Iterable[str]) -> None:
-        """Forget the counts of topics that the broker has not loaded any more."""
-        loaded = set(topics)
-        for key in [key for key in self.evictions if key[0] not in loaded]:
-            del self.evictions[key]
+        self.evictions.add(action.topic, action.quota_type)
 
     def _decide(self, view: BacklogView, now_ms: int) -> list[Action]:
         exceeded, held = view.exceeded, self._blocked.get(view.topic)

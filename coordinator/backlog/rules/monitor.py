@@ -49,6 +49,8 @@ from coordinator.backlog.rules.model import (
     BacklogQuota,
     Glance,
     Position,
+    QuotaPolicy,
+    QuotaType,
     TopicStorage,
     TopicSummary,
 )
@@ -102,6 +104,21 @@ class BacklogMonitor:
     def known(self) -> tuple[str, ...]:
         """Return the topics that have or had a backlog since they were loaded, by name."""
         return tuple(sorted(self._rows))
+
+    @property
+    def exceedances(self) -> Mapping[tuple[str, QuotaType], int]:
+        """Return the exceedances that began since the start, by tenant/namespace and type."""
+        return self._exceedances.begun
+
+    @property
+    def is_evicted_from(self) -> bool:
+        """Return whether the broker evicts from a topic that is known, when its quota is exceeded."""
+        quotas = (row.in_force.quota or NO_QUOTA for row in self._rows.values())
+        return any(
+            quota.limit_of(kind) is not None and quota.policy_of(kind) is QuotaPolicy.EVICT
+            for quota in quotas
+            for kind in QuotaType
+        )
 
     def view(self, topic: str, now_ms: int) -> BacklogView | None:
         """Return one topic's backlog; None if the broker had not loaded it at the last check."""

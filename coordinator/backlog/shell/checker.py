@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import structlog
 
-from coordinator.backlog.rules.model import BacklogQuota, Cursor, Position
+from coordinator.backlog.rules.evictions import EvictionCounts
+from coordinator.backlog.rules.model import BacklogQuota, Cursor, Position, QuotaType
 from coordinator.backlog.rules.monitor import BacklogMonitor
+from coordinator.backlog.rules.outside import BacklogSource
 from coordinator.backlog.rules.views import BacklogView
 from coordinator.backlog.shell.questioner import GIVE_UP, Questioner
 from coordinator.core.model import NANOS_PER_SECOND
-from coordinator.ports import BacklogSource, Clock, PortError
+from coordinator.ports import Clock, PortError
 
 CHECK_BUCKETS_S: Final = (5, 10, 30, 60, 300)
 """Pulsar's buckets for the duration of a check."""
@@ -87,6 +89,7 @@ class BacklogWatch:
         interval_s: from the beginning of one check to that of the next.
         concurrency: questions under way at once.
         calls_per_second: questions a second, at most.
+        evictions: counts those that the broker makes; None counts none.
     """
 
     def __init__(
@@ -99,11 +102,15 @@ class BacklogWatch:
         interval_s: float = 60.0,
         concurrency: int = 4,
         calls_per_second: int = 500,
+        evictions: EvictionCounts | None = None,
     ) -> None:
         self._source = source
         self._monitor = monitor
         self._clock = clock
         self._wall_ms = wall_ms
+        self._evictions = evictions
+        #: Why the broker's evictions could not be read; empty when they could.
+        self._unread = ""
         self.interval_s = interval_s
         self._questioner = Questioner(
             source,
@@ -148,6 +155,11 @@ class BacklogWatch:
     def topics(self) -> tuple[str, ...]:
         """Return all persistent topics that the broker has loaded, by name."""
         return self._monitor.topics
+
+    @property
+    def exceedances(self) -> Mapping[tuple[str, QuotaType], int]:
+        """Return the exceedances that began since the start, by tenant/namespace and type."""
+        return self._monitor.exceedances
 
     async def run(self) -> None:
         """Check for ever."""
@@ -216,9 +228,24 @@ class BacklogWatch:
         if self._questioner.has_given_up:
             problem = f"given up after {GIVE_UP} questions without an answer"
         await self._finish()
+        await self._read_evictions()
         self._note(began_ns, asked, problem)
         for listener in self._listeners:
             listener(self.checked)
+
+    async def _read_evictions(self) -> None:
+        """Read the broker's own evictions: once at the start, then while a quota is one that evicts."""
+        evictions = self._evictions
+        if evictions is None or (evictions.has_begun and not self._monitor.is_evicted_from):
+            return
+        reason = ""
+        try:
+            evictions.read(await self._source.evictions())
+        except PortError as error:
+            reason = str(error)
+        if reason and reason != self._unread:
+            _log.warning("evictions of the broker not read", reason=reason)
+        self._unread = reason
 
     async def _finish(self) -> None:
         """Record the backlog of every topic, with turns for the loop's other work in between."""

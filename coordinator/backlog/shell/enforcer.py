@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from coordinator.backlog.rules.evictions import EvictionCounts
 from coordinator.backlog.rules.guard import (
     Action,
     BacklogGuard,
@@ -24,8 +25,9 @@ from coordinator.backlog.rules.guard import (
     evicted_target,
 )
 from coordinator.backlog.rules.model import Position, QuotaType, TopicStorage
+from coordinator.backlog.rules.outside import BacklogSource
 from coordinator.backlog.shell.checker import BacklogWatch
-from coordinator.ports import BacklogSource, PortError
+from coordinator.ports import PortError
 
 TOPICS_MAX: Final = 1_000
 """Topics of one look, two seconds' worth of questions at the usual pace: blocked ones first, then the
@@ -92,14 +94,9 @@ class BacklogEnforcement:
         return self._guard.wants(topic)
 
     @property
-    def evictions(self) -> Mapping[tuple[str, QuotaType], int]:
-        """Return the evictions since the start, by topic and type."""
+    def evictions(self) -> EvictionCounts:
+        """Return the counts of evictions, of this sidecar and of its broker."""
         return self._guard.evictions
-
-    @property
-    def broker_evictions(self) -> Mapping[QuotaType, int]:
-        """Return the evictions of the whole broker since the start, by type."""
-        return self._guard.broker_evictions
 
     async def run(self) -> None:
         """Look for ever."""
@@ -118,7 +115,6 @@ class BacklogEnforcement:
             key=lambda name: (name not in self._guard.blocked, name),
         )
         views = await self._watch.look(guarded[:TOPICS_MAX]) if guarded else ()
-        self._guard.keep(self._watch.topics)
         for action in self._guard.decide(views, self._wall_ms()):
             await self._carry_out(action)
 

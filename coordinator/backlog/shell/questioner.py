@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, assert_never
 
 from coordinator.backlog.rules.monitor import BacklogMonitor
+from coordinator.backlog.rules.outside import BacklogSource
 from coordinator.backlog.rules.questions import (
     AskClosings,
     AskEntry,
@@ -21,7 +22,7 @@ from coordinator.backlog.rules.questions import (
     Question,
 )
 from coordinator.core.model import NANOS_PER_SECOND
-from coordinator.ports import BacklogSource, BrokerUnreachable, Clock, NotFound, PortError
+from coordinator.ports import BrokerUnreachable, Clock, NotFound, PortError
 
 GIVE_UP: Final = 10
 """Unanswered questions in a row after which the broker is asked no more."""

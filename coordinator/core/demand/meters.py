@@ -4,6 +4,11 @@ A sample holds the figures of the next report: the rate admitted in the round, t
 producers waited for tokens, and the demand estimated from both (estimator.py) and from the single counts
 (sampling.py).
 
+**Debt is use.** The gate lets a batch pass that is larger than its bucket, and the bucket owes it. During
+the debt nothing passes and no producer waits, so it looks like no demand: the limit would go to others,
+the debt would be paid off at the rate of the reserve, and the next batch would wait for seconds. The
+debt that was paid in a round is therefore use of the limit.
+
 Invariant: a meter exists only for a group and class with participants, with traffic in the last round,
 or with farewell reports still to be sent.
 """
@@ -14,7 +19,6 @@ from collections.abc import Iterator, Mapping
 
 from coordinator.core.demand.estimator import DemandEstimate
 from coordinator.core.demand.sampling import (
-    BucketMirror,
     Count,
     PostBacklogRate,
     SaturationDetector,
@@ -43,14 +47,15 @@ class UnitMeter:
     """Messages or bytes of one group and class at this broker."""
 
     __slots__ = (
-        "_alarm", "_debt", "_estimate", "_held_ns", "_size", "_waited_ns",
+        "_alarm", "_estimate", "_held_ns", "_owed", "_owed_before", "_size", "_waited_ns",
         "admitted", "sample", "sample_held_permille",
     )  # fmt: skip
 
     def __init__(self, settings: CoreSettings) -> None:
         self._estimate = DemandEstimate(settings)
         self._alarm = SaturationDetector(settings.saturated_permille)
-        self._debt = BucketMirror(settings.burst_ns)
+        #: Tokens owed at the last count, and when the round began.
+        self._owed = self._owed_before = 0
         #: Counted in the present round.
         self.admitted = 0
         #: Time throttled by this unit, and by either of two that are split together.
@@ -66,17 +71,14 @@ class UnitMeter:
         """Return the demand, per second, at its high end; None is unbounded."""
         return self._estimate.demand
 
-    def count(self, count: Count, limit: int | None, *, enforced: bool) -> bool:
+    def count(self, count: Count, limit: int | None) -> bool:
         """Add the gate's count; return whether the broker has become saturated with it."""
         self.admitted += count.admitted
         self._held_ns += count.held_ns
         self._waited_ns += count.waited_ns
+        self._owed = count.owed
         self._alarm.add(count)
-        if limit is None:
-            return False
-        if enforced:
-            self._debt.count(count.admitted, count.elapsed_ns, limit)
-        if self.demand is None or not self._is_saturated(limit):
+        if limit is None or self.demand is None or not self._is_saturated(limit):
             return False
         is_new = self._estimate.is_new
         if not self._estimate.saturate(limit, self._alarm.messages):
@@ -109,9 +111,9 @@ class UnitMeter:
         self.admitted = self._held_ns = self._waited_ns = 0
         if messages:
             self._size = max(1, self.sample // messages)
-        if limit is None:
-            self._debt.forgive()
-        rate = self._debt.close_round(self.sample) * NANOS_PER_SECOND // elapsed_ns
+        paid = 0 if limit is None else max(0, self._owed_before - self._owed)
+        self._owed_before = self._owed
+        rate = (self.sample + paid) * NANOS_PER_SECOND // elapsed_ns
         alarmed = self._alarm.close_round(rate, waited_permille)
         if alarmed and limit is not None and self._is_saturated(limit):
             return  # it began within the round, and the sample does not show it
@@ -155,7 +157,6 @@ class Meter:
         bytes_limit: int | None,
         *,
         jointly: bool,
-        enforced: bool,
     ) -> bool:
         """Add the gate's count; return whether either unit has become saturated with it."""
         self._afterwards.count(traffic, elapsed_ns)
@@ -163,10 +164,14 @@ class Meter:
         if jointly and messages_limit is not None and bytes_limit is not None:
             waited_ns = (min(elapsed_ns, sum(held_ns)),) * 2
         passed = traffic.messages
-        messages = Count(passed, held_ns[0], waited_ns[0], elapsed_ns, passed)
-        bytes_ = Count(traffic.bytes, held_ns[1], waited_ns[1], elapsed_ns, passed)
-        saturated = self.messages.count(messages, messages_limit, enforced=enforced)
-        return self.bytes.count(bytes_, bytes_limit, enforced=enforced) or saturated
+        messages = Count(
+            passed, held_ns[0], waited_ns[0], elapsed_ns, passed, traffic.messages_owed
+        )
+        bytes_ = Count(
+            traffic.bytes, held_ns[1], waited_ns[1], elapsed_ns, passed, traffic.bytes_owed
+        )
+        saturated = self.messages.count(messages, messages_limit)
+        return self.bytes.count(bytes_, bytes_limit) or saturated
 
     def close_round(
         self, elapsed_ns: int, limits: tuple[int | None, int | None], little: tuple[int, int]
@@ -218,9 +223,7 @@ class Meters:
         """Return the meter of a group and class; None if this broker has no traffic of it."""
         return self._meters.get(key)
 
-    def count(
-        self, traffic: Traffic, elapsed_ns: int, limits: Rates, *, jointly: bool, enforced: bool
-    ) -> bool:
+    def count(self, traffic: Traffic, elapsed_ns: int, limits: Rates, *, jointly: bool) -> bool:
         """Add the gate's count of one group and class; return whether it has become saturated.
 
         Args:
@@ -228,13 +231,12 @@ class Meters:
             elapsed_ns: the time since the last count.
             limits: in force.
             jointly: whether the group's law splits messages and bytes together.
-            enforced: whether the limits are enforced.
         """
         meter = self._meter((traffic.group, traffic.monitoring_class))
         self._take_part(meter, traffic.participants)
         meter.topics = traffic.topics
         both = _limits_of(limits, traffic.monitoring_class)
-        return meter.count(traffic, elapsed_ns, *both, jointly=jointly, enforced=enforced)
+        return meter.count(traffic, elapsed_ns, *both, jointly=jointly)
 
     def set_participants(self, key: Key, participants: int) -> None:
         """Note that the first participant appeared or the last one left."""

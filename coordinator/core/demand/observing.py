@@ -81,6 +81,12 @@ class Observer:
         """Return the excess of a group and class since the start."""
         return self._excess.get(key, Excess())
 
+    def counting(self, group: str) -> Sequence[str]:
+        """Return the groups that count the traffic of a group: itself and its observers."""
+        if group in self._observing:
+            return ()
+        return (group, *self._observers.get(group, ()))
+
     def mirror(self, traffic: Sequence[Traffic]) -> Sequence[Traffic]:
         """Return the counts, with a copy for every group that observes another one.
 
@@ -89,14 +95,11 @@ class Observer:
         """
         if not self._observing:
             return traffic
-        kept = [each for each in traffic if each.group not in self._observing]
         return [
-            *kept,
-            *(
-                each._replace(group=name)
-                for each in kept
-                for name in self._observers.get(each.group, ())
-            ),
+            # An observer's own limit is not enforced, so nothing is owed of it.
+            each if name == each.group else each._replace(group=name, messages_owed=0, bytes_owed=0)
+            for each in traffic
+            for name in self.counting(each.group)
         ]
 
     def count(self, traffic: Traffic, limits: Rates, elapsed_ns: int) -> None:

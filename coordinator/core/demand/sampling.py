@@ -1,4 +1,4 @@
-"""Signs of demand in the single counts of a round: saturation, debt, and the rate after waiting.
+"""Signs of demand in the single counts of a round: saturation, and the rate after waiting.
 
 **Saturation shows before the round ends.** A broker that was throttled, with its limit used up, in all of
 the latest counts is believed at once. It may have been a burst: a client that flushes once a second uses
@@ -6,14 +6,13 @@ the limit up for a while in every round. The next whole round shows which it was
 alarm* twice as many counts are needed, up to more than a round has; after a minute of rounds without a
 false alarm, half as many.
 
-**Debt is use.** The gate lets a batch pass that is larger than its bucket, and the bucket owes it. During
-the debt nothing passes and no producer waits, so it looks like no demand: the limit would go to others,
-the debt would be paid off at the rate of the reserve, and the next batch would wait for seconds. The
-tokens paid in a round are use of the limit. This module therefore mirrors the bucket.
-
 **A backlog that has waited is not demand.** If clients spent a round working off messages that had waited
 since before, the rate after that shows their demand, provided that it covers at least half of the round:
 the rate of the whole round would be too high by the backlog.
+
+*Tried*: the arrivals of the whole round, which are what passed less what had waited when it began. S2
+settles in one round and not two (balanced), but a demand that falls within a round counts with what came
+before the fall: S10 settles at worst in four rounds (balanced) and three (strict), and not in two.
 """
 
 from __future__ import annotations
@@ -41,6 +40,7 @@ class Count(NamedTuple):
         waited_ns: the time throttled by this one or the other, where they are split together.
         elapsed_ns: since the last count.
         messages: that passed, whatever the unit.
+        owed: the tokens used in advance and not paid for yet.
     """
 
     admitted: int
@@ -48,6 +48,7 @@ class Count(NamedTuple):
     waited_ns: int
     elapsed_ns: int
     messages: int
+    owed: int
 
 
 class SaturationDetector:
@@ -82,7 +83,7 @@ class SaturationDetector:
         """Return whether all of the latest counts were throttled, with the limit used up."""
         if len(self._recent) < (self._recent.maxlen or 0):
             return False
-        admitted, _, waited_ns, elapsed_ns, _ = map(sum, zip(*self._recent, strict=True))
+        admitted, _, waited_ns, elapsed_ns, *_ = map(sum, zip(*self._recent, strict=True))
         if waited_ns * 1000 < elapsed_ns * self._saturated_permille:
             return False
         # One more, since a limit of a few per second admits nothing in most counts.
@@ -108,40 +109,6 @@ class SaturationDetector:
     def _need(self, counts: int) -> None:
         self._calm_rounds = 0
         self._recent = deque(self._recent, maxlen=counts)
-
-
-class BucketMirror:
-    """The debt of the gate's bucket: traffic that passed at once and is not paid for yet.
-
-    Args:
-        burst_ns: the tokens that a bucket saves up, as time at its rate.
-    """
-
-    __slots__ = ("_burst_ns", "_owed", "_payable", "_tokens")
-
-    def __init__(self, burst_ns: int) -> None:
-        self._burst_ns = burst_ns
-        # All in billionths of a token: the balance, the tokens that could pay in this round, and the
-        # debt when the round began.
-        self._tokens = self._payable = self._owed = 0
-
-    def count(self, admitted: int, elapsed_ns: int, limit: int) -> None:
-        """Account ``admitted`` over ``elapsed_ns`` at ``limit`` per second."""
-        fresh = limit * elapsed_ns
-        self._payable += fresh
-        burst = max(NANOS_PER_SECOND, limit * self._burst_ns)  # as at the gate, at least one token
-        self._tokens = min(self._tokens, burst) + fresh - admitted * NANOS_PER_SECOND
-
-    def forgive(self) -> None:
-        """Forget the debt: the limit is not enforced any more."""
-        self._tokens = self._payable = self._owed = 0
-
-    def close_round(self, passed: int) -> int:
-        """Return the tokens used of the limit in a round with ``passed`` admitted."""
-        paid = min(self._payable, self._owed + passed * NANOS_PER_SECOND) // NANOS_PER_SECOND
-        self._owed = max(0, -self._tokens)
-        self._payable = 0
-        return max(passed, paid)
 
 
 class PostBacklogRate:

@@ -338,7 +338,7 @@ class Escrow:
             return None
         try:
             return claim(books.record, books.account, closures)
-        except BooksBroken:  # contradictory figures: lose parts rather than create some
+        except BooksBroken:  # on contradictory figures parts are lost rather than created
             return None
 
 

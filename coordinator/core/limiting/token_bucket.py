@@ -9,7 +9,7 @@ Differences to upstream, on purpose:
 
 * One thread owns a bucket, so tokens are added at every look and consumption is subtracted at once:
   no pending adder, and the balance does not lag. Upstream adds tokens at most every 16 ms to spare
-  contended updates; here that resolution only says how much a resumed producer should find.
+  contended updates, and pauses a producer until as many have come; here a caller waits for what it needs.
 * ``set_rate`` keeps the balance: a new rate neither refills the bucket (upstream's refill at every
   recalculation doubles the traffic of that second) nor forgives debt.
 * A rate of 0 lets nothing pass; upstream reads it as "no limit".
@@ -19,10 +19,9 @@ Differences to upstream, on purpose:
 
 from __future__ import annotations
 
-from coordinator.core.model import NANOS_PER_SECOND
+from typing import ClassVar
 
-DEFAULT_RESOLUTION_NS = 16_000_000
-"""Pulsar's DEFAULT_ADD_TOKENS_RESOLUTION_NANOS."""
+from coordinator.core.model import NANOS_PER_SECOND
 
 
 class TokenBucket:
@@ -33,10 +32,10 @@ class TokenBucket:
         capacity: the most that can be saved up, >= 1.
         initial: the balance at the start; may be negative.
         now_ns: the time of construction.
-        resolution_ns: the time whose tokens are there at the end of a pause, at least one token.
     """
 
-    __slots__ = ("_capacity", "_last_ns", "_rate", "_remainder_ns", "_resolution_ns", "_tokens")
+    __slots__ = ("_capacity", "_last_ns", "_rate", "_remainder_ns", "_tokens")
+    runs_over: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -45,7 +44,6 @@ class TokenBucket:
         capacity: int,
         initial: int,
         now_ns: int,
-        resolution_ns: int = DEFAULT_RESOLUTION_NS,
     ) -> None:
         _check(rate, capacity)
         self._rate = rate
@@ -53,7 +51,6 @@ class TokenBucket:
         self._tokens = initial
         self._last_ns = now_ns
         self._remainder_ns = 0
-        self._resolution_ns = resolution_ns
 
     @property
     def rate(self) -> int:
@@ -81,11 +78,6 @@ class TokenBucket:
         self._refill(now_ns)
         self._tokens -= tokens
 
-    def consume_and_check(self, tokens: int, now_ns: int) -> bool:
-        """Take tokens; return whether any are left."""
-        self.consume(tokens, now_ns)
-        return self._tokens > 0
-
     def contains_tokens(self, now_ns: int) -> bool:
         """Return whether there is at least one token."""
         return self.balance(now_ns) > 0
@@ -99,16 +91,6 @@ class TokenBucket:
         if self._rate == 0:
             return None
         return max(1, -(-missing * NANOS_PER_SECOND // self._rate) - self._remainder_ns)
-
-    def throttling_duration_ns(self, now_ns: int) -> int | None:
-        """Return PIP-322's pause: the time until a resolution's worth of tokens, at least one."""
-        target = max(1, self._resolution_ns * self._rate // NANOS_PER_SECOND)
-        missing = target - self.balance(now_ns)
-        if missing <= 0:
-            return 0
-        if self._rate == 0:
-            return None
-        return missing * NANOS_PER_SECOND // self._rate
 
     def set_rate(self, rate: int, capacity: int, now_ns: int) -> None:
         """Change rate and capacity; keep the balance up to the new capacity, and keep debt."""

@@ -1,6 +1,6 @@
 """Limits by windows of a second, as a managed Pulsar has them, beside the token bucket (PIP-322).
 
-Both have the interface of a `TokenBucket`, so that the gate can use any of the three.
+Both have the interface `Tokens`, so that the gate can use them in place of a bucket.
 
 *WindowBucket* is that service's limit of a cluster: each second has the whole quota, however it is spent.
 Of 100 messages a second, sent in its first 400 ms, the 101st waits 600 ms. Clients see longer pauses than
@@ -8,10 +8,8 @@ with a bucket of the same rate, and may send the quota of two seconds around the
 larger than the rest of the quota passes, and the next windows pay its debt.
 
 *SoftWindow* is its limit of a partition: it admits everything, checks every 50 ms whether the quota of
-the
-second was exceeded, and if so blocks for the rest of the second. The clients decide how much passes
-within
-50 ms, and so by how much the limit is exceeded; the next window forgives the excess.
+the second was exceeded, and if so blocks for the rest of the second. The clients decide how much passes
+between two checks, and so by how much the limit is exceeded; the next window forgives the excess.
 
 Windows are counted from the construction, not from the full second of some clock: otherwise all brokers
 would turn, and send, at the same moment.
@@ -20,16 +18,16 @@ would turn, and send, at the same moment.
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final, Protocol
+from typing import ClassVar, Final
 
-from coordinator.core.limiting.token_bucket import TokenBucket
+from coordinator.core.limiting.tokens import MakeTokens, new_bucket
 from coordinator.core.model import NANOS_PER_SECOND
 
 WINDOW_NS: Final = NANOS_PER_SECOND
 """The statistics window."""
 
 CHECK_NS: Final = 50_000_000
-"""The interval between checks of a soft limit."""
+"""The interval between checks of a soft limit, unless another one is set."""
 
 _UNLIMITED: Final = 1 << 62
 
@@ -42,36 +40,6 @@ class LimitMode(Enum):
     SOFT = "soft"
 
 
-class Tokens(Protocol):
-    """The limiter interface: a bucket or a window."""
-
-    @property
-    def rate(self) -> int:
-        """Return the rate, in tokens per second."""
-        ...
-
-    @property
-    def capacity(self) -> int:
-        """Return the most tokens that can be there at once."""
-        ...
-
-    def balance(self, now_ns: int) -> int:
-        """Return the present tokens; negative is debt."""
-        ...
-
-    def consume(self, tokens: int, now_ns: int) -> None:
-        """Take tokens, whether they are there or not."""
-        ...
-
-    def wait_ns(self, tokens: int, now_ns: int) -> int | None:
-        """Return the time until there are ``min(tokens, capacity)``; 0 is now, None is never."""
-        ...
-
-    def set_rate(self, rate: int, capacity: int, now_ns: int) -> None:
-        """Change the rate, and the capacity where there is one."""
-        ...
-
-
 class WindowBucket:
     """A limiter with the whole rate available at the beginning of each second.
 
@@ -81,6 +49,7 @@ class WindowBucket:
     """
 
     __slots__ = ("_origin_ns", "_rate", "_tokens", "_window")
+    runs_over: ClassVar[bool] = False
 
     def __init__(self, *, rate: int, now_ns: int) -> None:
         _check(rate)
@@ -147,12 +116,15 @@ class SoftWindow:
     Args:
         rate: tokens per second, >= 0; with 0 nothing passes, without waiting for a check.
         now_ns: when the first window begins.
+        check_ns: the interval between two checks.
     """
 
-    __slots__ = ("_looked_ns", "_origin_ns", "_paused", "_rate", "_spent", "_window")
+    __slots__ = ("_check_ns", "_looked_ns", "_origin_ns", "_paused", "_rate", "_spent", "_window")
+    runs_over: ClassVar[bool] = False
 
-    def __init__(self, *, rate: int, now_ns: int) -> None:
+    def __init__(self, *, rate: int, now_ns: int, check_ns: int = CHECK_NS) -> None:
         _check(rate)
+        self._check_ns = check_ns
         self._rate = rate
         self._origin_ns = now_ns
         self._window = 0
@@ -207,23 +179,27 @@ class SoftWindow:
         window = (now_ns - self._origin_ns) // WINDOW_NS
         if window > self._window:
             self._window, self._spent, self._paused = window, 0, False
-        looked_ns = self._origin_ns + (now_ns - self._origin_ns) // CHECK_NS * CHECK_NS
+        passed_ns = now_ns - self._origin_ns
+        looked_ns = self._origin_ns + passed_ns // self._check_ns * self._check_ns
         if looked_ns > self._looked_ns:
             self._looked_ns = looked_ns
             self._paused = self._spent > self._rate
 
 
-def tokens_of(mode: LimitMode, rate: int, capacity: int, now_ns: int) -> Tokens:
-    """Return a limiter of this mode; a bucket starts empty and saves up to its capacity."""
+def maker_of(mode: LimitMode, check_ns: int = CHECK_NS) -> MakeTokens:
+    """Return the constructor of the limiters of a mode.
+
+    Args:
+        mode: the way in which a rate is enforced.
+        check_ns: the interval between two checks of a soft limit.
+    """
     match mode:
         case LimitMode.BUCKET:
-            return TokenBucket(
-                rate=rate, capacity=capacity, initial=0, now_ns=now_ns, resolution_ns=0
-            )
+            return new_bucket
         case LimitMode.WINDOW:
-            return WindowBucket(rate=rate, now_ns=now_ns)
+            return lambda rate, _, now_ns: WindowBucket(rate=rate, now_ns=now_ns)
         case LimitMode.SOFT:
-            return SoftWindow(rate=rate, now_ns=now_ns)
+            return lambda rate, _, now_ns: SoftWindow(rate=rate, now_ns=now_ns, check_ns=check_ns)
 
 
 def _check(rate: int) -> None:

@@ -4,19 +4,18 @@ A report is sent every round, so silence means a fault. A small report lists all
 the groups that changed, in this round or the last ``repeat_rounds``, and names the report since which no
 other group changed. A receiver that missed more reports than the repeats cover sees that, and asks for a
 complete one. All groups are also listed every ``complete_report_rounds`` rounds (PIP-82: report when the
-usage has changed significantly, and mandatorily once in N cycles). Urgent changes are reported at once,
-at
-most every ``urgent_gap_ns``: a participant appeared or left, a broker became saturated, a limit changed
-by
-much, quota was given, a member asks for a complete report, a raise waits for answers, or a member waits
-for an answer of this broker (transfer/raising.py).
+usage has changed significantly, and mandatorily once in N cycles), and whenever most of more than `MANY`
+groups changed: a receiver takes a complete report as it is, but the rows of any other one by one. Urgent
+changes are reported at once, at most every ``urgent_gap_ns``: a participant appeared or left, a broker
+became saturated, a limit changed by much, quota was given, a member asks for a complete report, a raise
+waits for answers, or a member waits for an answer of this broker (transfer/raising.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from coordinator.core.demand.meters import Meters
 from coordinator.core.escrow.escrow import Escrow
@@ -38,6 +37,9 @@ from coordinator.core.transfer.answering import Answers
 from coordinator.core.transfer.raising import Raises
 from coordinator.core.usage.columns import entries_in_columns
 from coordinator.core.usage.rows import UsageRow
+
+MANY: Final = 1_000
+"""Changed groups, by class, up to which a report lists these alone."""
 
 
 class _Told(NamedTuple):
@@ -173,10 +175,14 @@ class Reporter:
     ) -> UsageReport:
         """Return the report that is due."""
         everything = {key for key, _ in meters}
-        complete = self._complete_due or len(everything) <= self._settings.small_report_entries
-        keys = everything
-        if not complete:
-            keys = self._urgent | self._raises.keys() | set(answers.keys)
+        keys = self._urgent | self._raises.keys() | set(answers.keys)
+        complete = (
+            self._complete_due
+            or len(everything) <= self._settings.small_report_entries
+            or len(keys) > max(MANY, len(everything) // 2)
+        )
+        if complete:
+            keys = everything
         usages: dict[str, dict[MonitoringClass, Usage]] = {}
         listed: set[Key] = set()
         for key in sorted(keys, key=lambda key: (key[0], key[1].value)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from coordinator.gate.engine.lookup_trails import LookupTrails
 from coordinator.gate.limits.throttle import ThrottleReason
 from coordinator.gate.protocol.refusals import RefusalReason
 
@@ -24,6 +25,7 @@ class GateCounters:
         dropped_frames: held frames dropped because their producer was closed; clients resend them.
         replicated_messages: messages of geo-replication, which is exempt.
         replicated_bytes: bytes of geo-replication.
+        trails: topics that are looked up and not opened.
     """
 
     throttles: Counter[ThrottleReason] = field(default_factory=Counter)
@@ -36,3 +38,4 @@ class GateCounters:
     dropped_frames: int = 0
     replicated_messages: int = 0
     replicated_bytes: int = 0
+    trails: LookupTrails = field(default_factory=LookupTrails)

@@ -77,17 +77,15 @@ if TYPE_CHECKING:
 
 _TOO_OFTEN: Final = "Subscribe limited by subscribe rate limit per consumer."
 
-_UNJUDGED: Final = frozenset(
-    {
-        SCALABLE_TOPIC_LOOKUP,
-        SCALABLE_TOPIC_CLOSE,
-        WATCH_SCALABLE_TOPICS,
-        WATCH_SCALABLE_TOPICS_CLOSE,
-        WATCH_TC_ASSIGNMENTS,
-        WATCH_TC_ASSIGNMENTS_CLOSE,
-    }
-)
-"""Client commands that concern no participant and have no request id."""
+_WATCHES: Final[Mapping[int, schema.Message]] = {
+    SCALABLE_TOPIC_LOOKUP: schema.SCALABLE_TOPIC_LOOKUP,
+    SCALABLE_TOPIC_CLOSE: schema.WATCH,
+    WATCH_SCALABLE_TOPICS: schema.WATCH_SCALABLE_TOPICS,
+    WATCH_SCALABLE_TOPICS_CLOSE: schema.WATCH,
+    WATCH_TC_ASSIGNMENTS: schema.WATCH,
+    WATCH_TC_ASSIGNMENTS_CLOSE: schema.WATCH,
+}
+"""Commands that concern no participant and have no request id: watches of Pulsar 5."""
 
 _REQUESTS: Final[Mapping[int, tuple[schema.Message, int]]] = {
     CONSUMER_STATS: (schema.CONSUMER_STATS, 1),
@@ -179,6 +177,7 @@ class ClientRequests:
             PARTITIONED_METADATA: self._on_partitioned_metadata,
         }
         participants = self._participants
+        handlers |= {kind: _reading(message) for kind, message in _WATCHES.items()}
         handlers |= {kind: _asking(participants.ask, *known) for kind, known in _REQUESTS.items()}
         return handlers | {
             kind: _asking(participants.look_up, *known) for kind, known in _LOOKUPS.items()
@@ -194,8 +193,6 @@ class ClientRequests:
         Raises:
             MalformedFrame: only a broker sends such a command.
         """
-        if kind in _UNJUDGED:
-            return
         if kind in KNOWN_TYPES:
             raise MalformedFrame(FrameFault.WRONG_SIDE, f"type {kind}")
         counts = self._counters.unknown_commands
@@ -204,7 +201,10 @@ class ClientRequests:
     def _on_lookup(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
     ) -> Decision:
-        return lookups.rewrite_lookup(data, body, command_end, vouches=self._vouches)
+        frame = lookups.rewrite_lookup(data, body, command_end, vouches=self._vouches)
+        topic = lookups.looked_up_topic(data, body, command_end)
+        self._counters.trails.looked_up(self._host(), topic, self._holding.now_ns)
+        return frame
 
     def _on_partitioned_metadata(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
@@ -303,6 +303,7 @@ class ClientRequests:
             if begins_anew and frame_end > len(data):
                 return frame_end
             self._participants.open_producer(command, exempt=self._exempt(command))
+            self._counters.trails.opened(self._host(), command.topic)
         except RequestRefused as refusal:
             return self._refuse(refusal)
         if former is not None and begins_anew:
@@ -313,20 +314,26 @@ class ClientRequests:
         return _PASSES
 
     def _check_producer(self, command: commands.ProducerCommand) -> None:
-        _check_topic("PRODUCER", command.topic, command.request_id)
+        self._check_topic("PRODUCER", command.topic, command.request_id)
         text = self._groups.scopes.refusal_of(command.topic)
         if text:
             reason = RefusalReason.BACKLOG_QUOTA
             raise RequestRefused(command.request_id, QUOTA_EXCEEDED, text, reason)
+
+    def _check_topic(self, command: str, topic: str, request_id: int) -> None:
+        if TopicName.parse(topic) is None and not self._groups.unknown_topics.pass_:
+            text = f"{command}.topic {topic!r} is no topic name: use persistent://tenant/namespace/topic"
+            raise RequestRefused(request_id, INVALID_TOPIC_NAME, text, RefusalReason.TOPIC_NAME)
 
     def _on_subscribe(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
     ) -> Decision:
         try:
             command = commands.read_subscribe(data, body, command_end)
-            _check_topic("SUBSCRIBE", command.topic, command.request_id)
+            self._check_topic("SUBSCRIBE", command.topic, command.request_id)
             self._check_rate(command)
             self._participants.open_consumer(command)
+            self._counters.trails.opened(self._host(), command.topic)
         except RequestRefused as refusal:
             return self._refuse(refusal)
         return _PASSES
@@ -422,19 +429,21 @@ class ClientRequests:
         self._refusals.count(reason, f"consumer {consumer_id}")
 
 
-def _check_topic(command: str, topic: str, request_id: int) -> None:
-    if TopicName.parse(topic) is None:
-        text = (
-            f"{command}.topic {topic!r} is no topic name: use persistent://tenant/namespace/topic"
-        )
-        raise RequestRefused(request_id, INVALID_TOPIC_NAME, text, RefusalReason.TOPIC_NAME)
-
-
 def _asking(ask: Callable[[int], None], message: schema.Message, number: int) -> Handler:
     """Return a handler that keeps the id of a request about no participant."""
 
     def handle(data: bytes, _start: int, body: int, end: int, _frame_end: int) -> FrameVerdict:
         ask(commands.number_of(read_message(data, body, end, message), number))
+        return _PASSES
+
+    return handle
+
+
+def _reading(message: schema.Message) -> Handler:
+    """Return a handler that lets a command pass in canonical form."""
+
+    def handle(data: bytes, _start: int, body: int, end: int, _frame_end: int) -> FrameVerdict:
+        read_message(data, body, end, message)
         return _PASSES
 
     return handle

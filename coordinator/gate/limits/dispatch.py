@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from coordinator.core.limiting.windows import LimitMode
+from coordinator.core.limiting.tokens import MakeTokens, new_bucket
 from coordinator.core.model import Rates
 from coordinator.gate.limits.counters import TrafficCounter
 from coordinator.gate.limits.lease import GateLease
@@ -42,8 +42,8 @@ class _Unit:
 
     __slots__ = ("fresh", "meter", "stale")
 
-    def __init__(self, mode: LimitMode) -> None:
-        self.meter = MeteredBucket(mode)
+    def __init__(self, make: MakeTokens) -> None:
+        self.meter = MeteredBucket(make)
         #: Promised in this window, and in the one before.
         self.fresh = 0
         self.stale = 0
@@ -87,7 +87,7 @@ class DispatchLimiter(MeteredLimiter):
         counter: the counter of messages and bytes that passed.
         burst_ns: how much a bucket can save up, as time at its rate.
         reason: the kind of limit.
-        mode: how the limit is enforced.
+        make: makes a bucket, or what replaces it (modes.py).
     """
 
     __slots__ = ("_bytes", "_messages", "_on_trial", "_window", "typical_entry")
@@ -98,11 +98,11 @@ class DispatchLimiter(MeteredLimiter):
         *,
         burst_ns: int = BURST_NS,
         reason: ThrottleReason = ThrottleReason.RESOURCE_GROUP,
-        mode: LimitMode = LimitMode.BUCKET,
+        make: MakeTokens = new_bucket,
     ) -> None:
         super().__init__(counter, burst_ns=burst_ns, reason=reason)
-        self._messages = _Unit(mode)
-        self._bytes = _Unit(mode)
+        self._messages = _Unit(make)
+        self._bytes = _Unit(make)
         self._window = 0
         #: Whether a permit went out whose cost is unknown.
         self._on_trial = False
@@ -177,6 +177,11 @@ class DispatchLimiter(MeteredLimiter):
         """Return the time for which this much takes up the limit; an unknown cost is a full bucket."""
         units = ((self._messages.meter, messages), (self._bytes.meter, size))
         return max(m.span_ns(m.enough if tokens >= UNKNOWN else tokens) for m, tokens in units)
+
+    def owed(self, now_ns: int) -> tuple[int, int]:
+        """Return the messages and bytes that passed in advance and are not paid for yet."""
+        self._refresh(now_ns)
+        return self._messages.meter.owed(now_ns), self._bytes.meter.owed(now_ns)
 
     def _waits_ns(self, messages: int, size: int, now_ns: int) -> tuple[int | None, int | None]:
         self._refresh(now_ns)

@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
 
-from coordinator.core.limiting.windows import LimitMode
-from coordinator.core.model import MonitoringClass, Rates
+from coordinator.core.limiting.tokens import MakeTokens, new_bucket
+from coordinator.core.model import MonitoringClass, Rates, Traffic
 from coordinator.gate.limits.counters import GateListener, TrafficCounter
 from coordinator.gate.limits.dispatch import DispatchLimiter
 from coordinator.gate.limits.lease import GateLease
 from coordinator.gate.limits.limiter import PublishLimiter
 from coordinator.gate.limits.throttle import ThrottleReason
 from coordinator.insight.model.gate_views import HoldView
-
-
-@dataclass(frozen=True, slots=True)
-class Modes:
-    """The modes in which limits are enforced (windows.py).
-
-    Args:
-        groups: the mode for resource groups and the broker.
-        topics: the mode for topics and their partitions.
-    """
-
-    groups: LimitMode = LimitMode.BUCKET
-    topics: LimitMode = LimitMode.BUCKET
-
-
-DEFAULT_MODES: Final = Modes()
 
 
 class Group:
@@ -43,17 +25,24 @@ class Group:
         listener: GateListener,
         burst_ns: int,
         reason: ThrottleReason = ThrottleReason.RESOURCE_GROUP,
-        mode: LimitMode = LimitMode.BUCKET,
+        make: MakeTokens = new_bucket,
     ) -> None:
         self.name = name
         self.publish = TrafficCounter(name, MonitoringClass.PUBLISH, listener)
         self.dispatch = TrafficCounter(name, MonitoringClass.DISPATCH, listener)
         self.publish_limiter = PublishLimiter(
-            self.publish, burst_ns=burst_ns, reason=reason, mode=mode
+            self.publish, burst_ns=burst_ns, reason=reason, make=make
         )
         self.dispatch_limiter = DispatchLimiter(
-            self.dispatch, burst_ns=burst_ns, reason=reason, mode=mode
+            self.dispatch, burst_ns=burst_ns, reason=reason, make=make
         )
+
+    def collect(self, now_ns: int) -> Iterator[Traffic]:
+        """Yield the counts of each class with news or participants since the last call."""
+        for limiter in (self.publish_limiter, self.dispatch_limiter):
+            if (counted := limiter.counter.collect(now_ns)) is not None:
+                messages_owed, bytes_owed = limiter.owed(now_ns)
+                yield counted._replace(messages_owed=messages_owed, bytes_owed=bytes_owed)
 
     def holds(self) -> Iterator[HoldView]:
         """Yield the hold times of each class that had to wait."""

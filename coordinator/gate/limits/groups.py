@@ -20,16 +20,18 @@ from coordinator.core.model import (
     Rates,
     Traffic,
 )
-from coordinator.core.topics import TopicName
+from coordinator.core.topics import TopicName, names_scalable
 from coordinator.gate.limits.counters import GateListener
 from coordinator.gate.limits.delayed import DelayedMessages
-from coordinator.gate.limits.group import DEFAULT_MODES, Group, Modes
+from coordinator.gate.limits.group import Group
 from coordinator.gate.limits.lease import GateLease
 from coordinator.gate.limits.metering import BURST_NS
+from coordinator.gate.limits.modes import DEFAULT_MODES, Modes
 from coordinator.gate.limits.namespaces import NOWHERE, NamespaceCounter, Namespaces
 from coordinator.gate.limits.scopes import Scopes
 from coordinator.gate.limits.subscribing import SubscribeRate
 from coordinator.gate.limits.throttle import ThrottleReason
+from coordinator.gate.limits.unknown_topics import UnknownTopics
 from coordinator.insight.model.gate_views import HoldView
 
 
@@ -39,12 +41,10 @@ class GroupTable:
     Args:
         listener: told about participants and about throttling.
         burst_ns: how much a bucket can save up, as time at its rate.
-        modes: how limits are enforced.
-        cluster_group: the group that all traffic counts against, if there is one.
+        modes: how limits are enforced, and the groups that topics count against without an attachment.
         own_topics: count for no group: they carry the usage reports, and a quota must not be able to
             silence the coordinators that enforce it.
-        delayed_group: the group whose limit is on delayed messages only, whatever topic they are for, if
-            there is one.
+        unknown_topics_pass: whether topics pass whose names are not known.
     """
 
     def __init__(
@@ -53,9 +53,8 @@ class GroupTable:
         *,
         burst_ns: int = BURST_NS,
         modes: Modes = DEFAULT_MODES,
-        cluster_group: str = "",
-        delayed_group: str = "",
         own_topics: frozenset[TopicName] = frozenset(),
+        unknown_topics_pass: bool = False,
     ) -> None:
         self._listener = listener
         self._burst_ns = burst_ns
@@ -69,29 +68,32 @@ class GroupTable:
         self.attachments = Attachments()
         #: Limits beside those of resource groups; their traffic is not reported.
         self._modes = modes
-        self._cluster_group = cluster_group
-        self._delayed_group = delayed_group
         self._own_topics = own_topics
         #: Counts of messages with a time of delivery; None while they are not counted.
-        self.delayed = DelayedMessages() if delayed_group else None
+        self.delayed = DelayedMessages() if modes.delayed_group else None
         self.scopes = Scopes(burst_ns, modes)
         self.namespaces = Namespaces()
         #: The counters of exempt producers; no group counts these.
         self.replicated = Namespaces()
         self.subscribe_rate = SubscribeRate()
+        self.unknown_topics = UnknownTopics(pass_=unknown_topics_pass)
 
     def group(self, name: str) -> Group:
         """Return the group of this name."""
         found = self._groups.get(name)
         if found is None:
-            is_delayed = name == self._delayed_group
-            reason = (
-                ThrottleReason.DELAYED_MESSAGES if is_delayed else ThrottleReason.RESOURCE_GROUP
-            )
+            reason = self._reason_of(name)
+            is_topic = reason is ThrottleReason.TOPIC_LIMIT
+            make = self._modes.topics if is_topic else self._modes.groups
             found = self._groups[name] = self._awake[name] = Group(
-                name, self, self._burst_ns, reason, self._modes.groups
+                name, self, self._burst_ns, reason, make
             )
         return found
+
+    def _reason_of(self, name: str) -> ThrottleReason:
+        if name == self._modes.delayed_group:
+            return ThrottleReason.DELAYED_MESSAGES
+        return ThrottleReason.TOPIC_LIMIT if names_scalable(name) else ThrottleReason.RESOURCE_GROUP
 
     def participants_changed(
         self, group: str, monitoring_class: MonitoringClass, count: int
@@ -125,15 +127,22 @@ class GroupTable:
     def resolve(self, topic: str, now_ns: int, *, publishing: bool = False) -> tuple[Group, ...]:
         """Return the limits of a topic: its groups, narrowest first, its own limit, the broker's.
 
+        A scalable topic with a limit is the narrowest group, with all its segments.
+
         With ``publishing``, the groups include the one that limits delayed messages only; see
         ``Producer``.
         """
         name = TopicName.parse(topic)
-        if name is None or name in self._own_topics:
+        if name is None:
+            of_all = _with((), self._modes.cluster_group)
+            return (*map(self.group, of_all), *self.scopes.of_all_topics())
+        if name in self._own_topics:
             return ()
         names = self._names_of(name)
-        if publishing and self._delayed_group and self._delayed_group not in names:
-            names = (*names, self._delayed_group)
+        if self.attachments.topics and (whole := str(name.whole)) in self.attachments.topics:
+            names = (whole, *names)
+        if publishing:
+            names = _with(names, self._modes.delayed_group)
         return (*map(self.group, names), *self.scopes.of(name, now_ns))
 
     def published_totals(self) -> dict[str, tuple[int, int]]:
@@ -154,7 +163,9 @@ class GroupTable:
     def namespace(self, topic: str, monitoring_class: MonitoringClass) -> NamespaceCounter:
         """Return the namespace counter of a topic's traffic."""
         name = TopicName.parse(topic)
-        if name is None or name in self._own_topics:
+        if name is None:
+            return self.unknown_topics.counter(topic, monitoring_class)
+        if name in self._own_topics:
             return NOWHERE
         groups = self._names_of(name)
         key = NamespaceKey(name.tenant, name.namespace, groups, monitoring_class)
@@ -163,9 +174,7 @@ class GroupTable:
     def _names_of(self, name: TopicName) -> tuple[str, ...]:
         """Return the resource groups of all of a topic's traffic, narrowest first."""
         names = self.attachments.groups_of(name.tenant, name.namespace)
-        if self._cluster_group and self._cluster_group not in names:
-            return (*names, self._cluster_group)
-        return names
+        return _with(names, self._modes.cluster_group)
 
     def holds(self) -> Iterator[HoldView]:
         """Yield the hold times of every limit that had to hold something."""
@@ -182,11 +191,7 @@ class GroupTable:
         """Return the counts of all groups since the last call; forget groups that are not in use."""
         collected: list[Traffic] = []
         for name, group in list(self._awake.items()):
-            news = [
-                traffic
-                for counter in (group.publish, group.dispatch)
-                if (traffic := counter.collect(now_ns)) is not None
-            ]
+            news = [*group.collect(now_ns)]
             collected += news
             if news:
                 continue
@@ -196,3 +201,8 @@ class GroupTable:
                 # else.
                 del self._groups[name]
         return tuple(collected)
+
+
+def _with(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """Return the names with one more, unless it is empty or among them."""
+    return (*names, name) if name and name not in names else names

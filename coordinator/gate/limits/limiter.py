@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from coordinator.core.limiting.windows import LimitMode
+from coordinator.core.limiting.tokens import MakeTokens, new_bucket
 from coordinator.core.model import Rates
 from coordinator.gate.limits.counters import TrafficCounter
 from coordinator.gate.limits.lease import GateLease
@@ -31,7 +31,7 @@ class PublishLimiter(MeteredLimiter):
         counter: the counter of admitted messages and bytes.
         burst_ns: how much a bucket can save up, as time at its rate.
         reason: the kind of limit.
-        mode: how the limit is enforced.
+        make: makes a bucket, or what replaces it (modes.py).
     """
 
     __slots__ = ("_bytes", "_messages", "refusal")
@@ -42,13 +42,13 @@ class PublishLimiter(MeteredLimiter):
         *,
         burst_ns: int = BURST_NS,
         reason: ThrottleReason = ThrottleReason.RESOURCE_GROUP,
-        mode: LimitMode = LimitMode.BUCKET,
+        make: MakeTokens = new_bucket,
     ) -> None:
         super().__init__(counter, burst_ns=burst_ns, reason=reason)
         #: The error that answers a publish that is not admitted; empty to hold it.
         self.refusal = ""
-        self._messages = MeteredBucket(mode)
-        self._bytes = MeteredBucket(mode)
+        self._messages = MeteredBucket(make)
+        self._bytes = MeteredBucket(make)
 
     def set_limits(self, limits: Rates, now_ns: int, lease: GateLease | None = None) -> None:
         """Limit to these rates from now on; if a lease is given, let nothing pass once it is over."""
@@ -139,6 +139,11 @@ class PublishLimiter(MeteredLimiter):
             max(size, self._bytes.tokens_within(PAUSE_NS)),
             now_ns,
         )
+
+    def owed(self, now_ns: int) -> tuple[int, int]:
+        """Return the messages and bytes that were let pass in advance and are not paid for yet."""
+        self._refresh(now_ns)
+        return self._messages.owed(now_ns), self._bytes.owed(now_ns)
 
     def _waits_ns(self, messages: int, size: int, now_ns: int) -> tuple[int | None, int | None]:
         self._refresh(now_ns)

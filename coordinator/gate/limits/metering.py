@@ -19,7 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Final
 
-from coordinator.core.limiting.windows import LimitMode, Tokens, tokens_of
+from coordinator.core.limiting.tokens import MakeTokens, Tokens, new_bucket
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.gate.limits.counters import TrafficCounter
 from coordinator.gate.limits.lease import GateLease
@@ -49,15 +49,15 @@ class MeteredBucket:
     """The bucket of one unit, and the total that it allows the group to reach.
 
     Args:
-        mode: selects what replaces the bucket, if anything (windows.py).
+        make: makes the bucket, or what replaces it (modes.py).
     """
 
     __slots__ = (
-        "_bucket", "_given_back", "_mode", "_settled", "_shut", "ceiling", "enough", "most", "rate",
+        "_bucket", "_given_back", "_make", "_settled", "_shut", "ceiling", "enough", "most", "rate",
     )  # fmt: skip
 
-    def __init__(self, mode: LimitMode = LimitMode.BUCKET) -> None:
-        self._mode = mode
+    def __init__(self, make: MakeTokens = new_bucket) -> None:
+        self._make = make
         self._bucket: Tokens | None = None
         #: How much of the group's total the bucket was told, and how much of that was given back.
         self._settled = 0
@@ -82,12 +82,11 @@ class MeteredBucket:
         capacity = max(1, rate * burst_ns // NANOS_PER_SECOND)
         if self._bucket is None:
             self._settled = total
-            self._bucket = tokens_of(self._mode, rate, capacity, now_ns)
+            self._bucket = self._make(rate, capacity, now_ns)
         else:
             self._bucket.set_rate(rate, capacity, now_ns)
-        # Only a bucket runs over while a waiter is waking up.
-        late = -(-rate * WAKE_INTERVAL_NS // NANOS_PER_SECOND)
-        late = late if self._mode is LimitMode.BUCKET else 0
+        # Tokens that come while a waiter is waking up must not be lost.
+        late = -(-rate * WAKE_INTERVAL_NS // NANOS_PER_SECOND) if self._bucket.runs_over else 0
         self.enough = max(1, self._bucket.capacity - late)
         self.most = self.enough + rate * DEBT_NS // NANOS_PER_SECOND
         self.settle(total, now_ns, now_ns)
@@ -105,6 +104,10 @@ class MeteredBucket:
         # A rate of 0 lets nothing pass, not even saved tokens.
         self.ceiling = self._settled + balance if self._bucket.rate else total + min(balance, 0)
         self._shut = False
+
+    def owed(self, now_ns: int) -> int:
+        """Return the tokens that were used in advance, as of the last settlement."""
+        return 0 if self._bucket is None else max(0, -self._bucket.balance(now_ns))
 
     def shut(self, total: int) -> None:
         """Let nothing pass until the next settlement, if there is a limit; no token is lost."""
@@ -179,6 +182,10 @@ class MeteredLimiter(ABC):
     def pause_ns(self, messages: int, size: int, now_ns: int) -> int | None:
         """Return the time until the next wake-up when others were served before; None is never."""
         return self.wait_ns(messages, size, now_ns)
+
+    @abstractmethod
+    def owed(self, now_ns: int) -> tuple[int, int]:
+        """Return the messages and bytes that were let pass in advance and are not paid for yet."""
 
     @abstractmethod
     def _waits_ns(self, messages: int, size: int, now_ns: int) -> tuple[int | None, int | None]:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from coordinator.backlog.rules.guard import Block
 from coordinator.core.model import Dimension, Rates
-from coordinator.core.topics import HashRange, TopicName
+from coordinator.core.topics import TopicName
 from coordinator.gate.limits.counters import NoListener
-from coordinator.gate.limits.group import Group, Modes
+from coordinator.gate.limits.group import Group
+from coordinator.gate.limits.modes import Modes
 from coordinator.gate.limits.partitions import Partitions
 from coordinator.gate.limits.throttle import ThrottleReason
-from coordinator.insight.model.gate_views import Part, TopicLimitView
+from coordinator.insight.model.gate_views import TopicLimitView
 
 _NOTHING = Rates(publish_messages=0)
-
-UNUSED_MAX: Final = 1_000
-"""Parts of one topic that are kept though no participant uses them."""
 
 
 class Scopes:
@@ -26,10 +23,8 @@ class Scopes:
     The limit of a partitioned topic holds for all its partitions together, unlike a broker's own: each
     gets its part, whole numbers that add up, the remainder one by one to the first partitions.
 
-    The limit of a scalable topic holds for its segments in the same way: each gets the part of its
-    hashes. The active segments have every hash once, so their parts add up to the limit at every moment
-    of a split or merge, and no gate has to know the layout. The broker decides which segments exist: it
-    accepts no participant of another. A sealed segment has its part, too, while consumers drain it.
+    The limit of a scalable topic is a group's (coordinator/app/topic_groups.py): its segments share it by
+    their demand, wherever they are, and no gate has to know the layout.
 
     Args:
         burst_ns: how much a bucket can save up, as time at its rate.
@@ -44,8 +39,8 @@ class Scopes:
         self.broker = Rates()
         #: Rates and number of partitions, by the topic's name without its partition.
         self._limits: dict[str, tuple[Rates, int]] = {}
-        #: Limiters of the parts that were asked for so far.
-        self._topics: dict[str, dict[Part, Group]] = {}
+        #: Limiters of the partitions that were asked for so far, by index.
+        self._topics: dict[str, dict[int, Group]] = {}
         #: Blocked topics, by partition: publishes to them are held or refused.
         self._blocks: dict[str, Group] = {}
         #: The limit that each partition has by default.
@@ -97,9 +92,13 @@ class Scopes:
         group = None if name is None else self._blocks.get(str(name))
         return "" if group is None else group.publish_limiter.refusal
 
+    def of_all_topics(self) -> tuple[Group, ...]:
+        """Return the limit that every topic counts against; empty if there is none."""
+        return () if self._broker is None else (self._broker,)
+
     def of(self, topic: TopicName, now_ns: int) -> tuple[Group, ...]:
         """Return the limits that a topic counts against beside its resource groups."""
-        broker = () if self._broker is None else (self._broker,)
+        broker = self.of_all_topics()
         if self._blocks:
             block = self._blocks.get(str(topic))
             broker = broker if block is None else (block, *broker)
@@ -112,17 +111,16 @@ class Scopes:
         rates, partitions = self._limits[key]
         parts = self._topics.setdefault(key, {})
         # Unannounced partitions share a limiter, so that names cannot pile up here.
-        part: Part = topic.hash_range or min(topic.split_partition()[1], partitions)
+        part = min(topic.split_partition()[1], partitions)
         group = parts.get(part)
         if group is None:
-            _forget_unused(parts)
             group = parts[part] = self._make(key, ThrottleReason.TOPIC_LIMIT)
             group.set_limits(part_of(rates, part, partitions), now_ns)
         return (group, *broker)
 
     @property
     def topics(self) -> tuple[TopicLimitView, ...]:
-        """Return all topics with limits, and each part of them that was asked for."""
+        """Return all topics with limits, and the part of each partition that was asked for."""
         return tuple(
             TopicLimitView(
                 topic,
@@ -144,12 +142,12 @@ class Scopes:
 
     def _make(self, name: str, reason: ThrottleReason) -> Group:
         of_topic = reason in (ThrottleReason.TOPIC_LIMIT, ThrottleReason.PARTITION_LIMIT)
-        mode = self._modes.topics if of_topic else self._modes.groups
-        return Group(name, NoListener(), self._burst_ns, reason, mode)
+        make = self._modes.topics if of_topic else self._modes.groups
+        return Group(name, NoListener(), self._burst_ns, reason, make)
 
 
-def part_of(rates: Rates, part: Part, partitions: int) -> Rates:
-    """Return one part of a topic's rates; of partitions, the remainder goes by index."""
+def part_of(rates: Rates, part: int, partitions: int) -> Rates:
+    """Return one partition's part of a topic's rates; the remainder goes by index."""
     return Rates.from_mapping(
         {
             dimension: None if rate is None else _share(rate, part, partitions)
@@ -159,21 +157,5 @@ def part_of(rates: Rates, part: Part, partitions: int) -> Rates:
     )
 
 
-def _share(rate: int, part: Part, partitions: int) -> int:
-    if isinstance(part, HashRange):
-        return part.part_of(rate)
+def _share(rate: int, part: int, partitions: int) -> int:
     return rate // partitions + (part < rate % partitions)
-
-
-def _forget_unused(parts: dict[Part, Group]) -> None:
-    """Forget the parts without participants once there are many: layouts change, and names pile up."""
-    if len(parts) <= UNUSED_MAX:
-        return
-    unused = [
-        part
-        for part, group in parts.items()
-        if not group.publish.participants and not group.dispatch.participants
-    ]
-    if len(unused) > UNUSED_MAX:
-        for part in unused:
-            del parts[part]

@@ -30,7 +30,7 @@ class ThrottleReason(Enum):
     HELD_BYTES = "held bytes"
 
 
-HELD_BYTES_MAX: Final = 4 * 1024 * 1024
+HELD_BYTES_MAX: Final = 8 * 1024 * 1024
 """Default bound of one connection's held bytes."""
 
 

@@ -8,13 +8,13 @@ from ipaddress import ip_network
 from pathlib import Path
 
 from coordinator.config import Config, ConfigError, split_address
-from coordinator.core.limiting.windows import LimitMode
+from coordinator.core.limiting.windows import LimitMode, maker_of
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.core.topics import RESOURCE_USAGE_TOPIC, TopicName
 from coordinator.gate.engine.connection_limits import ConnectionLimits
 from coordinator.gate.engine.replication import ReplicationPeers
 from coordinator.gate.limits.counters import GateListener
-from coordinator.gate.limits.group import Modes
+from coordinator.gate.limits.modes import Modes
 from coordinator.gate.process import descriptors
 from coordinator.gate.server.proxy import Gate
 from coordinator.gate.server.supervisor import Patience
@@ -59,9 +59,15 @@ def gate(
             tls=_gate_tls(config),
             burst_ns=round(config.burst_seconds * NANOS_PER_SECOND),
             upstream_tls=_upstream_tls(config, upstream_host),
-            modes=Modes(LimitMode(config.limit_mode), LimitMode(config.topic_limit_mode)),
-            cluster_group=config.cluster_group,
-            delayed_group=config.delayed_group,
+            modes=Modes(
+                maker_of(LimitMode(config.limit_mode)),
+                maker_of(
+                    LimitMode(config.topic_limit_mode),
+                    round(config.topic_limit_check_seconds * NANOS_PER_SECOND),
+                ),
+                config.cluster_group,
+                config.delayed_group,
+            ),
             proxy_protocol=config.gate_upstream_proxy_protocol,
             participants_max=config.participants_per_connection_max,
             replication=ReplicationPeers(
@@ -70,6 +76,7 @@ def gate(
                 config.replication_producer_prefix,
             ),
             own_topics=own_topics(config),
+            unknown_topics_pass=config.unknown_topics == "alarm",
             kept_sockets=kept_sockets,
             connections=ConnectionLimits(
                 descriptors.connections_max(config.gate_connections_max),

@@ -74,10 +74,12 @@ class GateService(ABC):
     published_totals = GateQuestion(lambda gate: gate.published_totals)
     broker_side_addresses = GateQuestion(lambda gate: gate.broker_side_addresses)
     published_topics = GateQuestion(lambda gate: gate.published_topics)
+    stranded = GateQuestion(lambda gate: gate.stranded)
     figures = GateQuestion(lambda gate: gate.figures)
     limits = GateQuestion(lambda gate: gate.limits)
     holds = GateQuestion(lambda gate: gate.holds)
     delayed = GateQuestion(lambda gate: gate.delayed)
+    unknown_topics = GateQuestion(lambda gate: gate.unknown_topics)
     connection_figures = GateQuestion(lambda gate: gate.connection_figures)
 
     @abstractmethod

@@ -167,6 +167,9 @@ SCALABLE_TOPIC_LOOKUP: Final = _message({1: _U64, 2: _TEXT})
 SCALABLE_TOPIC_SUBSCRIBE: Final = _message(
     {1: _U64, 2: _TEXT, 3: _TEXT, 4: _TEXT, 5: _U64, 6: _I32}
 )
+WATCH_SCALABLE_TOPICS: Final = _message({1: _U64, 2: _TEXT, 3: _many(_KEY_VALUE), 4: _TEXT})
+WATCH: Final = _message({1: _U64})
+"""The commands of Pulsar 5 that name only the watch or the session that they open or close."""
 
 # The bytes in front of a message's content.
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Final
 
 import structlog
 
@@ -28,20 +29,21 @@ from coordinator.gate.engine.replication import ReplicationPeers
 from coordinator.gate.engine.session import NO_PEERS, ConnectionAudit, Session
 from coordinator.gate.limits.admission import AdmissionQueue
 from coordinator.gate.limits.counters import GateListener
-from coordinator.gate.limits.group import DEFAULT_MODES, Group, Modes
+from coordinator.gate.limits.group import Group
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.metering import BURST_NS
+from coordinator.gate.limits.modes import DEFAULT_MODES, Modes
 from coordinator.gate.limits.throttle import (
     HELD_BYTES_MAX,
     PARTICIPANTS_MAX,
     PublishBuffer,
     ThrottleBounds,
-    ThrottleReason,
 )
 from coordinator.gate.protocol.commands import ProducerCommand
 from coordinator.gate.protocol.connect_policy import ConnectPolicy
 from coordinator.gate.protocol.frames import MalformedFrame
 from coordinator.gate.protocol.refusals import RefusalReason
+from coordinator.gate.server import figures
 from coordinator.gate.server.closes import Closes
 from coordinator.gate.server.connection import BrokerSide, Connection
 from coordinator.gate.server.listening import Entrance
@@ -56,8 +58,13 @@ from coordinator.insight.model.gate_views import (
     GateFigures,
     GateLimits,
     HoldView,
+    StrandedClient,
+    UnknownTopicsView,
 )
 from coordinator.ports import Clock
+
+STRANDED_MAX: Final = 20
+"""Stranded clients in one answer."""
 
 _log = structlog.get_logger(__name__)
 
@@ -77,9 +84,7 @@ class Gate:
         pending_requests_max: publishes of one connection that may wait for the broker's answer; beyond
             it, it is not read; None leaves that to the broker.
         burst_ns: how much a limit can save up, as time.
-        modes: how limits are enforced.
-        cluster_group: the resource group that all traffic counts against; empty is none.
-        delayed_group: the group that delayed messages count against; empty is none.
+        modes: how limits are enforced, and the groups that traffic counts against without an attachment.
         replication: the clients whose producers replicate and are exempt.
         own_topics: topics of the coordinators themselves, which count for no group.
         participants_max: producers and consumers of one connection; any more are refused.
@@ -108,10 +113,9 @@ class Gate:
         pending_requests_max: int | None = None,
         burst_ns: int = BURST_NS,
         modes: Modes = DEFAULT_MODES,
-        cluster_group: str = "",
-        delayed_group: str = "",
         replication: ReplicationPeers = NO_PEERS,
         own_topics: frozenset[TopicName] = frozenset(),
+        unknown_topics_pass: bool = False,
         participants_max: int = PARTICIPANTS_MAX,
         tls: TlsListener | None = None,
         upstream_tls: UpstreamTls | None = None,
@@ -140,9 +144,8 @@ class Gate:
             listener,
             burst_ns=burst_ns,
             modes=modes,
-            cluster_group=cluster_group,
-            delayed_group=delayed_group,
             own_topics=own_topics,
+            unknown_topics_pass=unknown_topics_pass,
         )
         self._addresses = AddressBook(AddressMap(own_broker=ways_to(self._upstream.address)))
         self._queue = AdmissionQueue()
@@ -298,9 +301,11 @@ class Gate:
 
     def published_topics(self) -> frozenset[str]:
         """Return the full names of the topics that producers are connected to."""
-        named = (c.session.published_topics for c in self._connections)
-        parsed = (TopicName.parse(topic) for topics in named for topic in topics)
-        return frozenset(str(name) for name in parsed if name is not None)
+        return figures.published_topics(connection.session for connection in self._connections)
+
+    def stranded(self) -> tuple[StrandedClient, ...]:
+        """Return clients that look a topic up again and again and never open it here."""
+        return self._counters.trails.stranded(self.now_ns())[:STRANDED_MAX]
 
     def set_subscribe_rate(self, rate: int | None, *, period_s: int = 1) -> None:
         """Let each consumer subscribe this often per period; refuse one that comes more often.
@@ -348,33 +353,14 @@ class Gate:
 
     def figures(self) -> GateFigures:
         """Return the gate's figures at this moment."""
-        sessions = [connection.session for connection in self._connections]
-        waiting_consumers = sum(session.waiting_consumers for session in sessions)
-        now_ns = self.now_ns()
-        held_since_ns = [s.held_since_ns for s in sessions if s.held_since_ns is not None]
-        return GateFigures(
-            connections=len(sessions),
-            producers=sum(session.producers for session in sessions),
-            consumers=sum(session.consumers for session in sessions),
-            waiting_producers=self._queue.waiting - waiting_consumers,
-            waiting_consumers=waiting_consumers,
-            withheld_permits=sum(session.withheld_permits for session in sessions),
-            held_frames=sum(session.held_frames for session in sessions),
-            held_bytes=sum(session.held_bytes for session in sessions),
-            longest_hold_ns=now_ns - min(held_since_ns, default=now_ns),
-            throttles=_by_name(self._counters.throttles),
-            refused_publishes=self._counters.refused_publishes,
-            refused_subscribes=self._counters.refused_subscribes,
-            pauses=self._counters.pauses,
-            keep_alive_replies=self._counters.keep_alive_replies,
-            dropped_frames=self._counters.dropped_frames,
-            replicated_messages=self._counters.replicated_messages,
-            replicated_bytes=self._counters.replicated_bytes,
+        return figures.gate_figures(
+            [connection.session for connection in self._connections],
+            self._queue,
+            self._counters,
+            malformed_closes=self._malformed_closes,
+            closes=self._closes.counts,
             upstream_failures=self._upstream.failures,
-            malformed_closes=dict(self._malformed_closes),
-            refusals={reason.value: n for reason, n in self._counters.refusals.items()},
-            unknown_commands=dict(self._counters.unknown_commands),
-            closes={reason.value: count for reason, count in self._closes.counts.items()},
+            now_ns=self.now_ns(),
         )
 
     def limits(self) -> GateLimits:
@@ -391,33 +377,19 @@ class Gate:
         """Return the hold times of every group, topic and class that had to wait."""
         return tuple(self._groups.holds())
 
+    def unknown_topics(self) -> UnknownTopicsView:
+        """Return the counts of topics with unknown names."""
+        return self._groups.unknown_topics.view()
+
     def delayed(self) -> DelayedView | None:
         """Return the counts of delayed messages since the start; None while they are not counted."""
-        if self._groups.delayed is None:
-            return None
-        hasty: dict[str, set[str]] = {}
-        for connection in self._connections:
-            for topic, subscription in connection.session.hasty_subscriptions:
-                hasty.setdefault(topic, set()).add(subscription)
-        return self._groups.delayed.view(hasty)
+        counted = self._groups.delayed
+        sessions = (connection.session for connection in self._connections)
+        return None if counted is None else counted.view(figures.hasty_subscriptions(sessions))
 
     def connection_figures(self) -> tuple[ConnectionFigures, ...]:
         """Return the figures of every connection, the one that holds most first."""
-        found = [
-            ConnectionFigures(
-                peer=connection.peer,
-                producers=connection.session.producers,
-                consumers=connection.session.consumers,
-                held_bytes=connection.session.held_bytes,
-                withheld_permits=connection.session.withheld_permits,
-                held_frames=connection.session.held_frames,
-                unanswered=connection.session.unanswered,
-                throttles=_by_name(connection.session.throttle.counts),
-                paused_for=tuple(r.value for r in connection.session.throttle.pausing),
-            )
-            for connection in self._connections
-        ]
-        return tuple(sorted(found, key=lambda figures: -figures.held_bytes))
+        return figures.connection_figures((c.peer, c.session) for c in self._connections)
 
     # Calls of the entrance
 
@@ -525,7 +497,3 @@ class Gate:
 
 def _peer(address: Address | None) -> str:
     return "unknown" if address is None else f"{address[0]}:{address[1]}"
-
-
-def _by_name(counts: Mapping[ThrottleReason, int]) -> dict[str, int]:
-    return {reason.value: count for reason, count in counts.items()}

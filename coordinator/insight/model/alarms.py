@@ -47,6 +47,8 @@ class AlarmKind(Enum):
     FOREIGN_REPORTS = "ForeignReports"
     NATIVE_INEXACT = "NativeInexact"
     TRAFFIC_ROUND_THE_GATE = "TrafficRoundTheGate"
+    UNKNOWN_TOPICS = "UnknownTopics"
+    PARTITION_NEAR_LIMIT = "PartitionNearLimit"
     BACKLOG_NEAR_QUOTA = "BacklogNearQuota"
     BACKLOG_EXCEEDED = "BacklogExceeded"
     BACKLOG_AGES = "BacklogAges"
@@ -83,6 +85,8 @@ _SEVERITIES: Mapping[AlarmKind, Severity] = {
     AlarmKind.FOREIGN_REPORTS: Severity.WARNING,
     AlarmKind.NATIVE_INEXACT: Severity.WARNING,
     AlarmKind.TRAFFIC_ROUND_THE_GATE: Severity.WARNING,
+    AlarmKind.UNKNOWN_TOPICS: Severity.WARNING,
+    AlarmKind.PARTITION_NEAR_LIMIT: Severity.INFO,
     AlarmKind.BACKLOG_NEAR_QUOTA: Severity.WARNING,
     AlarmKind.BACKLOG_EXCEEDED: Severity.CRITICAL,
     AlarmKind.BACKLOG_AGES: Severity.WARNING,
@@ -121,6 +125,10 @@ _ACTIONS: Mapping[AlarmKind, str] = {
     "doctor says what to do.",
     AlarmKind.TRAFFIC_ROUND_THE_GATE: "Close the way that is named, or charge it to the group "
     "(charge_escaped); pulsar-quota doctor says how. Until then the limit is exceeded by that much.",
+    AlarmKind.UNKNOWN_TOPICS: "Upgrade the sidecars to a release that knows these names, or refuse them "
+    "(unknown_topics); until then only the limits of all traffic hold for them.",
+    AlarmKind.PARTITION_NEAR_LIMIT: "Give the topic more partitions before its clients wait; "
+    "/quota/v1/gate/partitions and the dashboard say how many would do.",
     AlarmKind.BACKLOG_NEAR_QUOTA: "Look at the consumers of the subscription that is named; the quota's "
     "policy says what happens at its end.",
     AlarmKind.BACKLOG_EXCEEDED: "Producers are or will be held or refused, or messages evicted, as the "

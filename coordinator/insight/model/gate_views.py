@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from coordinator.core.model import MonitoringClass, Rates, Unit
-from coordinator.core.topics import HashRange
 from coordinator.insight.model.answer import answer
 
 HOLD_BUCKETS_NS: Final = tuple(
@@ -72,6 +71,21 @@ class GateFigures:
     closes: Mapping[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class UnknownTopicsView:
+    """The topics with names that the gate does not know, where it lets these pass.
+
+    Args:
+        participants: producers and consumers connected now.
+        messages: messages that passed since the start, both ways.
+        names: the latest names, in ASCII and cut to a bound.
+    """
+
+    participants: int = 0
+    messages: int = 0
+    names: tuple[str, ...] = ()
+
+
 @answer
 class ConnectionFigures:
     """One client connection at this moment."""
@@ -91,6 +105,21 @@ class ConnectionFigures:
     """how often each reason held something back"""
     paused_for: tuple[str, ...]
     """why it is not read now"""
+
+
+@dataclass(frozen=True, slots=True)
+class StrandedClient:
+    """A client that looks a topic up again and again, and never opens it here.
+
+    Args:
+        host: its address.
+        topic: full name.
+        lookups: since it opened the topic last.
+    """
+
+    host: str
+    topic: str
+    lookups: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,25 +144,21 @@ class HoldView:
     throttles: Mapping[Unit, int]
 
 
-Part = int | HashRange
-"""One part of a topic: the index of a partition, or the hashes of a segment."""
-
-
 @dataclass(frozen=True, slots=True)
 class TopicLimitView:
     """A topic with limits of its own at this gate.
 
     Args:
         topic: its full name.
-        limits: of all partitions, or all segments, together.
-        partitions: the number of partitions, as far as it is known here; 1 for a scalable topic.
-        parts: the part of the limit of each partition or segment that was used here.
+        limits: of all partitions together.
+        partitions: the number of partitions, as far as it is known here.
+        parts: the part of the limit of each partition that was used here, by index.
     """
 
     topic: str
     limits: Rates
     partitions: int
-    parts: Mapping[Part, Rates]
+    parts: Mapping[int, Rates]
 
 
 @dataclass(frozen=True, slots=True)

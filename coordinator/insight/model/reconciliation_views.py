@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from coordinator.insight.model.answer import answer
+
+
+class EscapedTraffic(NamedTuple):
+    """The traffic of one namespace that went round the gate in a time.
+
+    Args:
+        namespace: tenant/namespace.
+        groups: those that the namespace counts against.
+        way: the most likely one.
+        messages: published.
+        bytes: published.
+    """
+
+    namespace: str
+    groups: tuple[str, ...]
+    way: str
+    messages: int
+    bytes: int
 
 
 @answer
@@ -23,7 +43,19 @@ class EscapeView:
     replicated_messages: int
     """of named peers' replication, which is exempt"""
     way: str
-    """the most likely one: direct, inside-broker, functions, geo-replication or unseen"""
+    """the most likely one: direct, proxy, inside-broker, functions, geo-replication or unseen"""
+    sentence: str
+    fix: str
+
+
+@answer
+class StrandedView:
+    """A client that lookups lead to the answering sidecar's gate, and that does not come."""
+
+    host: str
+    topic: str
+    lookups: int
+    """since it opened the topic last"""
     sentence: str
     fix: str
 
@@ -49,3 +81,5 @@ class ReconciliationView:
     """the largest rate first"""
     other_messages: int
     """escaped in further namespaces"""
+    stranded: tuple[StrandedView, ...]
+    """clients that do not reach the gate, some of them"""

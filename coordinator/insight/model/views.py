@@ -358,7 +358,7 @@ class Explanation:
     target: Limit
     """where the local limit goes, per second; -1 = not limited"""
     binding: str
-    """unlimited, level, demand, reserve, gate, hold-down or degraded"""
+    """unlimited, level, demand, reserve, gate or degraded"""
     water_level: int | None
     """rate per unit of weight at which brokers that want more are cut; null = all get what they want"""
     binds: Unit | None

@@ -21,8 +21,9 @@ import structlog
 
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.alarms import Alarm, AlarmKey
+from coordinator.insight.model.outside import AlarmReceiver, Notice
 from coordinator.insight.shell.sampler import Sampler
-from coordinator.ports import AlarmReceiver, Notice, PortError
+from coordinator.ports import PortError
 
 MAX_NOTICES = 100
 """The most alarms in one message; the rest follows in the next."""

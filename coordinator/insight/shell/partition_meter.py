@@ -7,16 +7,21 @@ their limiters.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from coordinator.core.model import NANOS_PER_SECOND, Dimension, Rates, Traffic
+from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
 from coordinator.insight.model.seconds import MinuteView, TrafficSeconds
+from coordinator.insight.model.specification import ADVISED
 from coordinator.ports import Clock
 
 _PERIOD_S: Final = 0.2
 """The interval between counts: at most a fifth of a second's traffic falls into the next one."""
+
+MAX_SIGHTED: Final = 1_000
+"""Partitions whose alarm is reported, the busiest first; more would say no more than these."""
 
 _UNLIMITED_PERIOD_S: Final = 1.0
 """The interval while there is nothing to count."""
@@ -79,17 +84,19 @@ class PartitionMeter:
         self._seconds = TrafficSeconds()
         #: The time of each partition's last count.
         self._counted_ns: dict[str, int] = {}
+        #: The limit of each partition at the last count.
+        self._limits = Rates()
 
     async def run(self) -> None:
         """Count for ever."""
         while True:
-            limited = await self._gate.partition_limits() != Rates()
-            await asyncio.sleep(_PERIOD_S if limited else _UNLIMITED_PERIOD_S)
+            await asyncio.sleep(_PERIOD_S if self._limits != Rates() else _UNLIMITED_PERIOD_S)
             await self.count()
 
     async def count(self) -> None:
         """Add the traffic since the last call; forget partitions that were quiet for two minutes."""
         now_ns = self._clock.now_ns()
+        self._limits = await self._gate.partition_limits()
         traffic = await self._gate.partition_traffic()
         self._seconds.add(traffic, now_ns)
         for each in traffic:
@@ -106,7 +113,23 @@ class PartitionMeter:
 
     async def views(self) -> tuple[PartitionView, ...]:
         """Return every partition that was used lately, the one that uses most of its limit first."""
-        limits, now_ns = await self._gate.partition_limits(), self._clock.now_ns()
+        return self._views(await self._gate.partition_limits(), self._clock.now_ns())
+
+    def near_limit(self) -> tuple[PartitionView, ...]:
+        """Return the partitions of whose limit, as of the last count, a second used too much."""
+        if self._limits == Rates():
+            return ()
+        views = self._views(self._limits, self._clock.now_ns())
+        return tuple(view for view in views if view.used > ADVISED)
+
+    def conditions(self, _now_ns: int) -> Iterator[AlarmCondition]:
+        """Yield the alarms of partitions near their limit."""
+        for view in self.near_limit()[:MAX_SIGHTED]:
+            if view.busiest is not None:
+                text = f"{view.topic} uses {view.used:.0%} of its {view.busiest.value} in a second"
+                yield AlarmCondition(AlarmKind.PARTITION_NEAR_LIMIT, view.topic, text)
+
+    def _views(self, limits: Rates, now_ns: int) -> tuple[PartitionView, ...]:
         found = []
         for topic in self._counted_ns:
             minutes = {

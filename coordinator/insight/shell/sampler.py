@@ -15,7 +15,6 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from coordinator.backlog.rules.conditions import BacklogConditions
 from coordinator.backlog.rules.views import BacklogView
 from coordinator.core.decisions import Decision
 from coordinator.core.events import Event
@@ -24,6 +23,7 @@ from coordinator.core.model import NANOS_PER_SECOND, Dimension, ResourceGroup
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.alarm_conditions import AlarmConditions
 from coordinator.insight.model.alarms import AlarmCondition, Alarms
+from coordinator.insight.model.backlog_conditions import BacklogConditions
 from coordinator.insight.model.board import Board
 from coordinator.insight.model.decision_history import DecisionHistory
 from coordinator.insight.model.journal import Journal

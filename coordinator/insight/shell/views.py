@@ -7,7 +7,7 @@ nothing is kept for longer than it is true: counts are kept of existing groups o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from coordinator.core.certificate.statement import Certificate
@@ -38,6 +38,7 @@ class SidecarViews:
         self._supervisor = supervisor
         self._bad_payloads: Counter[str] = Counter()
         self._catalogue = Catalogue()
+        self._defined: Collection[str] = frozenset()
         self._connection: ConnectionState | None = None
         self._totals = TrafficTotals()
         self._seconds = TrafficSeconds()
@@ -50,11 +51,12 @@ class SidecarViews:
         """Note the state of the connection to ZooKeeper."""
         self._connection = state
 
-    def catalogue_changed(self, catalogue: Catalogue) -> None:
-        """Take over a copy of the store."""
+    def catalogue_changed(self, catalogue: Catalogue, topics: frozenset[str]) -> None:
+        """Take over a copy of the store, and the names of the scalable topics with limits."""
         self._catalogue = catalogue
-        self._totals.keep(catalogue.groups.keys())
-        self._seconds.keep(catalogue.groups.keys())
+        self._defined = catalogue.groups.keys() | topics
+        self._totals.keep(self._defined)
+        self._seconds.keep(self._defined)
 
     def payloads_dropped(self, reason: str, count: int) -> bool:
         """Count dropped payloads of the bus; return whether they are the first for this reason."""
@@ -62,10 +64,11 @@ class SidecarViews:
         self._bad_payloads[reason] += count
         return before == 0
 
-    def traffic_counted(self, observed: Sequence[Traffic]) -> None:
+    def traffic_counted(self, counted: Sequence[Traffic]) -> None:
         """Add the own gate's counts since the last call."""
-        self._totals.add(observed)
-        self._seconds.add(observed, self._clock.now_ns())
+        by_group = self._state.observer.mirror(counted)
+        self._totals.add(by_group)
+        self._seconds.add(by_group, self._clock.now_ns())
 
     # Questions.
 
@@ -114,6 +117,10 @@ class SidecarViews:
     def catalogue(self) -> Catalogue:
         """Return the last copy of the store that arrived here; empty before the first."""
         return self._catalogue
+
+    def defined(self) -> Collection[str]:
+        """Return the names of all groups, and of all scalable topics with limits."""
+        return self._defined
 
     def recording(self) -> RecorderHealth | None:
         """Return the health of the recorder; None when nothing is recorded."""

@@ -61,6 +61,8 @@ class Observed:
         skew_ns: delay of its last report's arrival, by this machine's clock.
         strangers: other processes that write in brokers' names.
         unsteered: brokers that report and that no sidecar steers.
+        forgotten: native groups of which a broker knows no attachment.
+        overflowing: namespaces of groups of which more passes than the broker's limiter would let.
         edited: records and attachments that others changed, and the time at which that was seen.
         foreign: namespaces that Pulsar has in a group which is not known here, and that group.
         cannot: limits that a broker cannot enforce.
@@ -76,6 +78,8 @@ class Observed:
     skew_ns: int = 0
     strangers: tuple[Stranger, ...] = ()
     unsteered: tuple[str, ...] = ()
+    forgotten: tuple[str, ...] = ()
+    overflowing: tuple[str, ...] = ()
     edited: dict[str, int] = field(default_factory=dict)
     foreign: dict[str, str] = field(default_factory=dict)
     cannot: tuple[str, ...] = ()
@@ -100,6 +104,17 @@ def conditions(seen: Observed, now_ns: int) -> Iterator[Condition]:
         )
         fix = "start a sidecar beside each (native, or gate+native), or find who writes in their names"
         yield Condition("unsteered", text, fix)
+    if seen.forgotten:
+        text = f"a broker forgot what is attached, and lets whole records pass: {_listed(seen.forgotten)}"
+        fix = "none is needed: it is attached again; if it stays, look into the broker's log"
+        yield Condition("forgotten", text, fix)
+    if seen.overflowing:
+        text = f"more passes than the broker's limiter would let: {_listed(seen.overflowing)}"
+        fix = (
+            "none at first: they are attached again, as topics that the broker loaded before it knew the "
+            "group have no limiter; if it stays, look for batches that are larger than the limit"
+        )
+        yield Condition("overflow", text, fix)
     recent = sorted(name for name, at in seen.edited.items() if now_ns - at < _EDIT_TOLD_NS)
     if recent:
         text = f"changed in Pulsar by others and set again: {_listed(recent)}"

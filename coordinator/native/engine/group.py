@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from coordinator.core.model import MonitoringClass
+from coordinator.core.model import MonitoringClass, Rates
 from coordinator.native.engine.counting import NamespaceCount
 from coordinator.native.engine.entries import NOTHING, Amounts, Record
+from coordinator.native.engine.overflow import Overflow
 from coordinator.native.engine.pacing import Pacer
 from coordinator.native.engine.parts import NativePart
 from coordinator.native.engine.sets import GroupSet, name_of
+from coordinator.native.engine.spare import STEP_NS, spare
 from coordinator.native.engine.trim import WHOLE, Trim
 
 
@@ -24,7 +26,7 @@ class NativeView:
         namespaces: that are to be attached to it.
         record: as it should be in Pulsar.
         record_seen: as it is there; None is that it was not seen.
-        part: of the local limits, per second; None is unlimited.
+        part: of the local limits, and what it borrows, per second; None is unlimited.
         binding: the group that keeps each unit from more.
         entry: in this broker's name, of an interval.
         others: in all others' names.
@@ -51,8 +53,8 @@ class NativeGroup:
     """One native group at this broker."""
 
     __slots__ = (
-        "count", "dispatched", "entry", "groups", "name", "pacers", "parts", "publishing_since_ns",
-        "trims",
+        "_lent", "_lent_ns", "count", "dispatched", "entry", "groups", "name", "overflows", "pacers",
+        "parts", "trims",
     )  # fmt: skip
 
     def __init__(self, groups: GroupSet, interval_s: int) -> None:
@@ -61,12 +63,55 @@ class NativeGroup:
         self.pacers = (Pacer(interval_s), Pacer(interval_s))
         self.dispatched = (Pacer(interval_s), Pacer(interval_s))
         self.trims = (Trim(interval_s), Trim(interval_s))
+        self.overflows = (Overflow(interval_s), Overflow(interval_s))
         self.parts: tuple[NativePart | None, NativePart | None] = (None, None)
         self.entry = NOTHING
+        #: What it borrows, in each unit per second (spare.py), and when that was last decided.
+        self._lent = [0, 0]
+        self._lent_ns = 0
         #: As of the last poll: who is connected.
         self.count = NamespaceCount()
-        #: The first of the polls, up to the last one, that all found messages; None: the last did not.
-        self.publishing_since_ns: int | None = None
+
+    def lend(
+        self,
+        parts: tuple[NativePart | None, NativePart | None],
+        whole: Rates,
+        entries: Amounts | None,
+        brokers: int,
+        now_ns: int,
+    ) -> tuple[NativePart | None, NativePart | None]:
+        """Return its parts here with what they borrow of that which no broker has.
+
+        Args:
+            parts: of messages and bytes; None is unlimited.
+            whole: the limits of all brokers together.
+            entries: of all brokers together, per second; None while those of some are not known.
+            brokers: their number.
+            now_ns: the time.
+        """
+        is_due = entries is not None and now_ns - self._lent_ns >= STEP_NS
+        if is_due:
+            self._lent_ns = now_ns
+        limits = whole.publish_messages, whole.publish_bytes
+        found: list[NativePart | None] = []
+        for unit, (part, limit) in enumerate(zip(parts, limits, strict=True)):
+            if part is None or limit is None or not part.rate:
+                self._lent[unit] = 0
+                found.append(part)
+                continue
+            if is_due and entries is not None:
+                pacer = self.pacers[unit]
+                self._lent[unit] = spare(
+                    self._lent[unit],
+                    part.rate,
+                    limit,
+                    entries[unit],
+                    brokers,
+                    is_used=bool(pacer.held_permille) or pacer.rate > part.rate,
+                )
+            rate = max(part.rate, min(part.rate + self._lent[unit], limit // brokers))
+            found.append(NativePart(rate, part.binding))
+        return found[0], found[1]
 
     def set_parts(
         self,
@@ -98,26 +143,28 @@ class NativeGroup:
         )
         return Amounts(messages, bytes_)
 
+    @property
+    def overflows_now(self) -> bool:
+        """Whether more passes than the broker's limiter would let, in any unit."""
+        return any(overflow.is_over for overflow in self.overflows)
+
     def unsettle(self) -> None:
         """Take the news of a changed record, which lets all of it pass until the next interval."""
-        for trim in self.trims:
-            trim.unsettle()
+        for each in (*self.trims, *self.overflows):
+            each.unsettle()
 
     def counted(self, count: NamespaceCount, elapsed_ns: int, now_ns: int) -> None:
         """Take a poll of the broker's counters."""
         self.count = count
-        if not count.messages:
-            self.publishing_since_ns = None
-        elif self.publishing_since_ns is None:
-            self.publishing_since_ns = now_ns
         amounts = count.messages, count.bytes
-        for amount, pacer, trim, part in zip(
-            amounts, self.pacers, self.trims, self.parts, strict=True
+        for amount, pacer, trim, overflow, part in zip(
+            amounts, self.pacers, self.trims, self.overflows, self.parts, strict=True
         ):
             unsure = count.throttles_unsure
             pacer.count(amount, count.throttles, elapsed_ns, now_ns, unsure=unsure)
             rate = None if part is None else part.rate
             trim.count(amount, rate, elapsed_ns, held=pacer.is_held)
+            overflow.count(amount, rate, elapsed_ns)
         for amount, pacer in zip(
             (count.out_messages, count.out_bytes), self.dispatched, strict=True
         ):
@@ -132,3 +179,35 @@ class NativeGroup:
         (messages, _), (bytes_, _) = (pacer.take(now_ns) for pacer in self.dispatched)
         participants = [count.consumers, count.consumer_topics]
         yield MonitoringClass.DISPATCH, [messages, bytes_, 0, 0, *participants]
+
+    def view(
+        self,
+        namespaces: tuple[str, ...],
+        *,
+        record: Record,
+        record_seen: Record | None,
+        others: Amounts,
+        rest: Amounts,
+    ) -> NativeView:
+        """Return its present state, with the facts of Pulsar that it does not know itself."""
+        messages, bytes_ = self.parts
+        return NativeView(
+            name=self.name,
+            groups=self.groups,
+            namespaces=namespaces,
+            record=record,
+            record_seen=record_seen,
+            part=(
+                None if messages is None else messages.rate,
+                None if bytes_ is None else bytes_.rate,
+            ),
+            binding=(
+                "" if messages is None else messages.binding,
+                "" if bytes_ is None else bytes_.binding,
+            ),
+            entry=self.entry,
+            others=others,
+            rest=rest,
+            trim_permille=(self.trims[0].permille, self.trims[1].permille),
+            held_permille=(self.pacers[0].held_permille, self.pacers[1].held_permille),
+        )

@@ -4,10 +4,11 @@ It is told the time, and the caller decides when; nothing here waits or reads a 
 per native group:
 
 * its *part* here: of the local limits of all groups that it counts against (parts.py);
-* its *entry*: the part, less the trim, times the interval (entries.py, trim.py);
+* its *entry*: the part, and what it borrows, less the trim, times the interval (entries.py, spare.py,
+  trim.py);
 * the *rest*: the room in the record beyond all entries, so that no quota is scaled up. Every
   sidecar knows the same table and computes the same rest; one that sees it wrong, or old, writes it;
-* *zero* for brokers that are gone, and a part for those whose sidecar is (table.py, orphans.py).
+* *zero* for brokers that are gone, and entries for those whose sidecar does not write (standing_in.py).
 
 A sidecar that starts leaves its broker's row as it is until its own entry takes no more than a quarter
 of it away: the broker's clients stay while it is away, and a restart must not throttle them. After
@@ -17,6 +18,7 @@ not apply: no sidecar has written for them, and their rows are what clients use 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
@@ -39,11 +41,11 @@ from coordinator.native.engine.entries import (
     record_of,
 )
 from coordinator.native.engine.group import NativeGroup, NativeView
-from coordinator.native.engine.orphans import entry_of_orphan
-from coordinator.native.engine.parts import NativePart, split
+from coordinator.native.engine.parts import split
 from coordinator.native.engine.rest import differ, rest, scale
 from coordinator.native.engine.sets import GroupSet, name_of, sets_of
-from coordinator.native.engine.table import GRACE_NS, REST, SPEAKS_WITHIN, Statement, Table
+from coordinator.native.engine.standing_in import rows_to_stand_in_for
+from coordinator.native.engine.table import REST, WRITES_WITHIN_NS, Statement, Table
 from coordinator.native.engine.trim import WHOLE
 
 _REST_AGE_NS: Final = NANOS_PER_SECOND
@@ -96,11 +98,15 @@ class Steering:
         self._records: dict[str, Record | None] = {}
         #: Native groups that this broker's row once had something in, written by this sidecar.
         self._written: set[str] = set()
+        #: The brokers that it stood in for when it last wrote.
+        self._stood_in_for: frozenset[str] = frozenset()
         #: None until it may write.
         self._started_ns: int | None = None
         #: Groups that something was attached to when it started.
         self._inherited: frozenset[str] = frozenset()
         self._namespaces: dict[str, NamespaceCount] = {}
+        #: The namespaces that were published to at the last poll.
+        self._publishing: frozenset[str] = frozenset()
 
     # What is told.
 
@@ -155,8 +161,10 @@ class Steering:
         self._records[name] = record
 
     def take(self, said: Statement, now_ns: int) -> bool:
-        """Take a message of the topic; tell whether this broker's entries have to be written again."""
+        """Take a message of the topic; tell whether entries have to be written again."""
         self.table.take(said, self.interval_s, now_ns)
+        if said.broker in self._stood_in_for:
+            return not said.sidecar
         if said.broker != self.own_url:
             return False
         # An entry that looks like a sidecar's may be forged as well; its content decides.
@@ -171,6 +179,7 @@ class Steering:
     ) -> dict[str, tuple[int, int]]:
         """Take a poll of the broker's counters; return producers and consumers by group, as of now."""
         totals: dict[GroupSet, NamespaceCount] = {}
+        self._publishing = frozenset(name for name, count in counts.items() if count.messages)
         for namespace, count in counts.items():
             groups = self._sets.get(namespace)
             if groups is None:
@@ -234,19 +243,21 @@ class Steering:
         """Return the tenants whose namespaces have to be known."""
         return frozenset(self._attachments.tenants)
 
-    def unreported(self, now_ns: int) -> frozenset[str]:
-        """Return the native groups that clients publish to here, and of which the broker says nothing.
+    def forgotten(self, attached_ns: Mapping[str, int], now_ns: int) -> frozenset[str]:
+        """Return the native groups of which a broker knows no attachment, though there is one.
 
-        It reports the use of each group that it knows a namespace of, so of these it knows none.
+        A broker names every group that it knows an attachment of in each of its reports, and says
+        nothing if it knows none. Asked are the own broker, and those stood in for while they speak.
+
+        Args:
+            attached_ns: by native group, since when a namespace has been attached to it.
+            now_ns: the time.
         """
-        within_ns = SPEAKS_WITHIN * self.interval_s * NANOS_PER_SECOND + GRACE_NS
-        found = set()
-        for native in self._natives.values():
-            since_ns = native.publishing_since_ns
-            _, reported_ns = self.table.reported(self.own_url, native.name)
-            if since_ns is not None and now_ns - max(since_ns, reported_ns or since_ns) > within_ns:
-                found.add(native.name)
-        return frozenset(found)
+        if self.table.age_ns(self.own_url, now_ns) > WRITES_WITHIN_NS:
+            return frozenset()  # it hears nothing, not even itself
+        speaking = self.table.speaking(self._stood_in_for, self.interval_s, now_ns)
+        brokers = {self.own_url, *speaking}
+        return self.table.forgotten(brokers, attached_ns, self.interval_s, now_ns)
 
     def collect(self, now_ns: int) -> tuple[Traffic, ...]:
         """Return the traffic since the last call, of every group with participants or news."""
@@ -291,8 +302,17 @@ class Steering:
                 wants[unit][groups] = None if pacer.held_permille else rate
         messages = split(self._local(bytes_=False), wants[0])
         bytes_ = split(self._local(bytes_=True), wants[1])
+        shared = Counter(group for groups in self._natives for group in groups)
         for groups, native in self._natives.items():
             parts = messages[groups], bytes_[groups]
+            if all(shared[group] == 1 for group in groups) and not self.behind_gate:
+                parts = native.lend(
+                    parts,
+                    self._whole_of(groups),
+                    self._entries(native, now_ns),
+                    self.table.members,
+                    now_ns,
+                )
             native.set_parts(parts, self._scales(native), now_ns)
             target = native.target()
             scaled = Amounts(*(rate * self._entry_permille // WHOLE for rate in target))
@@ -312,6 +332,7 @@ class Steering:
         if own or gone:
             yield self.own_url, {**gone, **own}
         if not self.writes():
+            self._stood_in_for = frozenset()
             return
         kept = self._rest_to_write(now_ns)
         if kept:
@@ -319,9 +340,16 @@ class Steering:
         for broker in tuple(self.table.dead(self.interval_s, now_ns)):
             if broker != self.own_url:
                 yield broker, dict.fromkeys(self.table.groups_of(broker), NOTHING)
-        for broker in tuple(self.table.orphans(self.interval_s, now_ns)):
-            if broker != self.own_url and self._stands_in():
-                yield broker, self._entries_of_orphan(broker)
+        entries = {
+            native.name: native.entry
+            for native in self._natives.values()
+            if native.name in self._written
+        }
+        stood_in_for = dict(
+            rows_to_stand_in_for(self.table, self.own_url, entries, self.interval_s, now_ns)
+        )
+        self._stood_in_for = frozenset(stood_in_for)
+        yield from stood_in_for.items()
 
     def views(self) -> tuple[NativeView, ...]:
         """Return every native group's present state."""
@@ -330,32 +358,37 @@ class Steering:
         for namespace, name in self.attachments().items():
             by_name.setdefault(name, []).append(namespace)
         return tuple(
-            NativeView(
-                name=native.name,
-                groups=groups,
-                namespaces=tuple(by_name.get(native.name, ())),
+            native.view(
+                tuple(by_name.get(native.name, ())),
                 record=records[native.name],
                 record_seen=self._records.get(native.name),
-                part=_pair(native.parts[0], native.parts[1]),
-                binding=(_binding(native.parts[0]), _binding(native.parts[1])),
-                entry=native.entry,
                 others=self.table.others(self.own_url, native.name),
                 rest=self.table.of(REST, native.name),
-                trim_permille=(native.trims[0].permille, native.trims[1].permille),
-                held_permille=(native.pacers[0].held_permille, native.pacers[1].held_permille),
             )
-            for groups, native in self._natives.items()
+            for native in self._natives.values()
         )
+
+    def overflowing(self) -> dict[str, str]:
+        """Return the namespaces whose native groups let more pass here than the broker's limiter would.
+
+        Of these groups, those that were published to at the last poll; each with its native group.
+        """
+        over = {native.name for native in self._natives.values() if native.overflows_now}
+        return {
+            namespace: name
+            for namespace in self._publishing
+            if (groups := self._sets.get(namespace)) and (name := name_of(groups)) in over
+        }
 
     # Within.
 
     def _resolve(self) -> None:
         self._sets = sets_of(self._attachments, self._existing, self._cluster_group)
-        wanted = set(self._sets.values())
-        for groups in wanted - self._natives.keys():
-            self._natives[groups] = NativeGroup(groups, self.interval_s)
-        for groups in self._natives.keys() - wanted:
-            del self._natives[groups]
+        self._natives = {
+            groups: self._natives.get(groups) or NativeGroup(groups, self.interval_s)
+            for groups in self._sets.values()
+        }
+        self.table.set_groups(frozenset(self.natives))
 
     def _takes_over(self, native: NativeGroup, now_ns: int) -> bool:
         """Return whether the first entry of a group may be written, or one was."""
@@ -375,21 +408,6 @@ class Steering:
         )
         return takes_little or waited_ns > _TAKES_OVER_WITHIN_NS
 
-    def _stands_in(self) -> bool:
-        """Return whether this sidecar writes for orphans: that of the first steered broker does."""
-        return self.own_url <= min(self.table.steered(), default=self.own_url)
-
-    def _entries_of_orphan(self, broker: str) -> dict[str, Amounts]:
-        others = [name for name in self.table.steered() if name != self.own_url]
-        return {
-            native.name: entry_of_orphan(
-                self.table.reported(broker, native.name)[0],
-                [native.entry, *(self.table.of(name, native.name) for name in others)],
-            )
-            for native in self._natives.values()
-            if native.name in self._written
-        }
-
     def _is_told(self, native: NativeGroup) -> bool:
         """Return whether the local limits of all its groups are known."""
         return all(group in self._limits for group in native.groups)
@@ -401,15 +419,29 @@ class Steering:
         }
         return {group: rate for group, rate in rates.items() if rate is not None}
 
+    def _entries(self, native: NativeGroup, now_ns: int) -> Amounts | None:
+        """Return the sum of all brokers' entries, per second; None while it is not known."""
+        if not self.table.is_complete(self.own_url, native.name, now_ns):
+            return None
+        others = self.table.others(self.own_url, native.name)
+        messages, bytes_ = (
+            (own + other) // self.interval_s
+            for own, other in zip(native.entry, others, strict=True)
+        )
+        return Amounts(messages, bytes_)
+
     def _room(self, groups: GroupSet) -> Rates:
         """Return the limits that a native group's record must allow: its least limit, and the margin."""
+        return _times(self._whole_of(groups), self._record_permille)
+
+    def _whole_of(self, groups: GroupSet) -> Rates:
+        """Return a native group's limits for all brokers together, the least of its groups."""
         whole = [self._whole[group] for group in groups if group in self._whole]
         messages = [rates.publish_messages for rates in whole if rates.publish_messages is not None]
         sizes = [rates.publish_bytes for rates in whole if rates.publish_bytes is not None]
-        least = Rates(
+        return Rates(
             publish_messages=min(messages, default=None), publish_bytes=min(sizes, default=None)
         )
-        return _times(least, self._record_permille)
 
     def _scales(self, native: NativeGroup) -> tuple[int, int]:
         record = self._records.get(native.name)
@@ -465,14 +497,3 @@ def _times(rates: Rates, permille: int) -> Rates:
         publish_messages=None if messages is None else messages * permille // WHOLE,
         publish_bytes=None if size is None else size * permille // WHOLE,
     )
-
-
-def _pair(messages: NativePart | None, bytes_: NativePart | None) -> tuple[int | None, int | None]:
-    return (
-        None if messages is None else messages.rate,
-        None if bytes_ is None else bytes_.rate,
-    )
-
-
-def _binding(part: NativePart | None) -> str:
-    return "" if part is None else part.binding

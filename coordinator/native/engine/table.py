@@ -7,13 +7,15 @@ gone has to be set to 0.
 
 A broker is *silent* when it has not reported itself for longer than the five intervals in which it must;
 one that had a sidecar already after two, since it reports about once an interval while it has traffic.
-A broker without a live sidecar is *dead* when it is silent, and an *orphan* while it is not: without an
-entry each of its reports would lower its next quota, so another sidecar *stands in* for its own.
+A broker without a live sidecar is *dead* when it is silent, and an *orphan* while it is not. One whose
+sidecar lives, as far as the membership says, and has written nothing for a second is *stalled*: its
+sidecar has just died, stands still, or has started and does not write yet. Without an entry each report
+of such a broker would lower its next quota, so another sidecar *stands in* (standing_in.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -27,7 +29,13 @@ SPEAKS_WITHIN: Final = 5
 """Intervals within which a broker reports itself, with traffic or without; `GRACE_NS` for the way."""
 
 GRACE_NS: Final = 1_000_000_000
+WRITES_WITHIN_NS: Final = 1_000_000_000
+"""A sidecar writes five times a second."""
+
 _SILENT_INTERVALS: Final = 2
+_NAMED_WITHIN: Final = 2
+"""Intervals within which a broker names a group that a namespace is attached to."""
+
 _STRANGERS_MAX: Final = 100
 _STRANGER_TOLD_NS: Final = 60_000_000_000
 _ROWS_MAX: Final = 4_096
@@ -45,6 +53,8 @@ class Statement:
         producer: the name of the producer that wrote it.
         skew_ns: the delay of its arrival, by the sender's statement.
         stands_in: whether that sidecar is another broker's.
+        named: all groups of the message; a broker names each group that it knows an attachment of, and
+            leaves out the amounts of those that did not change.
     """
 
     broker: str
@@ -53,6 +63,7 @@ class Statement:
     producer: str = ""
     skew_ns: int = 0
     stands_in: bool = False
+    named: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -66,6 +77,11 @@ class _Row:
     #: Its sidecar; empty if it has none, or one that left the membership and has not written since.
     sidecar: str = ""
     had_sidecar: bool = False
+    #: The amounts that its sidecar last wrote, and when.
+    entries: dict[str, Amounts] = field(default_factory=dict)
+    written_ns: int = 0
+    #: The groups that the broker's own last report named, of those that are known here.
+    named: frozenset[str] = frozenset()
     seen_ns: int = 0
     began_ns: int = 0
 
@@ -86,6 +102,7 @@ class Table:
         self._rows: dict[str, _Row] = {}
         self._strangers: dict[tuple[str, str], int] = {}
         self._members: frozenset[str] = frozenset()
+        self._groups: frozenset[str] = frozenset()
 
     def take(self, said: Statement, interval_s: int, now_ns: int) -> None:
         """Take a message of the topic."""
@@ -97,9 +114,9 @@ class Table:
         if said.sidecar:
             if said.broker != REST and not said.stands_in:
                 row.sidecar, row.had_sidecar = said.sidecar, True
+                row.entries.update(said.amounts)
+                row.written_ns = now_ns
             return
-        for group, amounts in said.amounts.items():
-            row.reported[group] = amounts, now_ns
         # A broker has one producer; while that one reports, another one is a stranger's.
         apart_ns = SPEAKS_WITHIN * interval_s * NANOS_PER_SECOND + GRACE_NS
         heard = row.spoke_ns is not None and now_ns - row.spoke_ns <= apart_ns
@@ -109,13 +126,25 @@ class Table:
                 del self._strangers[next(iter(self._strangers))]
             return
         row.spoke_ns, row.producer = now_ns, said.producer
+        row.named = said.named & self._groups
+        row.reported.update((group, (amounts, now_ns)) for group, amounts in said.amounts.items())
+
+    def set_groups(self, names: frozenset[str]) -> None:
+        """Take the names of all native groups; others that reports name are not kept."""
+        self._groups = names
+
+    @property
+    def members(self) -> int:
+        """The number of live sidecars, this one included."""
+        return max(1, len(self._members))
 
     def set_members(self, ids: frozenset[str]) -> None:
         """Take the live sidecars; one that comes back steers its broker once it writes again."""
         self._members = ids
         for row in self._rows.values():
-            if row.sidecar not in ids:
+            if row.sidecar and row.sidecar not in ids:
                 row.sidecar = ""
+                row.entries.clear()
 
     def brokers(self) -> tuple[str, ...]:
         """Return all brokers that have a row."""
@@ -181,14 +210,75 @@ class Table:
             if row.spoke_ns is not None and not _is_silent(row, interval_s, now_ns):
                 yield name
 
-    def steered(self) -> Iterator[str]:
+    def stalled(self, interval_s: int, now_ns: int) -> Iterator[str]:
+        """Yield the brokers that live, and whose sidecar is a member and does not write."""
+        for name, row in self._rows.items():
+            lives = row.spoke_ns is not None and not _is_silent(row, interval_s, now_ns)
+            if lives and row.sidecar in self._members and not _writes(row, now_ns):
+                yield name
+
+    def steered(self, now_ns: int) -> Iterator[str]:
         """Yield the brokers whose own sidecar lives and writes."""
-        return (name for name, row in self._rows.items() if row.sidecar in self._members)
+        return (
+            name
+            for name, row in self._rows.items()
+            if row.sidecar in self._members and _writes(row, now_ns)
+        )
+
+    def is_complete(self, own: str, group: str, now_ns: int) -> bool:
+        """Return whether the topic is heard, and all sidecars that write have an entry of a group."""
+        sidecars = {
+            row.sidecar
+            for row in self._rows.values()
+            if group in row.entries or not _writes(row, now_ns)
+        }
+        return self.age_ns(own, now_ns) <= WRITES_WITHIN_NS and self._members <= sidecars
+
+    def entry(self, broker: str, group: str) -> Amounts | None:
+        """Return the amounts of a group that the broker's sidecar last wrote; None if it wrote none."""
+        row = self._rows.get(broker)
+        return None if row is None else row.entries.get(group)
+
+    def names(self, broker: str, group: str) -> bool:
+        """Return whether the broker's own last report named a group."""
+        row = self._rows.get(broker)
+        return row is not None and group in row.named
 
     def reported(self, broker: str, group: str) -> tuple[Amounts, int | None]:
         """Return the amounts of a group that a broker itself last reported, and when; None is never."""
         row = self._rows.get(broker)
         return (NOTHING, None) if row is None else row.reported.get(group, (NOTHING, None))
+
+    def speaking(self, brokers: Iterable[str], interval_s: int, now_ns: int) -> Iterator[str]:
+        """Yield those of some brokers that have just reported, as they do with traffic."""
+        within_ns = _NAMED_WITHIN * interval_s * NANOS_PER_SECOND + GRACE_NS
+        for name in brokers:
+            spoke_ns = self.spoke_ns(name)
+            if spoke_ns is not None and now_ns - spoke_ns <= within_ns:
+                yield name
+
+    def forgotten(
+        self,
+        brokers: Collection[str],
+        attached_ns: Mapping[str, int],
+        interval_s: int,
+        now_ns: int,
+    ) -> frozenset[str]:
+        """Return the groups that any of some brokers did not name in its last report.
+
+        One that was named stays so while nothing is heard, as when the broker that serves the topic died.
+
+        Args:
+            brokers: that are asked.
+            attached_ns: by native group, since when a namespace has been attached to it.
+            interval_s: interval of the topic.
+            now_ns: the time.
+        """
+        within_ns = _NAMED_WITHIN * interval_s * NANOS_PER_SECOND + GRACE_NS
+        due = {group for group, since_ns in attached_ns.items() if now_ns - since_ns > within_ns}
+        return frozenset(
+            group for group in due if not all(self.names(name, group) for name in brokers)
+        )
 
     def _without_sidecar(self) -> Iterator[tuple[str, _Row]]:
         return (
@@ -202,6 +292,10 @@ class Table:
             del self._rows[min(self._rows, key=lambda name: self._rows[name].seen_ns)]
         row = self._rows[broker] = _Row(seen_ns=now_ns, began_ns=now_ns)
         return row
+
+
+def _writes(row: _Row, now_ns: int) -> bool:
+    return now_ns - row.written_ns <= WRITES_WITHIN_NS
 
 
 def _is_silent(row: _Row, interval_s: int, now_ns: int) -> bool:

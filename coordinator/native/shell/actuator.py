@@ -38,6 +38,7 @@ from coordinator.insight.model.gate_views import (
     GateFigures,
     GateLimits,
     HoldView,
+    UnknownTopicsView,
 )
 from coordinator.native.engine.conditions import NOT_NATIVE, Condition, Observed, conditions
 from coordinator.native.engine.counting import CounterBook
@@ -54,6 +55,9 @@ WRITTEN_EVERY_S: Final = 0.2
 _COST: Final = 0.05
 _POLL_MAX_S: Final = 5.0
 _POLLS_JUDGED: Final = 8
+_LEAST_PER_BROKER: Final = 2
+"""Pulsar's least quota is 1 a second, and the bucket at each interval adds up to as much again."""
+
 _TAKES_EFFECT_NS: Final = NANOS_PER_SECOND
 """Entries that no broker has taken after this time are not waited for: reports must go on."""
 
@@ -126,7 +130,9 @@ class NativeActuator:
         #: How much was told, how much of it is in entries that a broker has, and what waits for that.
         self._told = self._in_force = 0
         self._waiting: deque[tuple[int, int, Callable[[], None]]] = deque()
-        self._unenforced: dict[str, str] = {}
+        self._unenforced: set[str] = set()
+        self._groups: Mapping[str, ResourceGroup] = {}
+        self._brokers = 1
         topic.watch(self._heard)
 
     async def run(self) -> None:
@@ -143,7 +149,8 @@ class NativeActuator:
         self._upkeep.known = frozenset(groups)
         whole = {name: group.limits for name, group in groups.items() if not is_observed(group)}
         self._steering.set_whole(whole)
-        self._note_cannot(groups)
+        self._groups = groups
+        self._note_cannot()
         if not self._steering.behind_gate:
             strict = (name for name, group in groups.items() if group.overshoot_policy == STRICT)
             self._seen.strict = (*sorted(strict),)
@@ -154,6 +161,8 @@ class NativeActuator:
         ids = [member.broker for member in members]
         self._steering.set_members(ids)
         self._upkeep.rank = ids.index(self._broker) if self._broker in ids else None
+        self._brokers = len(ids)
+        self._note_cannot()
         self._upkeep.wanted.set()
 
     def state(self) -> NativeState:
@@ -315,6 +324,10 @@ class NativeActuator:
         """Return no hold times: nothing is held here."""
         return ()
 
+    async def unknown_topics(self) -> UnknownTopicsView:
+        """Return no counts: no gate sees the names of topics."""
+        return UnknownTopicsView()
+
     async def delayed(self) -> DelayedView | None:
         """Return None: no gate counts delayed messages."""
         return None
@@ -441,8 +454,9 @@ class NativeActuator:
     # Within.
 
     def _heard(self, said: Statement) -> None:
-        if self._steering.take(said, self._clock.now_ns()):
+        if said.broker == self._steering.own_url and not said.sidecar:
             self._seen.skew_ns = said.skew_ns
+        if self._steering.take(said, self._clock.now_ns()):
             self._due.set()
 
     def _tell(self) -> None:
@@ -458,12 +472,22 @@ class NativeActuator:
 
     def _note(self, what: str, limit: object | None) -> None:
         if limit is None or limit == Rates():
-            self._unenforced.pop(what, None)
+            self._unenforced.discard(what)
         else:
-            self._unenforced[what] = what
-        self._seen.cannot = (*sorted(self._unenforced),)
+            self._unenforced.add(what)
+        self._note_cannot()
 
-    def _note_cannot(self, groups: Mapping[str, ResourceGroup]) -> None:
-        for name, group in groups.items():
-            dispatch = group.limits.dispatch_messages, group.limits.dispatch_bytes
-            self._note(f"dispatch of {name}", None if dispatch == (None, None) else dispatch)
+    def _note_cannot(self) -> None:
+        """Collect all limits that no broker's own limiter can hold; a gate before it holds them."""
+        if self._steering.behind_gate:
+            return
+        cannot = set(self._unenforced)
+        for name, group in self._groups.items():
+            limits = group.limits
+            if (limits.dispatch_messages, limits.dispatch_bytes) != (None, None):
+                cannot.add(f"dispatch of {name}")
+            least = self._brokers * _LEAST_PER_BROKER
+            for limit in (limits.publish_messages, limits.publish_bytes):
+                if limit is not None and limit < least:
+                    cannot.add(f"publishing of {name} below {least} a second")
+        self._seen.cannot = (*sorted(cannot),)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from coordinator.core.model import Attachments, Rates, Traffic
+from coordinator.core.topics import names_scalable
 from coordinator.native.shell.actuator import NativeActuator
 from coordinator.ports import TrafficGate
 
@@ -24,7 +25,8 @@ class GateAndNative:
     def set_limits(self, group: str, limits: Rates, *, leased: bool = False) -> None:
         """Enforce these local limits from now on."""
         self._gate.set_limits(group, limits, leased=leased)
-        self._native.set_limits(group, limits, leased=leased)
+        if not names_scalable(group):  # brokers cannot limit a topic by its segments
+            self._native.set_limits(group, limits, leased=leased)
 
     def hold_lease(self, until_ns: int) -> None:
         """Extend leased limits to this time."""
@@ -34,7 +36,8 @@ class GateAndNative:
     def remove_limits(self, group: str) -> None:
         """Remove this group's limits."""
         self._gate.remove_limits(group)
-        self._native.remove_limits(group)
+        if not names_scalable(group):
+            self._native.remove_limits(group)
 
     def set_attachments(self, attachments: Attachments) -> None:
         """Count every topic against the groups of these attachments from now on."""

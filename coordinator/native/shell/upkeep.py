@@ -15,10 +15,12 @@ always reported it before; one that read earlier or later may never have seen it
 
 Namespaces in a group of Pulsar that is not known here are left there, and reported.
 
-A broker that hears of an attachment before it has heard of the group forgets the attachment, and lets
-the whole record pass for ever. So a namespace is attached a second after its group was seen, and attached
-again, which changes nothing but tells all brokers, by the sidecar of a broker that does not report the
-use of a group although its clients publish to it.
+A broker that hears of an attachment before it has heard of the group forgets the attachment, and one
+that hears of a move to another group does so, too; each lets the whole record pass for ever. A topic
+that was loaded before its broker knew the group has no limiter at all (overflow.py). So a namespace is
+attached a second after its group was seen, and *attached again*, which changes nothing but tells all
+brokers and topics, where a broker does not name the group in its reports, or lets too much pass: by the
+broker's own sidecar, or by the one that stands in for that.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from typing import Final
 import structlog
 
 from coordinator.core.model import NANOS_PER_SECOND
-from coordinator.native.engine.conditions import Observed
+from coordinator.native.engine.conditions import TRANSPORT, Observed
 from coordinator.native.engine.entries import UNLIMITED, Record
 from coordinator.native.engine.outside import BrokerFacts, NativeAdmin
 from coordinator.native.engine.sets import ALL_OF
@@ -94,6 +96,8 @@ class Upkeep:
         self._right: dict[tuple[str, str], object] = {}
         #: When each record was first seen.
         self._first_seen_ns: dict[str, int] = {}
+        #: Since when a namespace has been attached to each native group.
+        self._attached_ns: dict[str, int] = {}
         #: When a group's namespaces are attached again at the earliest, and the wait after that.
         self._again: dict[str, tuple[int, int]] = {}
         #: Whether something has to be looked at again soon.
@@ -145,7 +149,8 @@ class Upkeep:
         gone = {key[1]: "" for key in self._right if key[0] == "namespace"}
         for namespace, name in ({**gone, **attachments}).items():
             await self._look_at_attachment(namespace, name)
-        await self._attach_again(self._steering.unreported(now_ns), now_ns)
+        self._note_attached(now_ns)
+        await self._attach_again(now_ns)
 
     async def _look_at_facts(self) -> None:
         facts = await self._admin.facts()
@@ -217,18 +222,41 @@ class Upkeep:
             key, wanted, lambda: self._admin.attach(namespace, wanted), 0, is_edit=is_edit
         )
 
-    async def _attach_again(self, unreported: frozenset[str], now_ns: int) -> None:
-        for name in self._again.keys() - unreported:
+    def _note_attached(self, now_ns: int) -> None:
+        attached = {str(group) for (what, _), group in self._right.items() if what == "namespace"}
+        self._attached_ns = {group: self._attached_ns.get(group, now_ns) for group in attached}
+
+    async def _attach_again(self, now_ns: int) -> None:
+        if self._seen.facts is None or self._seen.facts.transport != TRANSPORT:
+            return  # such a broker reports nothing
+        forgotten = self._steering.forgotten(self._attached_ns, now_ns)
+        overflowing = self._steering.overflowing()
+        self._seen.forgotten = (*sorted(forgotten),)
+        self._seen.overflowing = (*sorted(overflowing),)
+        again = overflowing | {
+            namespace: group
+            for namespace, group in self._steering.attachments().items()
+            if group in forgotten
+        }
+        for name in self._again.keys() - set(again.values()):
             del self._again[name]
-        for name in sorted(unreported):
-            due_ns, wait_ns = self._again.get(name, (now_ns, _AGAIN_AFTER_NS))
-            if now_ns < due_ns:
-                continue
-            self._again[name] = now_ns + wait_ns, min(2 * wait_ns, _AGAIN_MAX_NS)
-            for namespace, group in self._steering.attachments().items():
-                if group == name and await self._admin.group_of(namespace) == name:
-                    await self._admin.attach(namespace, name)
-                    log.warning("attached again, its use is not reported", name=namespace, to=name)
+        due = {name for name in set(again.values()) if self._is_due_again(name, now_ns)}
+        for namespace, name in sorted(again.items()):
+            if name in due and await self._admin.group_of(namespace) == name:
+                await self._admin.attach(namespace, name)
+                log.warning("attached again", name=namespace, to=name, forgotten=name in forgotten)
+
+    def _is_due_again(self, group: str, now_ns: int) -> bool:
+        if group not in self._again:
+            # A broker that has just started names its groups one after the other.
+            confirmed_ns = now_ns + self._steering.interval_s * NANOS_PER_SECOND
+            self._again[group] = confirmed_ns, _AGAIN_AFTER_NS
+        due_ns, wait_ns = self._again[group]
+        if now_ns < due_ns:
+            self._unconfirmed = self._unconfirmed or wait_ns == _AGAIN_AFTER_NS
+            return False
+        self._again[group] = now_ns + wait_ns, min(2 * wait_ns, _AGAIN_MAX_NS)
+        return True
 
     def _is_heard_of(self, group: str) -> bool:
         first_ns = self._first_seen_ns.get(group)

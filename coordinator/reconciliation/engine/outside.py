@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from coordinator.insight.model.gate_views import StrandedClient
+from coordinator.insight.model.reconciliation_views import EscapedTraffic
 from coordinator.reconciliation.engine.ways import ListedPublisher
 
 
@@ -23,8 +25,20 @@ class PassedCounters(Protocol):
         """Return the full names of the topics that producers are connected to."""
         ...
 
+    async def stranded(self) -> Sequence[StrandedClient]:
+        """Return clients that look a topic up again and again and never open it at the gate."""
+        ...
+
     async def broker_side_addresses(self) -> frozenset[tuple[str, int]]:
         """Return the addresses that the broker sees of the gate's connections."""
+        ...
+
+
+class EscapeRecorder(Protocol):
+    """Keeps escaped traffic for later analysis; it does not block or raise."""
+
+    def escaped(self, escaped: Sequence[EscapedTraffic], elapsed_ns: int, now_ns: int) -> None:
+        """Traffic of each namespace went round the gate in this time."""
         ...
 
 

@@ -18,10 +18,15 @@ from typing import Final
 
 from coordinator.core.model import Attachments
 from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
-from coordinator.insight.model.reconciliation_views import EscapeView, ReconciliationView
+from coordinator.insight.model.gate_views import StrandedClient
+from coordinator.insight.model.reconciliation_views import (
+    EscapedTraffic,
+    EscapeView,
+    ReconciliationView,
+)
 from coordinator.reconciliation.engine.account import NamespaceAccount, Rate
 from coordinator.reconciliation.engine.counting import NOTHING, GateBook, Increase, PublishedCount
-from coordinator.reconciliation.engine.ways import WayFinding
+from coordinator.reconciliation.engine.ways import WayFinding, stranded_view
 
 NAMESPACES_MAX: Final = 10_000
 """The most accounts."""
@@ -102,6 +107,7 @@ class ReconciliationState:
         charges: whether escaped traffic is charged to groups.
         escapes: the namespaces in which traffic escaped, the largest rate first.
         others: escaped in further namespaces.
+        stranded: clients that do not reach the gate though the broker serves their topic.
     """
 
     is_on: bool = False
@@ -113,6 +119,7 @@ class ReconciliationState:
     charges: bool = False
     escapes: tuple[Escape, ...] = ()
     others: PublishedCount = NOTHING
+    stranded: tuple[StrandedClient, ...] = ()
 
     def view(self) -> ReconciliationView:
         """Return it as an answer."""
@@ -126,6 +133,7 @@ class ReconciliationState:
             charges=self.charges,
             escapes=tuple(escape.view() for escape in self.escapes),
             other_messages=self.others.messages,
+            stranded=tuple(map(stranded_view, self.stranded)),
         )
 
 
@@ -158,6 +166,8 @@ class Reconciliation:
         self._interval_ns = 0
         #: By namespace that escaped: the way that was found last.
         self._findings: dict[str, WayFinding] = {}
+        #: By namespace: what of its total was taken to be recorded.
+        self._recorded: dict[str, PublishedCount] = {}
         #: The namespaces that told something at their last reading, so that a reader sees few.
         self._escaping: dict[str, Rate] = {}
         self.attachments = Attachments()
@@ -246,6 +256,28 @@ class Reconciliation:
                 rate=self._rate_of(name),
                 finding=self._findings[name],
             )
+
+    def to_record(self) -> tuple[EscapedTraffic, ...]:
+        """Return what escaped since the last call, by namespace, `OTHERS` for all further ones."""
+        found: list[EscapedTraffic] = []
+        for name, finding in self._findings.items():
+            groups = self._groups_of(name)
+            self._take(found, name, groups, finding.way.value, self._accounts[name].told)
+        self._take(found, OTHERS, (), "", self.others)
+        return tuple(found)
+
+    def _take(
+        self,
+        found: list[EscapedTraffic],
+        name: str,
+        groups: tuple[str, ...],
+        way: str,
+        total: PublishedCount,
+    ) -> None:
+        before, self._recorded[name] = self._recorded.get(name, NOTHING), total
+        messages, size = total.messages - before.messages, total.bytes - before.bytes
+        if messages or size:
+            found.append(EscapedTraffic(name, groups, way, messages, size))
 
     def sightings(self, broker: str) -> Iterator[AlarmCondition]:
         """Yield the conditions for alarms."""

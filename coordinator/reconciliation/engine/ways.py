@@ -10,7 +10,9 @@ of one of the gate's own connections came through the gate; the others went roun
 * *functions*: their producers carry the property ``application`` (pulsar-function, -source, -sink).
 * *inside the broker*: a Java client at one of the broker's own addresses, as the client of its WebSocket
   service is.
-* *direct*: a client at the broker's own port, or a Pulsar proxy that was not told of gates.
+* *proxy*: clients of several libraries or releases at one address, as behind a Pulsar proxy that leads to
+  brokers. A broker's lists do not tell a proxy's connections from others, so this is a guess.
+* *direct*: a client at the broker's own port, or a proxy all of whose clients are of one library.
 
 Without any of them the difference has no publisher: producers that were gone before the question, or
 HTTP produce, which has none.
@@ -18,13 +20,15 @@ HTTP produce, which has none.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from coordinator.insight.model.gate_views import StrandedClient
 from coordinator.insight.model.printable import printable
+from coordinator.insight.model.reconciliation_views import StrandedView
 
 _APPLICATION: Final = "application"
 _FUNCTIONS: Final = ("pulsar-function", "pulsar-source", "pulsar-sink")
@@ -36,6 +40,7 @@ class Way(Enum):
     """A way round the gate."""
 
     DIRECT = "direct"
+    PROXY = "proxy"
     INSIDE_BROKER = "inside-broker"
     FUNCTIONS = "functions"
     REPLICATION = "geo-replication"
@@ -54,19 +59,47 @@ class Way(Enum):
 
 _TEXTS: Final[Mapping[Way, str]] = {
     Way.DIRECT: "a client at the broker's own port, or a proxy that leads there",
+    Way.PROXY: "a Pulsar proxy that leads to brokers: clients of several libraries share an address",
     Way.INSIDE_BROKER: "a Java client on the broker's own machine, such as its WebSocket service",
     Way.FUNCTIONS: "Pulsar Functions or IO",
     Way.REPLICATION: "geo-replication",
     Way.UNSEEN: "a producer that the broker does not list: gone already, or HTTP produce",
 }
 
+_PROXY_FIX: Final = (
+    "set brokerServiceURL in proxy.conf to a gate (empty, it finds brokers by itself), "
+    "brokerProxyAllowedTargetPorts to the gates' port, checkActiveBrokers to false"
+)
+
 _FIXES: Final[Mapping[Way, str]] = {
-    Way.DIRECT: "give clients and proxies the gates' addresses, and close the broker's port to them",
-    Way.INSIDE_BROKER: "run WebSocket in Pulsar's proxy with a gate as its broker URL, or switch it off",
+    Way.DIRECT: "give clients the gates' addresses, and close the broker's port to them; of a proxy, "
+    + _PROXY_FIX,
+    Way.PROXY: _PROXY_FIX,
+    Way.INSIDE_BROKER: "run WebSocket apart with a gate as brokerServiceUrl, and set "
+    "webSocketServiceEnabled=false in broker.conf",
     Way.FUNCTIONS: "run function workers apart, with a gate as pulsarServiceUrl",
     Way.REPLICATION: "name the other clusters' brokers in replication_peer_addresses, which exempts them",
     Way.UNSEEN: "look at the namespace's producers (pulsar-admin topics stats), and at HTTP produce",
 }
+
+
+_STRANDED_FIX: Final = (
+    "if a Pulsar proxy is at that address, name the gates' port in its brokerProxyAllowedTargetPorts and "
+    "set checkActiveBrokers to false; if none is, open the gates' port to that address"
+)
+
+
+def stranded_view(client: StrandedClient) -> StrandedView:
+    """Return a client that does not reach the gate, in words that are safe to show."""
+    host, topic = printable(client.host), printable(client.topic)[: 2 * _SHOWN_MAX]
+    return StrandedView(
+        host=host,
+        topic=topic,
+        lookups=client.lookups,
+        sentence=f"clients at {host} have looked {topic} up {client.lookups} times and do not come to "
+        "this gate, where they are led",
+        fix=_STRANDED_FIX,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +186,8 @@ def find(
     rates: Counter[Way] = Counter()
     numbers: Counter[Way] = Counter()
     examples: dict[Way, ListedPublisher] = {}
+    #: Of the direct publishers, by host.
+    libraries: defaultdict[str, set[str]] = defaultdict(set)
     exempt_rate = exempt_number = 0
     for publisher in publishers:
         if (publisher.host, publisher.port) in gates:
@@ -165,6 +200,8 @@ def find(
             continue
         rates[way] += rate
         numbers[way] += 1
+        if way is Way.DIRECT and publisher.host and publisher.client:
+            libraries[publisher.host].add(publisher.client)
         known = examples.get(way)
         if known is None or publisher.messages > known.messages:
             examples[way] = publisher
@@ -173,7 +210,10 @@ def find(
     has_rates = rates.total() + exempt_rate > 0
     exempt, others = (exempt_rate, rates.total()) if has_rates else (exempt_number, numbers.total())
     way = max(numbers, key=lambda each: (rates[each], numbers[each]))
-    return WayFinding(way, examples[way], exempt * 1000 // (exempt + others))
+    example = examples[way]
+    if way is Way.DIRECT and len(libraries[example.host]) > 1:
+        way = Way.PROXY
+    return WayFinding(way, example, exempt * 1000 // (exempt + others))
 
 
 def _way_of(publisher: ListedPublisher, surroundings: KnownOrigins) -> Way:

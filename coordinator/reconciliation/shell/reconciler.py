@@ -4,24 +4,29 @@ One request reads the counters of all namespaces; the statistics of single topic
 a namespace has an unexplained difference, of `INSPECTED_MAX` topics at most, every `_FOUND_FOR_NS`.
 
 A reading takes the broker some milliseconds of processor, more with more topics. So readings are so far
-apart that they take at most `_COST` of the time, between ``reconcile_seconds`` and `_INTERVAL_MAX_S`.
+apart that they take at most ``reconcile_part`` of the time, between ``reconcile_seconds`` and
+`_INTERVAL_MAX_S`, with which the window of an account (engine/account.py) still has four readings.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import structlog
 
 from coordinator.core.model import NANOS_PER_SECOND
 from coordinator.insight.model.alarms import AlarmCondition
+from coordinator.insight.model.gate_views import StrandedClient
+from coordinator.insight.model.reconciliation_views import EscapedTraffic
 from coordinator.native.engine.outside import BrokerCounters
 from coordinator.ports import Catalogue, Clock, NotFound, PortError
 from coordinator.reconciliation.engine.account import Rate
 from coordinator.reconciliation.engine.counting import (
+    INSPECTED_MAX,
     BrokerBook,
     Increase,
     PublishedCount,
@@ -35,14 +40,14 @@ from coordinator.reconciliation.engine.reconciliation import (
 )
 from coordinator.reconciliation.engine.ways import KnownOrigins, ListedPublisher, WayFinding, find
 
-_COST: Final = 0.1
-_INTERVAL_MAX_S: Final = 8.0
+_INTERVAL_MAX_S: Final = 30.0
 _READINGS_JUDGED: Final = 8
 _COUNTS_PER_STEP: Final = 1_000
 """Counts that are taken before the loop has its turn: about 1 ms."""
 _NAMESPACES_INSPECTED_MAX: Final = 4
 """Namespaces whose publishers are asked for after one reading; the others are told without a way."""
 _FOUND_FOR_NS: Final = 10 * NANOS_PER_SECOND
+_RECORDED_EVERY_NS: Final = 60 * NANOS_PER_SECOND
 
 _log = structlog.get_logger(__name__)
 
@@ -59,7 +64,10 @@ class Reconciler:
         surroundings: of the broker.
         clock: monotonic time.
         interval_s: the shortest time from one reading to the next.
+        part: the part of the time that readings may take.
         charge: takes the rates by group after each reading; None charges nothing.
+        record: takes what escaped, once a minute and at the end, with the time that it covers and the
+            present one; None records nothing.
     """
 
     def __init__(  # noqa: PLR0913  # one per part
@@ -73,7 +81,9 @@ class Reconciler:
         clock: Clock,
         *,
         interval_s: float,
+        part: float,
         charge: Callable[[Mapping[str, Rate]], None] | None = None,
+        record: Callable[[Sequence[EscapedTraffic], int, int], None] | None = None,
     ) -> None:
         self._broker = broker
         self._counters = counters
@@ -83,12 +93,17 @@ class Reconciler:
         self.surroundings = surroundings
         self._clock = clock
         self._interval_s = self._reads_every_s = interval_s
+        self._part = part
         self._charge = charge
+        self._record = record
+        self._recorded_ns = clock.now_ns()
         self._book = BrokerBook()
         self._took_s: deque[float] = deque(maxlen=_READINGS_JUDGED)
         self._error = ""
         #: Namespaces that are not compared.
         self.exempt = reconciliation.exempt
+        self._stranded: tuple[StrandedClient, ...] = ()
+        self._stranded_ns: int | None = None
         #: The findings of the last seconds, and their times.
         self._found: dict[str, tuple[WayFinding, int]] = {}
 
@@ -109,6 +124,7 @@ class Reconciler:
             charges=self._charge is not None,
             escapes=tuple(accounts.escapes()),
             others=accounts.others,
+            stranded=self._stranded,
         )
 
     def sightings(self, _now_ns: int) -> Iterator[AlarmCondition]:
@@ -125,6 +141,12 @@ class Reconciler:
 
     async def run(self) -> None:
         """Reconcile for ever."""
+        try:
+            await self._read_for_ever()
+        finally:
+            self.record()
+
+    async def _read_for_ever(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             began_s = loop.time()
@@ -138,8 +160,8 @@ class Reconciler:
                 self._error = ""
                 self._took_s.append(took_s)
                 # The shortest of several: a busy machine makes a reading long, but not expensive.
-                self._reads_every_s = min(
-                    _INTERVAL_MAX_S, max(self._interval_s, min(self._took_s) / _COST)
+                self._reads_every_s = max(
+                    self._interval_s, min(_INTERVAL_MAX_S, min(self._took_s) / self._part)
                 )
             await asyncio.sleep(max(0.0, began_s + self._reads_every_s - loop.time()))
 
@@ -164,9 +186,36 @@ class Reconciler:
         for _ in self._reconciliation.read(increases, passed, took_ns=took_ns, now_ns=now_ns):
             await asyncio.sleep(0)
         await self._explain(increases)
+        await self._look_for_stranded()
         if self._charge is not None:
             self._charge(self._reconciliation.by_group())
+        if self._clock.now_ns() - self._recorded_ns >= _RECORDED_EVERY_NS:
+            self.record()
         return (now_ns - began_ns) / NANOS_PER_SECOND
+
+    async def _look_for_stranded(self) -> None:
+        """Find the clients that do not reach the gate though its broker serves their topic."""
+        now_ns = self._clock.now_ns()
+        if self._stranded_ns is not None and now_ns - self._stranded_ns < _FOUND_FOR_NS:
+            return
+        self._stranded_ns = now_ns
+        found: list[StrandedClient] = []
+        try:
+            for client in (await self._gate.stranded())[:INSPECTED_MAX]:
+                with contextlib.suppress(NotFound):  # another broker's
+                    await self._publishers.publishers(client.topic)
+                    found.append(client)
+        except PortError:  # told by the next reading of the counters, if it goes on
+            return
+        self._stranded = tuple(found)
+
+    def record(self) -> None:
+        """Record what escaped since the last call."""
+        if self._record is None:
+            return
+        now_ns = self._clock.now_ns()
+        elapsed_ns, self._recorded_ns = now_ns - self._recorded_ns, now_ns
+        self._record(self._reconciliation.to_record(), elapsed_ns, now_ns)
 
     async def _explain(self, increases: Mapping[str, Increase]) -> None:
         now_ns = self._clock.now_ns()

@@ -104,8 +104,8 @@ def run(place: Path, now_s: float = NOW_S, **bounds: Any) -> Compacted:
 
 
 EVERY_ROW_ONCE = Counter(range(120))
-CHANGES = 14
-"""That a compaction makes of what the test below prepares: the lock, ten deletions, a merge, the lock."""
+CHANGES = 15
+"""Of what the test below prepares: the lock, ten deletions, the lock, a merge (two), the lock."""
 
 
 def test_small_files_of_a_broker_and_day_become_one(place: Path) -> None:
@@ -144,7 +144,8 @@ def test_wherever_it_is_killed_every_row_is_seen_once(
         compact(fragile, str(place), NOW_S)
 
     assert rows_seen(place) == everything
-    (place / LOCK).unlink(missing_ok=True)
+    for lock in place.glob(f"{LOCK}*"):
+        lock.unlink()
     run(place)
     for path in place.rglob("*.parquet"):
         age(path, NOW_S - 5_000)
@@ -183,13 +184,35 @@ def test_a_damaged_file_is_named_and_left_alone(place: Path) -> None:
 
 def test_two_at_once_are_refused(place: Path) -> None:
     """The second says where; the lock of one that was killed is taken over."""
-    (place / LOCK).touch()
-    age(place / LOCK, NOW_S - 10)
+    killed = place / f"{LOCK}killed"
+    killed.touch()
+    age(killed, NOW_S - 10)
     with pytest.raises(Busy, match="another compaction is under way"):
         run(place)
-    age(place / LOCK, NOW_S - 3_600)
+    age(killed, NOW_S - 3_600)
 
     assert run(place).merged == 1
+    assert not list(place.glob(f"{LOCK}*"))
+
+
+def test_neither_of_two_trusts_that_it_was_first(place: Path) -> None:
+    """The other's lock appears while this one is written: both looked before, and both see it now."""
+
+    class Meeting:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(fs.LocalFileSystem(), name)
+
+        def open_output_stream(self, path: str) -> Any:
+            if Path(path).name.startswith(LOCK):
+                (place / f"{LOCK}other").touch()
+                age(place / f"{LOCK}other", NOW_S)
+            return fs.LocalFileSystem().open_output_stream(path)
+
+    meeting: Any = Meeting()
+    with pytest.raises(Busy, match="another compaction is under way"):
+        compact(meeting, str(place), NOW_S)
+    assert [path.name for path in place.glob(f"{LOCK}*")] == [f"{LOCK}other"]
+    assert not list(place.rglob("*.compacted.*"))
     assert not (place / LOCK).exists()
 
 

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ from coordinator.core.model import (
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.insight.model.operations import Operation, OperationStage
+from coordinator.insight.model.reconciliation_views import EscapedTraffic
 from tests.adapters.recorder.world import START_NS, Recording, eventually, files_at, rows_of
 
 PUBLISH = MonitoringClass.PUBLISH
@@ -444,3 +446,21 @@ def test_files_of_a_broker_are_named_after_it(tmp_path: Path) -> None:
 
     (path,) = tmp_path.rglob("*.parquet")
     assert path.name == "b-2.run-1.00000000.parquet"
+
+
+def test_traffic_round_the_gate_is_recorded_with_its_way(tmp_path: Path) -> None:
+    """One row per namespace, over the time that it was told in."""
+    recording = Recording(tmp_path)
+    told = EscapedTraffic("shop/orders", ("orders", "shop"), "proxy", 1_200, 24_000)
+    with recording:
+        recording.recorder.escaped([told], 60 * 10**9, recording.clock.now_ns())
+
+    (row,) = recording.rows(RecordedTable.ESCAPED)
+    assert (row["tenant"], row["namespace"], row["resource_groups"]) == (
+        "shop",
+        "orders",
+        ["orders", "shop"],
+    )
+    assert (row["way"], row["messages"], row["bytes"]) == ("proxy", 1_200, 24_000)
+    assert row["observed_us"] == 60 * 10**6
+    assert row["ts"] - row["since"] == timedelta(seconds=60)

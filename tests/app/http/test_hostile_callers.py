@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from admin_api.refusals import REASONS
+from admin_api.requests.refusals import REASONS
 from coordinator.app.http import serving
 from coordinator.app.http.protocol import ApiProtocol
 from coordinator.config import Config

@@ -19,7 +19,6 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from admin_api.app import create_app
 from admin_api.coordinator_loop import CoordinatorLoop
 from coordinator.adapters.broker.relay import HttpBrokerRelay
 from coordinator.app.http import serving
@@ -36,6 +35,7 @@ from coordinator.ports import BrokerUnreachable, RelayedRequest
 from deploy.local.ports import free_block
 from tests.admin_api.keys import EC_KEY, RSA_KEY, SECRET, der, token
 from tests.admin_api.world import FixedViews, World
+from tests.admin_api.world import app_of as ready_app_of
 from tests.config.nowhere import NOWHERE
 
 ALIVE = Path(__file__).parents[3] / "deploy" / "docker" / "pulsar-quota-alive"
@@ -56,7 +56,7 @@ def app_of(world: World, *, broker_url: str = "", **changes: Any) -> serving.Bui
     async def build() -> AsyncIterator[FastAPI]:
         async with HttpBrokerRelay(broker_url or "http://127.0.0.1:1") as relay:
             changed = {"coordinator_loop": loop, "relay": relay if broker_url else None} | changes
-            yield create_app(replace(world.backend, **changed))
+            yield ready_app_of(replace(world.backend, **changed))
 
     return build
 
@@ -404,7 +404,7 @@ def test_the_start_of_a_sidecar_does_not_wait_for_the_libraries_of_its_api() -> 
 WITHOUT_KEYS = """
 import sys
 import admin_api.app, coordinator.cli.__main__, coordinator.app.http.server, coordinator.app.sidecar
-print([name for name in ("jwt", "admin_api.tokens") if name in sys.modules])
+print([name for name in ("jwt", "admin_api.requests.tokens") if name in sys.modules])
 """
 
 

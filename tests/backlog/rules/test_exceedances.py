@@ -19,6 +19,7 @@ def world() -> World:
     return world
 
 
+@pytest.mark.shows("pip-323/times-exceeded")
 def test_exceedances_are_remembered_with_beginning_end_and_peak(world: World) -> None:
     """Whether it happened, when, and how far."""
     world.topic.quota = BacklogQuota(size_bytes=4096)

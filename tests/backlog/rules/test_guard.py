@@ -161,15 +161,13 @@ def test_what_is_left_is_never_more_than_nine_tenths_and_nearly_that() -> None:
 
 
 def test_evictions_are_counted_by_type_for_the_topic_and_for_the_broker() -> None:
-    """A topic's counts end when the broker unloads it; the broker's do not."""
+    """They never fall: a topic that is unloaded keeps its count."""
     world, guarding = exceeding(QuotaPolicy.EVICT), guard()
     (action,) = guarding.decide([world.view()], world.now_ms)
     guarding.evicted(action)
     guarding.evicted(action)
-    assert guarding.evictions == {(TOPIC, QuotaType.SIZE): 2}
-    guarding.keep([])
-    assert not guarding.evictions
-    assert guarding.broker_evictions == {QuotaType.SIZE: 2}
+    assert guarding.evictions.topics == {(TOPIC, QuotaType.SIZE): 2}
+    assert guarding.evictions.broker == {QuotaType.SIZE: 2}
 
 
 def test_actions_are_remembered_with_their_outcome_and_bounded() -> None:

@@ -65,6 +65,7 @@ def test_the_age_is_that_of_the_oldest_unacknowledged_message(world: World) -> N
     assert world.view().age_s == 8.5
 
 
+@pytest.mark.shows("pip-323/cached")
 def test_nothing_is_read_while_nothing_moves(world: World) -> None:
     """backlogsAgeMetricsPreciseWithCache: one entry is read, and however many checks read no other."""
     world.topic.acknowledged = {"a": 0}
@@ -130,6 +131,7 @@ def test_an_acknowledged_ledger_end_leads_to_the_next_ledger(world: World) -> No
     assert world.view().age_s == 2.0
 
 
+@pytest.mark.shows("pip-323/estimated")
 def test_estimated_ages_are_those_of_the_ends_of_ledgers(estimating: World) -> None:
     """14 messages: two closed ledgers and an open one with four, whose messages have no age."""
     world = estimating

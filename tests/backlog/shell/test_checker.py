@@ -8,7 +8,8 @@ import pytest
 
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.memory.backlog import MemoryBacklogSource, MemoryTopicStorage
-from coordinator.backlog.rules.model import TopicStorage
+from coordinator.backlog.rules.evictions import EvictionCounts
+from coordinator.backlog.rules.model import BacklogQuota, QuotaPolicy, QuotaType, TopicStorage
 from coordinator.backlog.rules.monitor import BacklogMonitor
 from coordinator.backlog.rules.views import BacklogView
 from coordinator.backlog.shell.checker import BacklogWatch
@@ -167,3 +168,44 @@ async def test_an_entry_that_is_gone_does_not_make_its_topic_gone() -> None:
     source.trouble.clear()
     await watch.check()
     assert watch.views()[0].age_s == 10.0
+
+
+async def test_the_brokers_evictions_are_read_while_a_quota_evicts() -> None:
+    """Once at the start; a quota that holds or refuses needs no more readings."""
+    source = MemoryBacklogSource({TOPIC: topic()})
+    counts = EvictionCounts()
+    watch = BacklogWatch(
+        source,
+        BacklogMonitor(quota_ttl_ms=0),
+        clock=MonotonicClock(),
+        wall_ms=lambda: NOW_MS,
+        calls_per_second=100_000,
+        evictions=counts,
+    )
+    await watch.check()
+    await watch.check()
+    assert source.asked.count(("evictions", "")) == 1
+    source.topics[TOPIC].quota = BacklogQuota(size_bytes=100, size_policy=QuotaPolicy.EVICT)
+    await watch.check()
+    source.evicted = {(TOPIC, QuotaType.SIZE): 2}
+    await watch.check()
+    assert counts.topics == {(TOPIC, QuotaType.SIZE): 2}
+    assert watch.exceedances == {("shop/orders", QuotaType.SIZE): 1}
+
+
+async def test_evictions_that_cannot_be_read_fail_no_check() -> None:
+    """The counts stay as they were."""
+    source = MemoryBacklogSource({TOPIC: topic()})
+    source.trouble["evictions"] = Refused("not allowed")
+    counts = EvictionCounts()
+    watch = BacklogWatch(
+        source,
+        BacklogMonitor(),
+        clock=MonotonicClock(),
+        wall_ms=lambda: NOW_MS,
+        calls_per_second=100_000,
+        evictions=counts,
+    )
+    await watch.check()
+    assert watch.checks.problem == ""
+    assert not counts.has_begun

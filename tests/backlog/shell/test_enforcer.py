@@ -47,8 +47,8 @@ async def test_a_backlog_is_evicted_down_to_nine_tenths_and_counted() -> None:
     view = world.watch.view(TOPIC)
     assert view is not None
     assert view.size_bytes == 9 * 1024
-    assert world.enforcement.evictions == {(TOPIC, QuotaType.SIZE): 1}
-    assert world.enforcement.broker_evictions == {QuotaType.SIZE: 1}
+    assert world.enforcement.evictions.topics == {(TOPIC, QuotaType.SIZE): 1}
+    assert world.enforcement.evictions.broker == {QuotaType.SIZE: 1}
     (action,) = world.enforcement.actions()
     assert action.outcome == "a to 3:0"
 
@@ -68,7 +68,7 @@ async def test_an_age_is_evicted_to_nine_tenths_of_it(old: int) -> None:
     world.source.asked.clear()
     await world.enforcement.look()
     assert world.topic().acknowledged == {"a": old, "b": old + 2}
-    assert world.enforcement.broker_evictions == {QuotaType.TIME: 1}
+    assert world.enforcement.evictions.broker == {QuotaType.TIME: 1}
     assert sum(call == "published_ms" for call, _ in world.source.asked) <= 9
 
 
@@ -83,7 +83,7 @@ async def test_an_age_that_nobody_exceeds_any_more_is_not_evicted() -> None:
     world.publish(1)
     await world.enforcement.look()
     assert world.topic().acknowledged == {"a": 3}
-    assert not world.enforcement.evictions
+    assert not world.enforcement.evictions.topics
 
 
 @pytest.mark.parametrize("policy", list(QuotaPolicy))
@@ -95,7 +95,7 @@ async def test_a_dry_run_changes_nothing_and_writes_down_what_it_would_have(
     await world.enforcement.look()
     assert world.gate.blocks == {}
     assert world.topic().acknowledged == {"a": 0}
-    assert not world.enforcement.evictions
+    assert not world.enforcement.evictions.topics
     (action,) = world.enforcement.actions()
     assert action.dry_run
     assert action.outcome.startswith("dry run")
@@ -136,7 +136,7 @@ async def test_two_sidecars_never_evict_the_same_topic() -> None:
     for _ in range(3):
         await other.enforcement.look()
         await owner.enforcement.look()
-    assert [world.enforcement.broker_evictions.total() for world in (owner, other)] == [1, 0]  # type: ignore[attr-defined]
+    assert [world.enforcement.evictions.broker.total() for world in (owner, other)] == [1, 0]
     assert owner.topic().acknowledged == {"a": 11}
 
 
@@ -147,10 +147,10 @@ async def test_an_eviction_that_fails_is_told_and_tried_again(error: Exception) 
     world.source.trouble["expire_to"] = error  # type: ignore[assignment]
     await world.enforcement.look()
     assert world.enforcement.actions()[-1].outcome == f"failed: {error}"
-    assert not world.enforcement.evictions
+    assert not world.enforcement.evictions.topics
     world.source.trouble.clear()
     await world.enforcement.look()
-    assert world.enforcement.broker_evictions == {QuotaType.SIZE: 1}
+    assert world.enforcement.evictions.broker == {QuotaType.SIZE: 1}
 
 
 async def test_a_backlog_of_pulsars_own_cursor_is_not_evicted() -> None:
@@ -158,7 +158,7 @@ async def test_a_backlog_of_pulsars_own_cursor_is_not_evicted() -> None:
     world = await exceeding(QuotaPolicy.EVICT, ENFORCED)
     world.topic().acknowledged = {"pulsar.dedup": 0, "a": 20}
     await world.enforcement.look()
-    assert not world.enforcement.evictions
+    assert not world.enforcement.evictions.topics
     assert world.enforcement.actions()[-1].outcome.startswith("nothing that a consumer")
 
 

@@ -29,32 +29,38 @@ def by_demand(law: str, limit: int, *wants: int) -> list[int]:
     return [targets[name] for name in claims]
 
 
+@pytest.mark.shows("pip-82/equal-residual")
 def test_pip_82_adds_the_whole_residual_to_each() -> None:
     """10, 50 and 30 of 100: "each adding the remaining 10 units"."""
     assert after_use("equal-residual", 100, 10, 50, 30) == [20, 60, 40]
 
 
+@pytest.mark.shows("pip-82/proportional")
 def test_pip_82_splits_the_residual_by_use() -> None:
     """10, 50 and 30 of 100: 11.11, 55.56, 33.33."""
     assert after_use("proportional", 10_000, 1000, 5000, 3000) == [1111, 5556, 3333]
 
 
+@pytest.mark.shows("pip-82/over-quota")
 def test_pip_82_takes_an_excess_back_in_proportion() -> None:
     """Over the quota "each broker would reduce its usage by the corresponding fractional amount"."""
     assert after_use("proportional", 100, 80, 120) == [40, 60]
     assert after_use("equal-residual", 100, 80, 120) == [40, 60]
 
 
+@pytest.mark.shows("pip-82/steal-half-way")
 def test_pip_82_lets_the_smaller_steal_half_of_the_difference() -> None:
     """80 and 20 of 100: 20 + (80 - 20) / 2 = 50, while the dominant broker keeps what it uses."""
     assert after_use("steal", 100, 80, 20) == [80, 50]
 
 
+@pytest.mark.shows("pip-82/steal-gives-way")
 def test_pip_82_makes_the_dominant_give_way_to_what_is_really_taken() -> None:
     """When the smaller one's use has grown to 30, the dominant broker's limit is 70."""
     assert after_use("steal", 100, 80, 30) == [70, 50]
 
 
+@pytest.mark.shows("pip-82/steal-n")
 def test_steal_pairs_the_lowest_with_the_highest() -> None:
     """The second lowest steals from the second highest; the middle one keeps its part."""
     assert after_use("steal", 300, 120, 80, 60, 30, 10) == [120, 80, 60, 55, 65]

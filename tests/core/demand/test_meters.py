@@ -45,9 +45,7 @@ def count(
         messages_held_ns=messages_held_ns,
         bytes_held_ns=bytes_held_ns,
     )
-    meter.count(
-        traffic, COUNT_NS, LIMIT, bytes_limit, jointly=bytes_limit is not None, enforced=True
-    )
+    meter.count(traffic, COUNT_NS, LIMIT, bytes_limit, jointly=bytes_limit is not None)
 
 
 def test_what_had_waited_is_no_demand(meter: Meter) -> None:
@@ -97,6 +95,40 @@ def test_a_batch_that_is_paid_for_in_several_rounds_is_no_lack_of_demand(meter: 
         play(meter, [(0, True)] * COUNTS)
         assert meter.messages.sample == 0
         assert meter.messages.demand is None
+
+
+def demands(*rounds: tuple[int, int], limit: int | None = LIMIT) -> list[int | None]:
+    """Return the demand after each round, given the messages that passed and those owed at its end."""
+    found = Meter(CoreSettings("b1", headroom_permille=0))
+    seen = []
+    for passed, owed in rounds:
+        traffic = Traffic("orders", MonitoringClass.PUBLISH, passed, messages_owed=owed)
+        found.count(traffic, NANOS_PER_SECOND, limit, None, jointly=False)
+        found.close_round(NANOS_PER_SECOND, (limit, None), (0, 0))
+        seen.append(found.messages.demand)
+    return seen
+
+
+def test_a_batch_uses_the_limit_until_it_is_paid_for() -> None:
+    """Its round counts the whole batch; the next rounds count their payments."""
+    assert demands((2_500, 1_500), (0, 500), (0, 0), (0, 0)) == [2_500, 1_000, 500, 0]
+
+
+def test_a_second_batch_is_paid_for_after_the_first() -> None:
+    """Messages count when they pass while the debt grows, and payments count once it shrinks."""
+    seen = demands((2_000, 1_000), (1_400, 1_400), (0, 400), (0, 0), (0, 0))
+
+    assert seen == [2_000, 1_400, 1_000, 400, 0]
+
+
+def test_messages_that_pass_beside_a_payment_add_to_it() -> None:
+    """300 pass and 700 of the debt are paid: the limit is used up."""
+    assert demands((2_000, 1_000), (300, 300))[-1] == 1_000
+
+
+def test_without_a_limit_a_debt_that_ends_is_no_payment() -> None:
+    """The bucket is gone, and its debt with it."""
+    assert demands((2_500, 1_500), (10, 0), limit=None)[-1] == 10
 
 
 def test_what_passes_while_the_other_unit_is_waited_for_is_no_demand() -> None:

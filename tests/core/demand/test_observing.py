@@ -188,3 +188,18 @@ def test_what_was_counted_of_a_group_that_is_gone_is_forgotten() -> None:
     watching.set_groups([])
 
     assert watching.excess(KEY).amounts[Unit.MESSAGES] == 0
+
+
+def test_an_observer_counts_all_of_a_group_but_its_debt() -> None:
+    """The debt is of the enforced limit; traffic of the observer's own name is left out."""
+    observer_of = ResourceGroup(
+        "orders-next", Rates(publish_messages=600), enforcement=OBSERVE, observes=GROUP
+    )
+    watching = Observer(CoreSettings(broker="b1"))
+    watching.set_groups([ResourceGroup(GROUP, Rates(publish_messages=1_000)), observer_of])
+    batch = passed(300)._replace(messages_owed=250, bytes_owed=9)
+
+    mirrored = watching.mirror([batch, passed(5)._replace(group="orders-next")])
+
+    assert list(mirrored) == [batch, passed(300)._replace(group="orders-next")]
+    assert watching.counting("orders-next") == ()

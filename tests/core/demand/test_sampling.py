@@ -1,13 +1,11 @@
-"""Counts show saturation before a round is over, and bill large batches to later rounds."""
+"""Counts show saturation before a round is over."""
 
 from __future__ import annotations
 
 import pytest
 
-from coordinator.core.demand.meters import Meter
-from coordinator.core.demand.sampling import BucketMirror, Count, SaturationDetector
-from coordinator.core.model import NANOS_PER_SECOND, MonitoringClass, Traffic
-from coordinator.core.settings import CoreSettings
+from coordinator.core.demand.sampling import Count, SaturationDetector
+from coordinator.core.model import NANOS_PER_SECOND
 
 COUNTS = 20
 COUNT_NS = NANOS_PER_SECOND // COUNTS
@@ -20,16 +18,10 @@ def alarm() -> SaturationDetector:
     return SaturationDetector(saturated_permille=900)
 
 
-@pytest.fixture
-def debt() -> BucketMirror:
-    """Of a bucket that saves up 50 ms."""
-    return BucketMirror(burst_ns=COUNT_NS)
-
-
 def counted(rate: int, *, waited: bool = False) -> Count:
     """A count of 50 ms: the rate per second, and whether a client waited all the time."""
     held_ns = COUNT_NS if waited else 0
-    return Count(rate // COUNTS, held_ns, held_ns, COUNT_NS, rate // COUNTS)
+    return Count(rate // COUNTS, held_ns, held_ns, COUNT_NS, rate // COUNTS, owed=0)
 
 
 def counts_needed(alarm: SaturationDetector) -> int:
@@ -98,58 +90,3 @@ def test_a_minute_without_false_alarms_makes_it_bolder_again(alarm: SaturationDe
         needed.append(counts_needed(alarm))
 
     assert needed == [4, 2, 2]
-
-
-def use(debt: BucketMirror, limit: int, batch: int) -> int:
-    """A round that begins with a batch; how much of the limit was used in it."""
-    for number in range(COUNTS):
-        debt.count(0 if number else batch, COUNT_NS, limit)
-    return debt.close_round(batch)
-
-
-def test_a_batch_uses_the_limit_until_it_is_paid_for(debt: BucketMirror) -> None:
-    """Its round counts the whole batch; the next rounds count their payments."""
-    assert [use(debt, 100, batch) for batch in (250, 0, 0, 0)] == [250, 100, 50, 0]
-
-
-def test_a_second_batch_is_paid_for_after_the_first(debt: BucketMirror) -> None:
-    """The bucket owes both."""
-    assert [use(debt, 100, batch) for batch in (200, 150, 0, 0, 0)] == [200, 150, 100, 50, 0]
-
-
-def test_a_higher_limit_pays_sooner(debt: BucketMirror) -> None:
-    """The bucket does the same."""
-    assert use(debt, 100, 500) == 500
-    assert [use(debt, 300, 0) for _ in range(3)] == [300, 100, 0]
-
-
-def test_what_a_bucket_had_saved_up_is_no_debt(debt: BucketMirror) -> None:
-    """The limit and a burst of 50 ms pass in a second: nothing is owed afterwards."""
-    use(debt, 100, 0)
-    assert use(debt, 100, 100) == 100
-    for number in range(COUNTS):
-        debt.count(5 if number else 10, COUNT_NS, 100)
-    assert debt.close_round(105) == 105
-
-    assert use(debt, 100, 0) == 0
-
-
-def test_without_a_limit_nothing_is_owed(debt: BucketMirror) -> None:
-    """The debt is forgotten with the bucket."""
-    use(debt, 100, 500)
-    debt.forgive()
-
-    assert use(debt, 100, 0) == 0
-
-
-@pytest.mark.parametrize(("enforced", "demand"), [(True, 100), (False, 0)])
-def test_a_group_that_holds_nothing_back_owes_nothing(*, enforced: bool, demand: int) -> None:
-    """An observed group owes nothing for its excess: it is idle as soon as it stops."""
-    meter = Meter(CoreSettings("b1", headroom_permille=0))
-    for passed in (5_000, 0):
-        for number in range(COUNTS):
-            traffic = Traffic("orders", MonitoringClass.PUBLISH, 0 if number else passed)
-            meter.count(traffic, COUNT_NS, 100, None, jointly=False, enforced=enforced)
-        meter.close_round(NANOS_PER_SECOND, (100, None), (0, 0))
-
-    assert meter.messages.demand == demand

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from coordinator.core.limiting.token_bucket import TokenBucket
-from coordinator.core.limiting.windows import CHECK_NS, SoftWindow, Tokens, WindowBucket
+from coordinator.core.limiting.tokens import Tokens
+from coordinator.core.limiting.windows import CHECK_NS, SoftWindow, WindowBucket
 from coordinator.core.model import NANOS_PER_SECOND
 
 MS = 1_000_000
@@ -22,6 +23,7 @@ def admitted(tokens: Tokens, now_ns: int, wanted: int) -> int:
     return passed
 
 
+@pytest.mark.shows("service-cluster/window")
 def test_after_100_messages_in_400_ms_the_101st_waits_600_ms() -> None:
     """The service's own example of its limit of 100 messages a second."""
     window = WindowBucket(rate=100, now_ns=0)
@@ -128,3 +130,17 @@ def test_the_difference_between_the_three_under_the_same_load(
     # A window's quota is used up in 50 ms; the look at their end comes when just that has passed, and the
     # next one 50 ms later finds it exceeded.
     assert busiest["soft"] == 2 * soft * limit
+
+
+@pytest.mark.shows("service-partition/check")
+@pytest.mark.parametrize("check_ms", [5, 50, 200])
+def test_the_interval_of_a_soft_limit_decides_how_much_exceeds_it(check_ms: int) -> None:
+    """A token every millisecond, of 100 a second: all pass until the first check after the 101st."""
+    soft = SoftWindow(rate=100, now_ns=0, check_ns=check_ms * MS)
+    passed = 0
+    for at in range(1000):
+        if soft.wait_ns(1, at * MS) == 0:
+            soft.consume(1, at * MS)
+            passed += 1
+
+    assert passed == -(-101 // check_ms) * check_ms

@@ -1,8 +1,20 @@
 """Sidecars report what changed, and recover from reports that are lost."""
 
+import pytest
+
 from coordinator.core.events import GroupsChanged, TrafficCounted
+from coordinator.core.instructions import PublishUsageReport
 from coordinator.core.lifecycle import Lifecycle
-from coordinator.core.model import Dimension, MonitoringClass, Traffic
+from coordinator.core.model import (
+    NANOS_PER_SECOND,
+    Dimension,
+    MonitoringClass,
+    Rates,
+    ResourceGroup,
+    Traffic,
+    UsageReport,
+)
+from coordinator.core.reports.reporting import MANY
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from tests.core.cluster import GROUP, Cluster, activate
@@ -10,6 +22,7 @@ from tests.core.cluster import GROUP, Cluster, activate
 PUBLISH = MonitoringClass.PUBLISH
 
 
+@pytest.mark.shows("pip-82/little-traffic", "pip-82/change-threshold", "pip-82/every-n-rounds")
 def test_with_nothing_new_reports_are_empty_but_for_a_few(cluster: Cluster) -> None:
     """Suppression of large reports: at constant demand only complete reports name a group."""
     cluster.small_report_entries = 0
@@ -107,3 +120,31 @@ def test_one_lost_report_is_no_alarm_and_is_healed(cluster: Cluster) -> None:
 
     assert cluster.limit_of("b2") > 2600
     assert cluster.states["b2"].lifecycle is Lifecycle.ACTIVE
+
+
+@pytest.mark.parametrize(("moving", "is_complete"), [(MANY, False), (MANY + 1, True)])
+def test_a_report_of_many_changes_is_complete_if_most_groups_changed(
+    moving: int, is_complete: bool
+) -> None:
+    """The rows of any other report are taken one by one."""
+    state = CoordinatorState(CoreSettings("b1"))
+    activate(state)
+    names = [f"group-{number}" for number in range(2 * MANY)]
+    groups = tuple(
+        ResourceGroup(name, Rates(publish_messages=10**9), configuration_version=at)
+        for at, name in enumerate(names, 1)
+    )
+    state.handle(GroupsChanged(groups), 0)
+    reports: list[UsageReport] = []
+    for round_ in range(1, 12):
+        counts = (1_000 if at >= moving or round_ < 11 else 2_000 for at in range(len(names)))
+        traffic = tuple(
+            Traffic(name, PUBLISH, count, count, participants=1)
+            for name, count in zip(names, counts, strict=True)
+        )
+        told = state.handle(TrafficCounted(traffic), round_ * NANOS_PER_SECOND)
+        reports += [each.report for each in told if isinstance(each, PublishUsageReport)]
+
+    assert not reports[-2].complete
+    assert reports[-1].complete is is_complete
+    assert len(reports[-1].groups) == (len(names) if is_complete else moving)

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from coordinator.core.model import (
     Dimension,
     GroupUsage,
@@ -49,6 +51,7 @@ def usage_map(*brokers: str, incarnation: int = 1) -> UsageMap:
     return usage
 
 
+@pytest.mark.shows("pip-82/usage-map")
 def test_a_row_holds_until_the_broker_says_otherwise() -> None:
     """Silence is not idleness: nothing but news ends a row."""
     usage = usage_map("b1")
@@ -112,6 +115,7 @@ def test_a_round_that_no_sidecar_can_have_is_not_believed() -> None:
     assert not usage.is_current("b1", now_ns=4 * ROUND_MAX_NS)
 
 
+@pytest.mark.shows("pip-82/zero-usage")
 def test_no_participants_end_a_row() -> None:
     """PIP-82: a usage of 0 removes the broker from the map."""
     usage = usage_map("b1")
@@ -142,6 +146,7 @@ def test_a_leaving_broker_has_nothing_any_more() -> None:
     assert usage.rows("orders", PUBLISH) == {}
 
 
+@pytest.mark.shows("pip-82/broker-down")
 def test_losing_membership_removes_the_broker() -> None:
     """PIP-82: the map forgets a broker that is not registered any more."""
     usage = usage_map("b1", "b2")

@@ -57,7 +57,13 @@ COMMANDS: dict[str, tuple[int, Nested]] = {
     "TC_CLIENT_CONNECT": (62, [(1, 50), (2, 1)]),
     "WATCH_TOPIC_LIST": (64, [(1, 50), (2, 1), (3, "tenant/ns")]),
     "WATCH_TOPIC_LIST_CLOSE": (67, [(1, 50), (2, 1)]),
+    "SCALABLE_TOPIC_LOOKUP": (70, [(1, 50), (2, TOPIC)]),
+    "SCALABLE_TOPIC_CLOSE": (72, [(1, 50)]),
     "SCALABLE_TOPIC_SUBSCRIBE": (73, [(1, 50), (2, TOPIC), (3, "s")]),
+    "WATCH_SCALABLE_TOPICS": (76, [(1, 50), (2, "tenant/ns"), (3, KEY_VALUE), (4, "hash")]),
+    "WATCH_SCALABLE_TOPICS_CLOSE": (78, [(1, 50)]),
+    "WATCH_TC_ASSIGNMENTS": (79, [(1, 50)]),
+    "WATCH_TC_ASSIGNMENTS_CLOSE": (81, [(1, 50)]),
 }  # fmt: skip
 """Type and usual fields of what clients send once they are connected."""
 

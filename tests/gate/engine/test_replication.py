@@ -29,6 +29,7 @@ OTHER = "persistent://tenant/other/topic"
     ],
     ids=["IPv4", "IPv4 in IPv6", "IPv6", "IPv6 with a scope", "role"],
 )
+@pytest.mark.shows("pip-82/replication-exempt")
 def test_a_named_address_or_role_is_exempt(client: Client) -> None:
     """The system may write the address in any form."""
     assert PEERS.exempt(client, NAME)

@@ -86,6 +86,7 @@ def test_a_burst_of_3000_frames_is_spread_out(bench: Bench) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.shows("pip-322/fairness", "pip-82/inside-a-broker")
 def test_producers_of_a_group_take_turns(bench: Bench) -> None:
     """They may share a connection or a topic, or not."""
     bench.attach(ns="limited")
@@ -151,10 +152,13 @@ def test_an_earlier_time_alone_costs_a_producer_no_turns(bench: Bench) -> None:
     assert passed[0] == pytest.approx(passed[1], abs=2)
 
 
-def test_a_newcomer_does_not_overtake(bench: Bench) -> None:
-    """Tokens belong to the producer that waits."""
-    bench.attach(ns="limited")
+@pytest.mark.shows("pip-322/fairness")
+@pytest.mark.parametrize("tenants", [{}, {"tenant": "wide"}], ids=["one group", "two groups"])
+def test_a_newcomer_does_not_overtake(bench: Bench, tenants: dict[str, str]) -> None:
+    """Tokens belong to the producer that waits, whichever groups admit them both besides."""
+    bench.attach(tenants, ns="limited")
     bench.limit("limited", 1000)
+    bench.limit("wide", 1_000_000)
     early, late = bench.producing(), bench.producing()
     early.sends(peer.send())
     bench.now_ns += 4_000_000  # the tokens are there, the queue has not been woken yet
@@ -164,6 +168,7 @@ def test_a_newcomer_does_not_overtake(bench: Bench) -> None:
     assert (delivered(early), delivered(late)) == (1, 1)
 
 
+@pytest.mark.shows("pip-322/release")
 def test_each_release_is_checked_again(bench: Bench) -> None:
     """One token releases one message, however many wait."""
     bench.attach(ns="limited")

@@ -8,6 +8,7 @@ from coordinator.core.model import MonitoringClass
 from coordinator.gate.engine.session import Session
 from coordinator.gate.limits.delayed import TOPICS_MAX, DelayedMessages
 from coordinator.gate.limits.groups import GroupTable
+from coordinator.gate.limits.modes import Modes
 from coordinator.gate.limits.throttle import ThrottleReason
 from coordinator.gate.protocol.frames import MalformedFrame
 from coordinator.insight.model.delayed import DelayedTopic, DelayedView
@@ -32,7 +33,7 @@ def prompt(number: int = 0, producer_id: int = 1) -> bytes:
 @pytest.fixture
 def apart(bench: Bench) -> Bench:
     """A gate where delayed messages count against the group named late."""
-    bench.groups = GroupTable(bench.story, delayed_group="late", own_topics=OWN_TOPICS)
+    bench.groups = GroupTable(bench.story, modes=Modes(delayed_group="late"), own_topics=OWN_TOPICS)
     return bench
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.model import Traffic
+from coordinator.core.model import MonitoringClass, Rates, Traffic
 from coordinator.gate.limits.counters import TrafficCounter
 from tests.gate import peer
 from tests.gate.conftest import Bench
@@ -77,3 +77,31 @@ def test_a_group_is_forgotten_when_nobody_mentions_it_any_more(bench: Bench) -> 
     bench.groups.remove_limits("group", bench.now_ns)
     bench.groups.collect(bench.now_ns)
     assert bench.groups.group("group") is not group
+
+
+@pytest.mark.parametrize("monitoring_class", MonitoringClass)
+def test_the_debt_of_a_batch_is_told_until_it_is_paid(
+    bench: Bench, monitoring_class: MonitoringClass
+) -> None:
+    """A batch of 300 at 100 a second: half a second later 50 of the debt are paid."""
+    limits = Rates(publish_messages=100, dispatch_messages=100)
+    group = bench.groups.set_limits("group", limits, bench.now_ns)
+    is_dispatch = monitoring_class is MonitoringClass.DISPATCH
+    counter = group.dispatch if is_dispatch else group.publish
+    counter.join("topic")
+    bench.wait(1_000)
+    if is_dispatch:
+        group.dispatch_limiter.passed(300, 0, (300, 0), bench.now_ns)
+    else:
+        assert group.publish_limiter.admits(300, 0, bench.now_ns)
+        group.publish_limiter.consume(300, 0)
+
+    owed = []
+    for _ in range(8):
+        (counted,) = bench.groups.collect(bench.now_ns)
+        owed.append(counted.messages_owed)
+        bench.wait(500)
+    counter.leave("topic")
+
+    # The bucket had saved up 5 messages.
+    assert owed == [295, 245, 195, 145, 95, 45, 0, 0]

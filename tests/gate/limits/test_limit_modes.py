@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.core.limiting.windows import LimitMode
+from coordinator.core.limiting.windows import LimitMode, maker_of
 from coordinator.core.model import Rates
-from coordinator.gate.limits.group import Modes
 from coordinator.gate.limits.groups import GroupTable
+from coordinator.gate.limits.modes import Modes
 from tests.gate import peer
+from tests.gate.brokers import begin, run
 from tests.gate.conftest import OWN_TOPICS, TOPIC, Bench
 
 OTHER = "persistent://another/ns/topic"
 
 
-def with_modes(bench: Bench, modes: Modes = Modes(), cluster_group: str = "") -> Bench:  # noqa: B008
+def with_modes(bench: Bench, modes: Modes) -> Bench:
     """The bench with another table of groups."""
-    bench.groups = GroupTable(
-        bench.story, modes=modes, cluster_group=cluster_group, own_topics=OWN_TOPICS
-    )
+    bench.groups = GroupTable(bench.story, modes=modes, own_topics=OWN_TOPICS)
     return bench
 
 
+@pytest.mark.shows("service-cluster/window", "service-cluster/publish-stops")
 def test_the_101st_of_100_messages_a_second_in_400_ms_is_held_for_600_ms(bench: Bench) -> None:
     """The example of the managed service, at the gate."""
-    with_modes(bench, Modes(groups=LimitMode.WINDOW))
+    with_modes(bench, Modes(groups=maker_of(LimitMode.WINDOW)))
     bench.attach(ns="limited")
     bench.limit("limited", 100)
     client = bench.producing()
@@ -41,11 +41,14 @@ def test_the_101st_of_100_messages_a_second_in_400_ms_is_held_for_600_ms(bench: 
     assert client.broker_got() == [sends[100]]
 
 
+@pytest.mark.shows(
+    "service-partition/check", "service-partition/soft", "service-partition/overshoot"
+)
 def test_a_soft_limit_of_a_partition_holds_only_after_a_look_and_until_the_second_ends(
     bench: Bench,
 ) -> None:
     """All messages of the first 50 ms pass."""
-    with_modes(bench, Modes(topics=LimitMode.SOFT))
+    with_modes(bench, Modes(topics=maker_of(LimitMode.SOFT)))
     bench.limit_topic(TOPIC, Rates(publish_messages=10))
     client = bench.producing()
     sends = [peer.send(1, number) for number in range(41)]
@@ -58,29 +61,30 @@ def test_a_soft_limit_of_a_partition_holds_only_after_a_look_and_until_the_secon
     assert client.broker_got() == [sends[40]]
 
 
-def test_dispatch_by_windows_passes_on_the_permits_of_a_second_at_once(bench: Bench) -> None:
-    """No permit of the next second passes before it begins."""
-    with_modes(bench, Modes(groups=LimitMode.WINDOW))
+@pytest.mark.shows("service-cluster/dispatch-stops")
+@pytest.mark.parametrize(
+    ("mode", "after_300_ms", "after_950_ms", "after_1300_ms"),
+    [(LimitMode.WINDOW, 20, 20, 40), (LimitMode.BUCKET, 6, 19, 26)],
+)
+def test_a_window_dispatches_a_second_at_once_and_a_bucket_evenly(
+    bench: Bench, mode: LimitMode, after_300_ms: int, after_950_ms: int, after_1300_ms: int
+) -> None:
+    """At 20 messages a second, of a backlog that is longer; permits leave by twos."""
+    with_modes(bench, Modes(groups=maker_of(mode)))
     bench.attach(ns="limited")
     bench.limit_dispatch("limited", 20)
-    client = bench.client()
-    client.opens(peer.subscribe(TOPIC))
-    client.is_sent(peer.success(1))
-    client.sends_on(peer.flow(1, 1_000))
-    delivered = 0
-    for _ in range(100):
-        granted = sum(1 for frame in client.broker_got() if peer.kind_of(frame) == 11)
-        for _ in range(granted):
-            if delivered < 20:
-                client.is_sent(peer.delivery(1))
-                delivered += 1
-        bench.wait(5)
-    assert delivered <= 20
+    dispatchers = begin(bench, 1, [1] * 200)
+    received = []
+    for milliseconds in (300, 650, 350):
+        run(bench, dispatchers, milliseconds)
+        received.append(sum(dispatchers[0].received))
+    assert received == pytest.approx([after_300_ms, after_950_ms, after_1300_ms], abs=2)
+    assert (received[0] == received[1]) is (mode is LimitMode.WINDOW)
 
 
 def test_everything_counts_against_the_group_of_the_cluster(bench: Bench) -> None:
     """Beside its own group, and without one."""
-    with_modes(bench, cluster_group="cluster")
+    with_modes(bench, Modes(cluster_group="cluster"))
     bench.attach(ns="own")
     bench.limit("cluster", 0)
     first, second = bench.producing(), bench.producing(OTHER)
@@ -91,7 +95,7 @@ def test_everything_counts_against_the_group_of_the_cluster(bench: Bench) -> Non
 
 def test_a_namespace_in_the_group_of_the_cluster_counts_once(bench: Bench) -> None:
     """Both ways lead to the same group."""
-    with_modes(bench, cluster_group="cluster")
+    with_modes(bench, Modes(cluster_group="cluster"))
     bench.attach(ns="cluster")
     client = bench.producing()
     client.sends(peer.send())
@@ -101,7 +105,7 @@ def test_a_namespace_in_the_group_of_the_cluster_counts_once(bench: Bench) -> No
 
 def test_pulsars_own_namespace_does_not_count_for_the_cluster(bench: Bench) -> None:
     """A limit must not silence the coordinators that enforce it."""
-    with_modes(bench, cluster_group="cluster")
+    with_modes(bench, Modes(cluster_group="cluster"))
     bench.limit("cluster", 0)
     client = bench.producing("non-persistent://pulsar/system/quota-usage")
     assert client.sends(peer.send()) == [peer.send()]
@@ -110,7 +114,7 @@ def test_pulsars_own_namespace_does_not_count_for_the_cluster(bench: Bench) -> N
 @pytest.mark.parametrize("mode", list(LimitMode))
 def test_a_rate_of_0_lets_nothing_pass_in_any_mode(bench: Bench, mode: LimitMode) -> None:
     """Until it is raised."""
-    with_modes(bench, Modes(groups=mode))
+    with_modes(bench, Modes(groups=maker_of(mode)))
     bench.attach(ns="limited")
     bench.limit("limited", 0)
     client = bench.producing()

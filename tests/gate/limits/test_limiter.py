@@ -111,6 +111,7 @@ def test_nothing_is_taken_before_those_who_wait(limiter: PublishLimiter) -> None
     assert limiter.counter.messages == 0
 
 
+@pytest.mark.shows("pip-322/messages-and-bytes")
 def test_messages_and_bytes_must_both_be_there(limiter: PublishLimiter) -> None:
     """The scarcer one decides, and what it refuses costs nothing of the other."""
     limiter.set_limits(Rates(publish_messages=1000, publish_bytes=1000), START_NS)
@@ -142,6 +143,7 @@ def test_a_change_of_rate_keeps_the_balance(limiter: PublishLimiter) -> None:
     assert limiter.wait_ns(1, 0, now_ns) == 451 * 10_000
 
 
+@pytest.mark.shows("pip-322/messages-and-bytes")
 def test_pulsars_publish_limiter_cases() -> None:
     """PublishRateLimiterTest: 10 messages and 100 bytes a second, and buckets of a second.
 
@@ -193,7 +195,7 @@ def test_noting_totals_is_as_exact_as_asking_the_bucket_each_time(seed: int) -> 
     limiter = PublishLimiter(TrafficCounter("group", MonitoringClass.PUBLISH, Story()))
     rate = 1000
     limiter.set_limits(Rates(publish_messages=rate), START_NS)
-    bucket = TokenBucket(rate=rate, capacity=50, initial=0, now_ns=START_NS, resolution_ns=0)
+    bucket = TokenBucket(rate=rate, capacity=50, initial=0, now_ns=START_NS)
     now_ns = START_NS
     for _ in range(2000):
         now_ns += dice.choice([0, 0, 0, dice.randrange(3 * MILLISECOND_NS)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from coordinator.core.model import Rates
 from coordinator.gate.limits.partitions import UNUSED_MAX
 from tests.gate import peer
@@ -13,6 +15,7 @@ def limit(bench: Bench, rates: Rates) -> None:
     bench._scope_changed(bench.groups.scopes.partitions.set_rates(rates, bench.now_ns))
 
 
+@pytest.mark.shows("service-partition/limits")
 def test_each_partition_has_the_whole_limit_for_itself(bench: Bench) -> None:
     """Unlike the limit of a topic, which its partitions share."""
     limit(bench, Rates(publish_messages=100))

@@ -1,19 +1,18 @@
-"""The limit of a scalable topic of Pulsar 5, which its segments share by their hashes."""
+"""A scalable topic of Pulsar 5 is one group, which all its segments count against."""
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from coordinator.core.model import Dimension, Rates
-from coordinator.core.topics import HashRange, TopicName
-from coordinator.gate.limits.scopes import UNUSED_MAX, part_of
+from coordinator.core.limiting.windows import LimitMode, maker_of
+from coordinator.core.model import MonitoringClass, Rates
+from coordinator.core.topics import TopicName
+from coordinator.gate.limits.groups import GroupTable
+from coordinator.gate.limits.modes import Modes
+from coordinator.gate.limits.throttle import ThrottleReason
 from tests.gate import peer
 from tests.gate.conftest import Bench
-from tests.gate.limits.test_admission import run
+from tests.gate.limits.test_admission import delivered, run
 
 SCALABLE = "topic://tenant/ns/t"
 PARENT = "segment://tenant/ns/t/0000-7fff-0"
@@ -22,55 +21,49 @@ CHILDREN = ("segment://tenant/ns/t/0000-3fff-2", "segment://tenant/ns/t/4000-7ff
 MERGED = "segment://tenant/ns/t/0000-7fff-4"
 
 
-@given(
-    rate=st.integers(0, 1 << 40),
-    cuts=st.sets(st.integers(1, 0xFFFF), max_size=50),
-)
-def test_the_parts_of_any_layout_add_up_to_the_limit(rate: int, cuts: set[int]) -> None:
-    """The active segments have every hash once, whatever was split and merged before."""
-    edges = [0, *sorted(cuts), 0x10000]
-    layout = [HashRange(a, b - 1) for a, b in pairwise(edges)]
+def limit(bench: Bench, rates: Rates) -> None:
+    """Limit the scalable topic at this gate, as the core does."""
+    bench.set_limits(SCALABLE, rates)
+    bench.attach_topics(SCALABLE)
 
-    parts = [part_of(Rates(rate), part, 1).of(Dimension.PUBLISH_MESSAGES) or 0 for part in layout]
 
-    assert sum(parts) == rate
+def published(bench: Bench) -> int:
+    """The messages that the topic's group has counted since the last call."""
+    return sum(
+        traffic.messages
+        for traffic in bench.groups.collect(bench.now_ns)
+        if traffic.group == SCALABLE and traffic.monitoring_class is MonitoringClass.PUBLISH
+    )
 
 
 @pytest.mark.slow
-def test_a_scalable_topic_keeps_its_limit_as_a_whole(bench: Bench) -> None:
-    """Segments of half and of a quarter of the hashes get half and a quarter of the limit."""
-    bench.limit_topic(SCALABLE, Rates(publish_messages=100))
+def test_segments_share_the_limit_by_their_demand(bench: Bench) -> None:
+    """A segment that wants little leaves the rest to the others, whatever hashes it has."""
+    limit(bench, Rates(publish_messages=100))
     clients = [bench.producing(topic) for topic in (OTHER, *CHILDREN)]
 
-    passed = run(bench, clients, 4000)
-
-    assert passed == [pytest.approx(part, abs=4) for part in (200, 100, 100)]
-
-
-def parts(bench: Bench) -> dict[str, int | None]:
-    """The limits that the segments used so far have at this gate."""
-    (view,) = bench.groups.scopes.topics
-    return {str(part): rates.publish_messages for part, rates in view.parts.items()}
+    assert sum(run(bench, clients, 4000)) == pytest.approx(400, abs=6)
+    bench.wait(2000)  # what the others still hold passes
+    delivered(clients[0])
+    assert run(bench, clients[:1], 4000) == [pytest.approx(400, abs=6)]
 
 
-def test_a_split_and_a_merge_move_no_part_of_the_limit(bench: Bench) -> None:
-    """Children share the part of their parent, and what comes of their merge has it again."""
-    bench.limit_topic(SCALABLE, Rates(publish_messages=101))
+def test_every_segment_of_every_layout_counts_for_the_topic(bench: Bench) -> None:
+    """The gate does not have to know which ones are active."""
+    limit(bench, Rates())
     for topic in (PARENT, OTHER, *CHILDREN, MERGED):
-        bench.producing(topic)
+        assert bench.producing(topic).sends(peer.send())
 
-    assert parts(bench) == {"0000-7fff": 50, "8000-ffff": 51, "0000-3fff": 25, "4000-7fff": 25}
+    assert published(bench) == 5
 
 
 def test_a_new_limit_reaches_the_segments_in_use(bench: Bench) -> None:
     """A held publish passes once the limit of the topic is lifted."""
-    bench.limit_topic(SCALABLE, Rates(publish_messages=0))
+    limit(bench, Rates(publish_messages=0))
     client = bench.producing(PARENT)
     assert client.sends(peer.send()) == []
 
-    bench.limit_topic(SCALABLE, Rates(publish_messages=200))
-    assert parts(bench) == {"0000-7fff": 100}
-    bench.limit_topic(SCALABLE, Rates())
+    bench.set_limits(SCALABLE, Rates())
 
     assert client.broker_got() == [peer.send()]
 
@@ -78,60 +71,45 @@ def test_a_new_limit_reaches_the_segments_in_use(bench: Bench) -> None:
 @pytest.mark.parametrize(
     "spelling", ["0-7fff-0", "0000-7FFF-0", "00000-07fff-00", "0000-7fff-\u0660"]
 )
-def test_no_spelling_of_a_segment_gets_a_limiter_of_its_own(bench: Bench, spelling: str) -> None:
-    """Brokers take them all for one segment, so a client could have its part several times."""
-    bench.limit_topic(SCALABLE, Rates(publish_messages=0))
-    bench.producing(PARENT)
+def test_no_spelling_of_a_segment_leaves_the_limit(bench: Bench, spelling: str) -> None:
+    """Brokers take them all for one segment."""
+    limit(bench, Rates(publish_messages=0))
     client = bench.producing(f"SEGMENT://tenant/ns/t/{spelling}")
 
     assert client.sends(peer.send()) == []
-    assert list(parts(bench)) == ["0000-7fff"]
-
-
-def test_segments_of_former_layouts_are_forgotten_once_there_are_many(bench: Bench) -> None:
-    """A layout can change for years, and an invented segment is one more name."""
-    bench.limit_topic(SCALABLE, Rates(publish_messages=1_000))
-    client = bench.client()
-    for number in range(UNUSED_MAX + 200):
-        topic = f"segment://tenant/ns/t/{number:04x}-ffff-{number}"
-        client.opens(peer.producer(topic, 1, number + 1))
-        client.is_sent(peer.close_producer(1, 0))
-
-    assert len(parts(bench)) <= UNUSED_MAX + 2
-
-
-def test_a_used_segment_keeps_its_limiter_among_many_unused_ones(bench: Bench) -> None:
-    """Otherwise a client could spend the part again by naming other segments."""
-    bench.limit_topic(SCALABLE, Rates(publish_messages=0))
-    holding = bench.producing(PARENT)
-    assert holding.sends(peer.send()) == []
-    client = bench.client()
-    for number in range(UNUSED_MAX + 2):
-        topic = f"segment://tenant/ns/t/{number:04x}-fffe-{number}"
-        client.opens(peer.producer(topic, 1, number + 1))
-        client.is_sent(peer.close_producer(1, 0))
-
-    assert "0000-7fff" in parts(bench)
 
 
 def test_the_dispatch_of_segments_is_limited_by_the_topics_limit(bench: Bench) -> None:
-    """Each segment's permits wait for its part."""
-    bench.limit_topic(SCALABLE, Rates(dispatch_messages=0))
+    """Permits for any segment wait for it."""
+    limit(bench, Rates(dispatch_messages=0))
     client = bench.client()
     client.opens(peer.subscribe(OTHER))
 
     assert client.sends(peer.flow(1, 100)) == []
-    bench.limit_topic(SCALABLE, Rates())
+    bench.set_limits(SCALABLE, Rates())
 
     assert client.broker_got() == [peer.flow(1, 100)]
 
 
 def test_a_topic_of_the_same_name_and_another_domain_has_no_part(bench: Bench) -> None:
     """Pulsar keeps topic://t/n/x and persistent://t/n/x apart."""
-    bench.limit_topic(SCALABLE, Rates(publish_messages=0))
+    limit(bench, Rates(publish_messages=0))
     client = bench.producing("persistent://tenant/ns/t")
 
     assert client.sends(peer.send()) == [peer.send()]
+
+
+def test_a_scalable_topic_is_limited_in_the_mode_of_topics() -> None:
+    """Its holds are counted as those of a topic's limit."""
+
+    class Listener:
+        def participants_changed(self, *_: object) -> None:
+            pass
+
+    table = GroupTable(Listener(), modes=Modes(topics=maker_of(LimitMode.SOFT)))
+
+    assert table.group(SCALABLE).publish_limiter.reason is ThrottleReason.TOPIC_LIMIT
+    assert table.group("orders").publish_limiter.reason is ThrottleReason.RESOURCE_GROUP
 
 
 def test_a_scalable_topic_is_no_partition_whatever_its_name_ends_in() -> None:

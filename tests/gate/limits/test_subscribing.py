@@ -11,6 +11,7 @@ from tests.gate.conftest import START_NS, TOPIC, Bench
 SECOND_NS = 1_000_000_000
 
 
+@pytest.mark.shows("pip-322/subscribe")
 def test_who_subscribes_too_often_is_refused(bench: Bench) -> None:
     """ERROR NotAllowedError answers that request; the broker does not hear of it."""
     bench.groups.subscribe_rate.set_rate(2, 30)

@@ -25,6 +25,7 @@ def sends(count: int) -> list[bytes]:
     return [peer.send(1, number) for number in range(count)]
 
 
+@pytest.mark.shows("pip-322/pending-requests")
 def test_publishes_without_an_answer_stop_the_connection(bench: Bench) -> None:
     """PIP-322: at the bound it is read no further, and again once half of them are answered."""
     client = bench.client(pending_requests_max=10)
@@ -53,6 +54,7 @@ def test_a_producer_that_ends_counts_for_no_pending_requests(bench: Bench) -> No
     assert client.session.unanswered == 1
 
 
+@pytest.mark.shows("pip-322/publish-buffer")
 def test_the_publish_buffer_bounds_all_connections_together(bench: Bench) -> None:
     """A connection that would exceed the buffer is not read until half of it is free."""
     size = len(peer.send()) + HELD_FRAME_OVERHEAD
@@ -72,6 +74,7 @@ def test_the_publish_buffer_bounds_all_connections_together(bench: Bench) -> Non
     assert second.broker_got() == sends(3)
 
 
+@pytest.mark.shows("pip-322/five-reasons")
 def test_a_connection_is_read_when_all_reasons_are_gone(bench: Bench) -> None:
     """One that is over does not hide another one that is not."""
     size = len(peer.send()) + HELD_FRAME_OVERHEAD
@@ -114,6 +117,7 @@ def test_connections_that_leave_are_not_kept_by_the_buffer(bench: Bench) -> None
     ("group", "topic", "broker", "expected"),
     [(100, 200, 300, 100), (300, 100, 200, 100), (300, 200, 100, 100), (None, None, 100, 100)],
 )
+@pytest.mark.shows("pip-82/stricter-acts")
 def test_the_strictest_limit_acts(
     bench: Bench, group: int | None, topic: int | None, broker: int, expected: int
 ) -> None:
@@ -128,6 +132,7 @@ def test_the_strictest_limit_acts(
     assert passed == pytest.approx(5 * expected, rel=0.02)
 
 
+@pytest.mark.shows("pip-322/levels", "pip-322/broker-level")
 def test_each_limit_is_counted_by_its_reason(bench: Bench) -> None:
     """Per connection and in all."""
     bench.attach(ns="limited")

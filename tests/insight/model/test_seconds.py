@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from coordinator.core.model import NANOS_PER_SECOND, Dimension, MonitoringClass, Traffic
 from coordinator.insight.model.seconds import MinuteView, TrafficSeconds
 
@@ -19,6 +21,7 @@ def traffic(messages: int, *, held: bool = False) -> Traffic:
     )
 
 
+@pytest.mark.shows("service-cluster/minute-average", "service-cluster/throttle-count")
 def test_throttled_though_the_minutes_average_is_below_the_limit() -> None:
     """Two seconds of 1,000 in a minute are 33 a second on the average, and throttled all the same."""
     seconds = TrafficSeconds()

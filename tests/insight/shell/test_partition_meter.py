@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pytest
+
 from coordinator.adapters.memory.surroundings import ManualClock
 from coordinator.core.model import Dimension, MonitoringClass, Rates, Traffic
+from coordinator.insight.model.alarms import AlarmKind
 from coordinator.insight.shell.partition_meter import PartitionMeter
 
 SECOND = 1_000_000_000
@@ -70,3 +73,30 @@ async def test_without_a_limit_nothing_is_used_of_it() -> None:
     gate.limits = Rates()
     (view,) = await meter.views()
     assert (view.used, view.busiest) == (0.0, None)
+
+
+@pytest.mark.shows("service-partition/alarm-80")
+async def test_a_partition_above_four_fifths_is_an_alarm_until_a_minute_later() -> None:
+    """Each by itself, with the part that its busiest second used."""
+    gate, clock = Counts(), ManualClock()
+    meter = PartitionMeter(gate, clock)
+    gate.publish(TOPIC, 900)
+    gate.publish(f"{TOPIC}-calm", 800)
+    await meter.count()
+    clock.advance(SECOND)
+    await meter.count()
+    (found,) = meter.conditions(clock.now_ns())
+    assert (found.kind, found.subject) == (AlarmKind.PARTITION_NEAR_LIMIT, TOPIC)
+    assert found.text == f"{TOPIC} uses 90% of its publishRateInMsgs in a second"
+    clock.advance(61 * SECOND)
+    await meter.count()
+    assert not list(meter.conditions(clock.now_ns()))
+
+
+async def test_without_a_limit_no_partition_is_near_it() -> None:
+    """Nothing is counted either."""
+    gate, clock = Counts(Rates()), ManualClock()
+    meter = PartitionMeter(gate, clock)
+    gate.publish(TOPIC, 900)
+    await meter.count()
+    assert meter.near_limit() == ()

@@ -43,6 +43,8 @@ def test_nothing_is_said_when_all_is_well() -> None:
         ("counters", {"counters_error": "403"}),
         ("stranger", {"strangers": (Stranger(URL, "evil-1", 0),)}),
         ("unsteered", {"unsteered": ("pulsar://b:6650",)}),
+        ("forgotten", {"forgotten": ("g",)}),
+        ("overflow", {"overflowing": ("t/n",)}),
         ("edited", {"edited": {"g": 99 * S}}),
         ("foreign", {"foreign": {"t/n": "theirs"}}),
         ("strict", {"strict": ("g",)}),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import pytest
 
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, MonitoringClass, Rates
 from coordinator.native.engine.counting import NamespaceCount
@@ -89,17 +92,72 @@ def test_every_broker_gets_its_limit_and_no_rest_is_needed() -> None:
 
 
 def test_what_nobody_gets_is_in_the_rest() -> None:
-    """The rest keeps quotas from growing while limits move, and ends when it is not needed."""
+    """The rest keeps quotas from growing where nothing may be lent, and ends when it is not needed."""
     world = World("a", "b")
-    world.limit(a=1_000, b=500)
+    world.limit(a=1_500, b=0)
     world.write()
-    assert world.quotas() == {"a": 500, "b": 250}
+    assert world.quotas() == {"a": 750, "b": 1}
     assert world.table[REST]["g"].messages == 1_500
 
     world.limit(a=2_000, b=1_000)
-    world.write()
+    world.write(100)
     assert world.quotas() == {"a": 1_000, "b": 500}
     assert world.table[REST]["g"].messages == 0
+
+
+def busy(world: World, *names: str) -> None:
+    """Let clients of these brokers wait all the time."""
+    for name in names:
+        count = NamespaceCount(messages=500, producers=1, throttles=9)
+        world.sidecars[name].count({"t/n": count}, S // 2, world.now_ns)
+
+
+def test_of_a_group_whose_demand_is_not_known_each_busy_broker_has_an_equal_part() -> None:
+    """Four seconds after its first entries, though their limits are a message each."""
+    world = World("a", "b", "c")
+    world.limit(a=1, b=1, c=1)
+    world.write(20)
+    assert world.quotas() == {"a": 62, "b": 62, "c": 62}, "an eighth, while all are idle"
+    busy(world, "a", "b", "c")
+    world.write(20)
+    assert all(abs(quota - 500) <= 25 for quota in world.quotas().values()), world.quotas()
+
+
+def test_what_clients_use_of_a_loan_is_given_back_bit_by_bit() -> None:
+    """The first broker whose demand is known gets the whole limit; the others keep theirs for a while."""
+    world = World("a", "b", "c")
+    world.limit(a=1, b=1, c=1)
+    world.write()
+    busy(world, "b", "c")
+    world.write(20)
+    world.limit(a=C - 2)
+    world.write(10)
+    quotas = world.quotas()
+    assert min(quotas.values()) >= 150, quotas
+    assert sum(quotas.values()) <= C // 2
+    world.write(150)
+    assert world.quotas()["a"] >= 0.98 * C / 2
+
+
+def test_a_loan_that_no_client_uses_is_given_back_at_once() -> None:
+    """The brokers that have clients get the whole limit between them."""
+    world = World("a", "b", "c")
+    world.limit(a=1, b=1, c=1)
+    world.write(20)
+    world.limit(a=1_500, b=1_499)
+    world.write(5)
+    quotas = world.quotas()
+    assert abs(quotas["a"] - 750) <= 15, quotas
+    assert abs(quotas["b"] - 750) <= 15, quotas
+
+
+def test_nothing_is_lent_before_all_sidecars_are_heard() -> None:
+    """The entries of the others are not known then."""
+    world = World("a", "b")
+    world.limit(a=500, b=2_500)
+    del world.sidecars["b"]
+    world.write(10)
+    assert world.table[url("a")]["g"] == Amounts(500)
 
 
 def test_a_brokers_own_report_is_written_over() -> None:
@@ -182,6 +240,92 @@ def test_a_broker_whose_sidecar_died_keeps_an_equal_part() -> None:
         assert all(abs(rate - 1_000) <= 10 for rate in rates.values()), rates
 
 
+class Stalled:
+    """Three brokers and a new group; the sidecar of c dies at once, and its session goes on.
+
+    Clients come to c only then. Each interval all brokers compute their quotas, use them up and report.
+    """
+
+    def __init__(self, *, had_an_entry: bool) -> None:
+        self.world = World("a", "b", "c")
+        self.world.limit(a=1_000, b=1_000)
+        if had_an_entry:
+            self.world.limit(c=1_000)
+        else:
+            # It writes, of another group only.
+            self.world.say(url("c"), {"other": Amounts(1)}, "c")
+        self.world.write()
+        self.world.say(url("c"), {"g": Amounts(0)})
+        self.world.sidecars.pop("c")
+
+    def rates(self, seconds: int) -> Iterator[int]:
+        """Yield the messages per second of c, second by second."""
+        rows = self.world.table
+        for _ in range(seconds):
+            total = sum(row.get("g", Amounts()).messages for row in rows.values())
+            mine = rows[url("c")].get("g", Amounts()).messages
+            rate = 2 * pulsars_quota(C // 2, mine, total)
+            yield rate
+            for name in "abc":
+                self.world.say(url(name), {"g": Amounts(rate if name == "c" else 1_000)})
+            self.world.write(5)
+
+
+@pytest.mark.parametrize("had_an_entry", [True, False])
+def test_a_broker_whose_sidecar_has_just_died_keeps_its_part(had_an_entry: bool) -> None:
+    """Its own first report would leave it two messages a second until the session of its sidecar ends."""
+    rates = list(Stalled(had_an_entry=had_an_entry).rates(6))
+    assert all(abs(rate - 1_000) <= 10 for rate in rates[3:]), rates
+
+
+def test_a_broker_whose_sidecar_died_before_it_knew_the_demand_gets_its_part() -> None:
+    """Its last entry is a message a second, and its first report is of thousands."""
+    stalled = Stalled(had_an_entry=True)
+    world = stalled.world
+    world.say(url("c"), {"g": Amounts(1)}, "c")
+    world.say(url("c"), {"g": Amounts(9_000)})
+    world.now_ns += S
+    world.write(5)
+    assert all(abs(quota - 500) <= 20 for quota in world.quotas().values()), world.quotas()
+
+
+def test_a_report_of_a_broker_that_it_stands_in_for_is_written_over_at_once() -> None:
+    """As one of its own broker is, and only while it stands in; an echo of its own entry is not."""
+    stalled = Stalled(had_an_entry=True)
+    list(stalled.rates(3))
+    world = stalled.world
+    said = Statement(url("c"), {"g": Amounts(9)}, "", "c")
+    assert world.sidecars["a"].take(said, world.now_ns)
+    assert not world.sidecars["b"].take(said, world.now_ns)
+    echo = Statement(url("c"), {"g": Amounts(1_000)}, "a", "a", stands_in=True)
+    assert not world.sidecars["a"].take(echo, world.now_ns)
+    world.say(url("c"), {"g": Amounts(1_000)}, "c")
+    world.write(1)
+    assert not world.sidecars["a"].take(said, world.now_ns)
+
+
+def test_what_a_broker_does_not_name_it_has_forgotten() -> None:
+    """Two intervals and a second after something was attached; while the topic is heard."""
+    world = World("a")
+    world.limit(a=C)
+    world.write()
+    a = world.sidecars["a"]
+    attached_ns = {"g": world.now_ns}
+    for _ in range(20):
+        assert a.forgotten(attached_ns, world.now_ns) == frozenset()
+        world.write(1)
+        world.now_ns -= S // 20
+    world.write()
+    assert a.forgotten(attached_ns, world.now_ns) == {"g"}, "a broker that knows no group is silent"
+
+    said = Statement(url("a"), {}, "", "p", named=frozenset({"h"}))
+    a.take(said, world.now_ns)
+    assert a.forgotten(attached_ns, world.now_ns) == {"g"}
+    a.take(replace(said, named=frozenset({"g", "h"})), world.now_ns)
+    assert a.forgotten(attached_ns, world.now_ns) == frozenset()
+    assert a.forgotten(attached_ns, world.now_ns + 60 * S) == frozenset(), "it hears nothing at all"
+
+
 def test_a_saturated_broker_that_gives_way_to_an_orphan_is_known_to_be_held() -> None:
     """It passes two thirds of its limit, the whole of its quota, and wants more all the same."""
     orphaned = Orphaned()
@@ -239,9 +383,9 @@ def test_a_sidecar_that_starts_again_takes_nothing_away_from_its_broker() -> Non
 
 def test_a_sidecar_writes_ten_seconds_after_its_start_in_any_case() -> None:
     """A limit that was lowered while it was away is enforced."""
-    world = World("a")
+    world = World("a", "b")
     world.sidecars["a"].start(world.now_ns)
-    world.limit(a=60)
+    world.limit(a=60, b=C - 60)
     world.say(url("a"), {"g": Amounts(1_000)})
     world.write()
     assert not world.sidecars["a"].writes()
@@ -252,9 +396,9 @@ def test_a_sidecar_writes_ten_seconds_after_its_start_in_any_case() -> None:
 
 def test_a_sidecar_whose_broker_is_idle_writes_after_two_seconds() -> None:
     """A broker with traffic would have been heard by then."""
-    world = World("a")
+    world = World("a", "b")
     world.sidecars["a"].start(world.now_ns)
-    world.limit(a=60)
+    world.limit(a=60, b=C - 60)
     world.write()
     assert not world.sidecars["a"].writes()
     world.now_ns += 2 * S
@@ -298,6 +442,7 @@ def test_an_entry_behind_a_gate_is_above_the_gates_limit() -> None:
     native.start(-60 * S)
     for name, steering in (("a", gated), ("b", native)):
         steering.configure(url(name), 1)
+        steering.set_members(["a", "b"])
         steering.set_whole({"g": Rates(publish_messages=C)})
         steering.set_attachments(Attachments({}, {"t/n": "g"}))
         steering.set_limits("g", Rates(publish_messages=1_500))

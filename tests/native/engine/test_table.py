@@ -69,6 +69,46 @@ def test_a_broker_that_reports_and_whose_sidecar_is_gone_is_an_orphan() -> None:
     assert list(table.orphans(1, 3)) == []
 
 
+def test_a_broker_whose_sidecar_has_not_written_for_a_second_is_stalled() -> None:
+    """Only while the sidecar is a member and the broker reports: then nothing writes its row."""
+    table = Table()
+    table.set_members(frozenset({"a", "b"}))
+    table.take(own(B, 5), 1, 0)
+    table.take(ours(B, 1_000, "b"), 1, 0)
+    assert list(table.steered(S)) == [B]
+    assert list(table.stalled(1, S)) == []
+
+    assert list(table.steered(S + 1)) == []
+    assert list(table.stalled(1, S + 1)) == [B]
+    table.take(replace(ours(B, 7, "a"), stands_in=True), 1, 2 * S)
+    assert list(table.stalled(1, 2 * S)) == [B]
+    assert table.entry(B, "g") == Amounts(1_000)
+    assert list(table.stalled(1, 4 * S)) == [], "the broker itself is silent"
+
+    table.take(own(B, 5), 1, 4 * S)
+    table.set_members(frozenset({"a"}))
+    assert list(table.stalled(1, 4 * S)) == []
+    assert table.entry(B, "g") is None
+
+
+def test_a_broker_names_the_groups_that_it_knows() -> None:
+    """Its last report counts; a stranger's does not, and invented groups fill no memory."""
+    table = Table()
+    table.set_groups(frozenset({"g", "h"}))
+    table.take(replace(own(A, 5), named=frozenset({"g", "h"})), 1, 0)
+    assert table.names(A, "h")
+    table.take(replace(own(A, 5, "evil"), named=frozenset({"x"})), 1, 1)
+    assert not table.names(A, "x")
+    table.take(replace(own(A, 5), named=frozenset({"g"})), 1, 2)
+    assert table.names(A, "g")
+    assert not table.names(A, "h")
+    assert not table.names(B, "g")
+    invented = frozenset({"g", *(f"invented-{number}" for number in range(1_000))})
+    table.take(replace(own(A, 5), named=invented), 1, 3)
+    assert table.names(A, "g")
+    assert not table.names(A, "invented-7")
+
+
 def test_invented_brokers_are_remembered_up_to_a_bound() -> None:
     """Those that were silent longest are forgotten."""
     table = Table()

@@ -14,6 +14,7 @@ def state(*, behind_gate: bool = False) -> NativeState:
     """One broker with half of a limit of 3,000/s, at an interval of 2 s."""
     steering = Steering(behind_gate=behind_gate)
     steering.configure("pulsar://a:6650", 2)
+    steering.set_members(["a", "b"])
     steering.set_whole({"g": Rates(publish_messages=3_000)})
     steering.set_attachments(Attachments({}, {"t/n": "g"}))
     for name, record in steering.records().items():

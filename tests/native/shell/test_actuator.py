@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
-from coordinator.core.model import Attachments, Rates
+from coordinator.core.model import Attachments, Member, Rates, ResourceGroup
+from coordinator.native.engine.conditions import NOT_NATIVE
 from coordinator.native.engine.entries import Amounts
 from coordinator.native.engine.outside import TopicHealth
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
 from coordinator.native.shell.actuator import NativeActuator
+from coordinator.ports import Catalogue, Versioned
 from tests.native.shell.test_upkeep import Clock, Pulsar, S
 
 _TURNS = 50
@@ -80,6 +82,13 @@ class World:
         return [amounts["g"].messages for _, amounts in self.topic.written if "g" in amounts]
 
 
+def catalogue(**limits: Rates) -> Catalogue:
+    """Groups with these limits, to which nothing is attached."""
+    return Catalogue(
+        {name: Versioned(ResourceGroup(name, each), 1) for name, each in limits.items()}
+    )
+
+
 @asynccontextmanager
 async def running(world: World) -> AsyncIterator[None]:
     """Its loops."""
@@ -120,3 +129,28 @@ async def test_behind_a_gate_entries_are_written_from_the_first_limit_on() -> No
     async with running(world):
         await world.tell(6)
         assert set(world.written()) == {6}
+
+
+def test_limits_that_no_broker_can_hold_are_told_until_they_are_gone() -> None:
+    """Dispatch, and publishing below Pulsar's least quota at each broker; behind a gate, none."""
+    for behind_gate in (False, True):
+        native = World(behind_gate=behind_gate).native
+        native.members_changed((Member("broker-1", 1), Member("broker-2", 2)))
+        fine = Rates(publish_messages=4)
+        native.catalogue_changed(
+            catalogue(
+                g=Rates(publish_messages=0),
+                few=Rates(publish_messages=3, publish_bytes=4),
+                out=Rates(dispatch_messages=9),
+                fine=fine,
+            )
+        )
+        told = {found.code: found.text for found in native.conditions(0)}
+        assert (NOT_NATIVE in told) is not behind_gate
+        if not behind_gate:
+            assert "dispatch of out" in told[NOT_NATIVE]
+            assert "publishing of few below 4" in told[NOT_NATIVE]
+            assert "publishing of g below 4" in told[NOT_NATIVE]
+            assert "fine" not in told[NOT_NATIVE]
+        native.catalogue_changed(catalogue(fine=fine))
+        assert NOT_NATIVE not in {found.code for found in native.conditions(0)}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from coordinator.core.model import NANOS_PER_SECOND, Attachments, Rates
 from coordinator.native.engine.conditions import TRANSPORT, Observed
 from coordinator.native.engine.counting import NamespaceCount
-from coordinator.native.engine.entries import Amounts, Record
+from coordinator.native.engine.entries import Record
 from coordinator.native.engine.outside import BrokerFacts
 from coordinator.native.engine.steering import Steering
 from coordinator.native.engine.table import Statement
@@ -86,6 +86,12 @@ class World:
         self.upkeep.known = frozenset({"g"})
         self.steering.set_whole({"g": Rates(publish_messages=messages)})
 
+    def hear_itself(self) -> None:
+        """Let what the sidecar writes arrive."""
+        self.steering.decide(self.clock.now)
+        for broker, amounts in list(self.steering.to_write(self.clock.now)):
+            self.steering.take(Statement(broker, amounts, "a", "s"), self.clock.now)
+
     async def after(self, seconds: float) -> None:
         """Run the upkeep again after this time."""
         self.clock.now += round(seconds * S)
@@ -110,28 +116,50 @@ async def test_a_namespace_is_attached_a_second_after_its_group_was_made() -> No
     assert world.pulsar.writes == [("g", Record(1_500, -1)), ("t/n", "g")]
 
 
-async def test_a_namespace_whose_use_its_broker_does_not_report_is_attached_again() -> None:
-    """After 7, 17, 37 and 77 seconds with messages, and no more once the broker reports."""
+async def test_a_group_that_its_broker_has_forgotten_is_attached_again() -> None:
+    """After 4, 14, 34 and 74 seconds, with or without messages, and no more once the broker names it."""
     world = World()
+    world.steering.start(0)
+    world.steering.set_limits("g", Rates(publish_messages=3_000))
     await world.after(0)
     await world.after(1)
     began_ns, attached_again_s = world.clock.now, []
     for _ in range(160):
-        world.clock.now += S // 2
-        world.steering.count({"t/n": NamespaceCount(messages=9)}, S // 2, world.clock.now)
         world.pulsar.writes.clear()
-        await world.upkeep.look()
+        world.hear_itself()
+        await world.after(0.5)
         if world.pulsar.writes:
             assert world.pulsar.writes == [("t/n", "g")]
             attached_again_s.append(round((world.clock.now - began_ns) / S))
-    assert attached_again_s == [7, 17, 37, 77]
+    assert attached_again_s == [4, 14, 34, 74]
+    assert "g" in world.seen.forgotten
 
-    world.steering.take(
-        Statement("pulsar://a:6650", {"g": Amounts(9)}, producer="p"), world.clock.now
-    )
+    named = Statement("pulsar://a:6650", {}, producer="p", named=frozenset({"g"}))
+    world.steering.take(named, world.clock.now)
     world.pulsar.writes.clear()
-    await world.upkeep.look()
+    await world.after(0)
     assert world.pulsar.writes == []
+    assert not world.seen.forgotten
+
+
+async def test_a_namespace_of_which_too_much_passes_is_attached_again() -> None:
+    """Its topics have no limiter if they were loaded before the broker knew the group."""
+    world = World()
+    world.steering.start(0)
+    world.steering.set_limits("g", Rates(publish_messages=3_000))
+    await world.after(0)
+    await world.after(1)
+    for passed in (30_000, 3_000):
+        world.pulsar.writes.clear()
+        named = Statement("pulsar://a:6650", {}, producer="p", named=frozenset({"g"}))
+        for _ in range(16):
+            world.hear_itself()
+            world.steering.take(named, world.clock.now)
+            count = NamespaceCount(messages=passed // 2)
+            world.steering.count({"t/n": count}, S // 2, world.clock.now)
+            await world.after(0.5)
+        assert world.pulsar.writes == ([("t/n", "g")] if passed == 30_000 else [])
+        assert world.seen.overflowing == (("t/n",) if passed == 30_000 else ())
 
 
 async def test_the_second_waits_for_its_turn() -> None:

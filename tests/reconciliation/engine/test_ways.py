@@ -66,6 +66,17 @@ def test_the_commonest_way_is_the_likeliest_without_rates() -> None:
     assert found(publisher(), *many).way is Way.FUNCTIONS
 
 
+def test_clients_of_several_libraries_at_one_address_are_a_proxys() -> None:
+    """Any other explanation is rarer; and the remedy names the proxy's settings."""
+    java, python = publisher(client="Pulsar-Java-v4.2.4"), publisher(client="Pulsar-CPP-v3.5.1")
+    assert found(java, python) == WayFinding(Way.PROXY, java)
+    assert "brokerServiceURL" in Way.PROXY.fix
+    elsewhere = publisher(host="10.0.0.8", client="Pulsar-CPP-v3.5.1")
+    assert found(java, elsewhere).way is Way.DIRECT
+    nowhere = publisher(host="", client="Pulsar-CPP-v3.5.1")
+    assert found(publisher(host="", client="Pulsar-Java-v4.2.4"), nowhere).way is Way.DIRECT
+
+
 def test_replication_is_exempt_only_for_named_peers() -> None:
     """Any client can choose such a name."""
     assert found(publisher("pulsar.repl.west", PEER)).replicated_permille == 1_000

@@ -9,6 +9,8 @@ import pytest
 
 from coordinator.adapters.memory.surroundings import ManualClock
 from coordinator.core.model import NANOS_PER_SECOND, Attachments
+from coordinator.insight.model.gate_views import StrandedClient
+from coordinator.insight.model.reconciliation_views import EscapedTraffic
 from coordinator.native.engine.counting import TopicCount
 from coordinator.ports import BrokerUnreachable, Catalogue, NotFound, PortError, Refused
 from coordinator.reconciliation.engine.account import Rate
@@ -32,6 +34,8 @@ class Site:
     refusal: PortError | None = None
     asked: list[str] = field(default_factory=list)
     charged: list[Mapping[str, Rate]] = field(default_factory=list)
+    lost: list[StrandedClient] = field(default_factory=list)
+    recorded: list[tuple[int, list[EscapedTraffic]]] = field(default_factory=list)
 
     async def read(self) -> Sequence[TopicCount]:
         """Return the broker's counters."""
@@ -46,6 +50,10 @@ class Site:
     async def published_topics(self) -> frozenset[str]:
         """Return a topic that is published to through the gate."""
         return frozenset({"persistent://t/n/through"})
+
+    async def stranded(self) -> Sequence[StrandedClient]:
+        """Return the clients of the test."""
+        return self.lost
 
     async def broker_side_addresses(self) -> frozenset[tuple[str, int]]:
         """Return the gate's one connection."""
@@ -65,11 +73,15 @@ class Site:
         self.asked.append(namespace)
         return [*self.listed]
 
+    def record(self, escaped: Sequence[EscapedTraffic], elapsed_ns: int, _now_ns: int) -> None:
+        """Keep what escaped."""
+        self.recorded.append((elapsed_ns // NANOS_PER_SECOND, [*escaped]))
+
     def reconciler(self) -> Reconciler:
         """Return the subject of the tests."""
         made = Reconciler(
             "broker-1", self, self, self, Reconciliation(), KnownOrigins(), self.clock,
-            interval_s=2.0, charge=self.charged.append,
+            interval_s=2.0, part=0.02, charge=self.charged.append, record=self.record,
         )  # fmt: skip
         made.catalogue_changed(Catalogue(attachments=Attachments({}, {"t/n": "g"})))
         return made
@@ -159,3 +171,36 @@ async def test_counters_that_cannot_be_read_change_nothing(site: Site) -> None:
     site.trouble = None
     await site.escape(reconciler, 400)
     assert reconciler.state().escapes[0].total.messages == 1_200
+
+
+async def test_escaped_traffic_is_recorded_once_a_minute_and_at_the_end(site: Site) -> None:
+    """Each message once, with the groups and the way of its namespace."""
+    reconciler = site.reconciler()
+    await reconciler.read()
+    for _ in range(35):
+        await site.escape(reconciler, 400)
+    reconciler.record()
+    reconciler.record()
+    assert [(seconds, [each.messages for each in told]) for seconds, told in site.recorded] == [
+        (60, [30 * 400]),
+        (10, [5 * 400]),
+        (0, []),
+    ]
+    assert site.recorded[0][1][0][:3] == ("t/n", ("g",), "direct")
+
+
+async def test_clients_that_do_not_come_are_told_if_the_own_broker_serves_their_topic(
+    site: Site,
+) -> None:
+    """The others may well be at another gate; the broker is asked once in ten seconds."""
+    here = StrandedClient("10.0.0.9", TOPIC, 9)
+    site.lost = [StrandedClient("10.0.0.9", "persistent://t/n/elsewhere", 20), here]
+    reconciler = site.reconciler()
+    await reconciler.read()
+    assert reconciler.state().stranded == (here,)
+    site.lost = []
+    await site.escape(reconciler, 0)
+    assert reconciler.state().stranded == (here,)
+    for _ in range(5):
+        await site.escape(reconciler, 0)
+    assert reconciler.state().stranded == ()

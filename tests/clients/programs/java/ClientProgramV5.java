@@ -23,8 +23,8 @@ import org.apache.pulsar.client.api.v5.schema.Schema;
  *
  * <p>Arguments and output are those of ClientProgram. A line `scale TOPIC SEGMENTS` asks the caller to
  * create a scalable topic, `split TOPIC SEGMENT` and `merge TOPIC SEGMENT SEGMENT` to change its layout; the
- * caller answers each with a line. The scene `steady` runs only if it is named: it publishes as fast as it
- * may to a scalable topic for some seconds, without an end of its own in between.
+ * caller answers each with a line. The scenes `steady_together` and `hot_key` run only if they are named:
+ * they publish as fast as they may for some seconds, without an end of their own in between.
  */
 public final class ClientProgramV5 {
     private interface Scene {
@@ -40,6 +40,7 @@ public final class ClientProgramV5 {
     private static final int KEYS = 16;
     private static final int MANY_KEYS = 64;
     private static final int STEADY_S = 30;
+    private static final int HOT_S = 20;
     private static final int RESCALED_S = 24;
 
     private final String url;
@@ -63,7 +64,8 @@ public final class ClientProgramV5 {
         scenes.put("classic_queue", this::classicQueue);
         scenes.put("classic_partitioned", this::classicPartitioned);
         scenes.put("classic_together", this::classicTogether);
-        scenes.put("steady", this::steady);
+        scenes.put("steady_together", this::steadyTogether);
+        scenes.put("hot_key", this::hotKey);
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -73,7 +75,8 @@ public final class ClientProgramV5 {
         wanted.removeIf(name -> name.startsWith("-"));
         if (wanted.isEmpty()) {
             wanted.addAll(program.scenes.keySet());
-            wanted.remove("steady");
+            wanted.remove("steady_together");
+            wanted.remove("hot_key");
         }
         wanted.removeIf(name -> named.contains("-" + name));
         for (String name : wanted) {
@@ -368,33 +371,74 @@ public final class ClientProgramV5 {
             }
         });
         layout.start();
-        int sent = publishFor(topic, RESCALED_S, 1); // the client itself sends more again in any order
+        int sent = publishFor(topic, RESCALED_S, MANY_KEYS, 1); // the client itself sends more again in any order
         layout.join();
         expect(failure.get() == null, String.valueOf(failure.get()));
         return sent;
     }
 
-    private void steady() throws Exception {
-        publishFor(scalable("steady"), STEADY_S, 4);
+    /** This client on a scalable and on a classic topic, and a classic client, all at once. */
+    private void steadyTogether() throws Exception {
+        String topic = scalable("steady");
+        List<CompletableFuture<Void>> publishers = List.of(
+            beside(() -> publishFor(topic, STEADY_S, MANY_KEYS, 2)),
+            beside(() -> publishFor(classic("five"), STEADY_S, MANY_KEYS, 2)),
+            beside(() -> publishWithClassicClient(classic("old"), STEADY_S)));
+        for (CompletableFuture<Void> publisher : publishers) {
+            publisher.get();
+        }
+    }
+
+    /** All messages have one key, so that one of the two segments gets them all. */
+    private void hotKey() throws Exception {
+        publishFor(scalable("hot"), HOT_S, 1, 64);
+    }
+
+    private static CompletableFuture<Void> beside(Scene scene) {
+        CompletableFuture<Void> over = new CompletableFuture<>();
+        new Thread(() -> {
+            try {
+                scene.run();
+                over.complete(null);
+            } catch (Throwable error) {
+                over.completeExceptionally(error);
+            }
+        }).start();
+        return over;
+    }
+
+    private void publishWithClassicClient(String topic, int seconds) throws Exception {
+        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(seconds);
+        try (var old = org.apache.pulsar.client.api.PulsarClient.builder().serviceUrl(url).build();
+                var producer = old.newProducer().topic(topic).enableBatching(false)
+                    .maxPendingMessages(128).blockIfQueueFull(true).create()) {
+            List<CompletableFuture<org.apache.pulsar.client.api.MessageId>> answers = new ArrayList<>();
+            while (System.nanoTime() < deadline) {
+                answers.add(producer.sendAsync(new byte[] {1}));
+            }
+            for (CompletableFuture<org.apache.pulsar.client.api.MessageId> answer : answers) {
+                answer.get(60, TimeUnit.SECONDS);
+            }
+        }
     }
 
     /**
      * Publish for some seconds, with at most so many publishes of each key under way at a time; return the
      * number of acknowledged ones, which is the number of all.
      */
-    private int publishFor(String topic, int seconds, int unanswered) throws Exception {
+    private int publishFor(String topic, int seconds, int keys, int unanswered) throws Exception {
         AtomicReference<Throwable> failure = new AtomicReference<>();
-        Semaphore[] rooms = new Semaphore[MANY_KEYS];
+        Semaphore[] rooms = new Semaphore[keys];
         Arrays.setAll(rooms, key -> new Semaphore(unanswered));
         long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(seconds);
         int sent = 0;
         try (Producer<byte[]> producer = producer(topic, BatchingPolicy.ofDisabled())) {
             for (int turn = 0; System.nanoTime() < deadline; turn++) {
-                Semaphore room = rooms[turn % MANY_KEYS];
+                Semaphore room = rooms[turn % keys];
                 if (!room.tryAcquire(1, TimeUnit.MILLISECONDS)) {
                     continue;
                 }
-                producer.async().newMessage().key("k" + turn % MANY_KEYS)
+                producer.async().newMessage().key("k" + turn % keys)
                     .value(String.valueOf(sent).getBytes()).send().whenComplete((id, error) -> {
                         failure.compareAndSet(null, error);
                         room.release();

@@ -1,0 +1,235 @@
+"""Change the store, while others change it too.
+
+Two guarantees. *No update is lost*: a PUT names the version that it read, and starts over when another
+writer came first, so the changes of two admins to different fields at the same moment both take effect
+(with Pulsar, the last writer wins). *A writer reads its own change*: see `echo`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from admin_api.backend import AdminBackend, Views
+from admin_api.errors import ApiError
+from admin_api.requests.conditions import Precondition
+from admin_api.schemas.definitions import GroupPatch, check_observing
+from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.model import Attachments, Rates, ResourceGroup
+from coordinator.core.transfer.policies import STRICT
+from coordinator.insight.model.journal import difference
+from coordinator.insight.model.operations import Operation
+from coordinator.ports import (
+    ANYTHING,
+    AlreadyExists,
+    Anything,
+    Catalogue,
+    GroupStore,
+    NotFound,
+    Origin,
+    VersionConflict,
+    Versioned,
+)
+
+MAX_ATTEMPTS = 64
+"""Each failed attempt is another admin's success, so this is how many admins may write at once."""
+
+NO_STRICT = (
+    "overshootPolicy: strict cannot be promised by brokers' own limiters, which take limits up once an "
+    "interval; use balanced, or a gate (enforcement_path)"
+)
+
+TOO_MANY_WRITERS = "ResourceGroup is being changed by others at the same time; try again"
+
+_STORE_TROUBLES = frozenset({Trouble.ZOOKEEPER_SUSPENDED, Trouble.ZOOKEEPER_LOST})
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A tenant, or a namespace of one."""
+
+    tenant: str
+    namespace: str | None = None
+
+    def __str__(self) -> str:
+        return self.tenant if self.namespace is None else f"{self.tenant}/{self.namespace}"
+
+    @property
+    def subject(self) -> str:
+        """The audit trail's name of the owner."""
+        return f"{'tenants' if self.namespace is None else 'namespaces'}/{self}"
+
+    def group_in(self, attachments: Attachments) -> str | None:
+        """Return the group that it is attached to."""
+        owners = attachments.tenants if self.namespace is None else attachments.namespaces
+        return owners.get(str(self))
+
+
+async def put_group(
+    backend: AdminBackend, name: str, patch: GroupPatch, condition: Precondition, by: Origin
+) -> tuple[Versioned, Operation | None]:
+    """Create a group, or change the fields that the patch names.
+
+    Returns:
+        The group, and the operation that follows the change; None when nothing changed, or when
+        the change could not be followed.
+
+    Raises:
+        ApiError: 400 when brokers cannot keep the policy, 412 when the condition is not met,
+            409 when others kept changing the group.
+        StoreUnreachable: the store did not answer.
+    """
+    refuse_strict(backend, patch.overshoot_policy)
+    held = backend.following.holdings(name)
+    before, written = await _write(backend.store, name, patch, condition, by)
+    operation = None
+    if written != before:
+        text = difference(None if before is None else before.group, written.group)
+        subject = f"groups/{name}"
+        accepted = Operation(-1, name, written.version, subject, text, by.actor, "", held)
+        operation = await backend.following.accept(accepted)
+    await backend.groups_seen.heard(
+        lambda seen: _has(seen, name, written.version), f"groups/{name}"
+    )
+    return written, operation
+
+
+def refuse_strict(backend: AdminBackend, policy: str | None) -> None:
+    """Refuse a policy that the own broker's limiter cannot keep; raises ApiError 400."""
+    if backend.enforcement_path == "native" and policy == STRICT:
+        raise ApiError(400, NO_STRICT)
+
+
+async def _write(
+    store: GroupStore, name: str, patch: GroupPatch, condition: Precondition, by: Origin
+) -> tuple[Versioned | None, Versioned]:
+    """Return the group before and after; both are the same when nothing changed."""
+    for _ in range(MAX_ATTEMPTS):
+        current = await find_group(store, name)
+        condition.check(current)
+        try:
+            if current is None:
+                created = patch.applied_to(ResourceGroup(name, Rates()))
+                check_observing(created)
+                return None, await store.create_group(created, by=by)
+            changed = patch.applied_to(current.group)
+            check_observing(changed)
+            if changed == current.group:
+                return current, current
+            return current, await store.update_group(changed, current.version, by=by)
+        except (AlreadyExists, NotFound, VersionConflict):
+            continue
+    raise ApiError(409, TOO_MANY_WRITERS)
+
+
+async def find_group(store: GroupStore, name: str) -> Versioned | None:
+    """Read a group from the store itself, None when there is none; raise StoreUnreachable."""
+    try:
+        return await store.read_group(name)
+    except NotFound:
+        return None
+
+
+def _has(seen: Catalogue, name: str, version: int) -> bool:
+    found = seen.groups.get(name)
+    return found is not None and found.version >= version
+
+
+async def delete_group(
+    backend: AdminBackend, name: str, condition: Precondition, by: Origin
+) -> None:
+    """Delete a group that has no attachments.
+
+    Raises:
+        ApiError: 412 when the condition is not met, 409 when others kept changing the group.
+        NotFound, InUse, StoreUnreachable: as `GroupStore.delete_group`.
+    """
+    await _delete(backend.store, name, condition, by)
+    await backend.groups_seen.heard(lambda seen: name not in seen.groups, f"groups/{name}")
+
+
+async def _delete(store: GroupStore, name: str, condition: Precondition, by: Origin) -> None:
+    version = None
+    for _ in range(MAX_ATTEMPTS):
+        if condition != Precondition():
+            current = await find_group(store, name)
+            condition.check(current)
+            version = None if current is None else current.version
+        try:
+            await store.delete_group(name, version=version, by=by)
+        except VersionConflict:
+            continue
+        return
+    raise ApiError(409, TOO_MANY_WRITERS)
+
+
+async def attach(backend: AdminBackend, owner: Owner, group: str, by: Origin) -> Operation | None:
+    """Attach a tenant or a namespace; raises as `GroupStore.attach_tenant`.
+
+    Returns:
+        The operation that follows the change, as `put_group` does.
+    """
+    held = backend.following.holdings(group)
+    before = owner.group_in(backend.views.catalogue().attachments)
+    await set_attachment(backend.store, owner, group, by)
+    operation = None
+    if before != group:
+        accepted = Operation(-1, group, 0, owner.subject, f"{owner} attached", by.actor, "", held)
+        operation = await backend.following.accept(accepted)
+    await _attached(backend, owner, group)
+    return operation
+
+
+async def detach(backend: AdminBackend, owner: Owner, by: Origin) -> Operation | None:
+    """Detach a tenant or a namespace; returns as `attach`, raises StoreUnreachable."""
+    group = owner.group_in(backend.views.catalogue().attachments)
+    held = {} if group is None else backend.following.holdings(group)
+    await set_attachment(backend.store, owner, None, by)
+    operation = None
+    if group is not None:
+        accepted = Operation(-1, group, 0, owner.subject, f"{owner} detached", by.actor, "", held)
+        operation = await backend.following.accept(accepted)
+    await _attached(backend, owner, None)
+    return operation
+
+
+async def set_attachment(
+    store: GroupStore,
+    owner: Owner,
+    group: str | None,
+    by: Origin,
+    *,
+    expected: str | Anything | None = ANYTHING,
+) -> None:
+    """Attach an owner, or detach it; raises as `GroupStore.attach_tenant`."""
+    match owner, group:
+        case Owner(tenant, None), None:
+            await store.detach_tenant(tenant, expected=expected, by=by)
+        case Owner(tenant, None), str():
+            await store.attach_tenant(tenant, group, expected=expected, by=by)
+        case Owner(tenant, str() as namespace), None:
+            await store.detach_namespace(tenant, namespace, expected=expected, by=by)
+        case Owner(tenant, str() as namespace), str():
+            await store.attach_namespace(tenant, namespace, group, expected=expected, by=by)
+
+
+async def _attached(backend: AdminBackend, owner: Owner, group: str | None) -> None:
+    await backend.groups_seen.heard(
+        lambda seen: owner.group_in(seen.attachments) == group, owner.subject
+    )
+
+
+def current_catalogue(views: Views) -> Catalogue:
+    """Return the copy of the store, if it is up to date.
+
+    Raises:
+        ApiError: 503 when it may be out of date or has not arrived yet. A tool that gets an empty list of
+            groups would create them all.
+    """
+    health = views.health()
+    for trouble in health.troubles:
+        if trouble in _STORE_TROUBLES:
+            raise ApiError(503, f"The groups cannot be read: {trouble.value}")
+    catalogue = views.catalogue()
+    if health.state is Lifecycle.STARTING and catalogue == Catalogue():
+        raise ApiError(503, "The sidecar is starting and has not read the groups yet; try again")
+    return catalogue

@@ -1,0 +1,1 @@
+"""The metrics for Prometheus: a module for each subject, gathered by scrape.py."""

@@ -1,0 +1,200 @@
+"""The metrics of PIP-323, by its names, labels and units, and further ones.
+
+As in Pulsar, a metric by topic has no namespace level beside it: with ``backlog_topic_metrics`` there are
+series per topic; without it evictions are counted by namespace, and ages, which cannot be added up, are
+left out. A topic without a backlog, or of unknown age, has the age -1. The first `MAX_TOPICS` topics by
+name have series; the number of the other topics is a metric itself.
+
+Evictions are those of this sidecar and those of the broker's own check, which are read with the checks
+here. Their counts never fall: a topic that was evicted from has its series however many topics there are,
+and when it is unloaded, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+
+from admin_api.backend import Backlogs
+from admin_api.metrics.families import counter, gauge
+from coordinator.backlog.rules.model import QuotaType
+from coordinator.backlog.rules.views import BacklogView
+from coordinator.backlog.shell.checker import CHECK_BUCKETS_S, Checks
+from coordinator.core.topics import TopicName
+
+MAX_TOPICS = 10_000
+"""Topics with series of their own, about 7 each."""
+
+_TURN = 500
+_UNKNOWN = -1
+_BOUNDS = (*(f"{bound:.1f}" for bound in CHECK_BUCKETS_S), "+Inf")
+
+
+async def backlog_families(backlogs: Backlogs) -> list[Metric]:
+    """Return all families about backlogs; other tasks run in between."""
+    watch, evictions = backlogs.watch, backlogs.enforcement.evictions
+    cluster, topics = watch.cluster, watch.topics
+    ages = GaugeMetricFamily(
+        "pulsar_storage_backlog_age_seconds",
+        "The age of the oldest unacknowledged message (backlog); -1 is none, or not known.",
+        labels=["cluster", "namespace", "topic"],
+    )
+    used = GaugeMetricFamily(
+        "pulsar_quota_backlog_used_ratio",
+        "The backlog as a part of its quota; above 1 it is exceeded. No series without a quota.",
+        labels=["cluster", "namespace", "topic", "quota_type"],
+        unit="ratio",
+    )
+    sizes = GaugeMetricFamily(
+        "pulsar_storage_backlog_size",
+        "The backlog in bytes, as the broker estimates it.",
+        labels=["cluster", "namespace", "topic"],
+    )
+    limits = {
+        QuotaType.SIZE: GaugeMetricFamily(
+            "pulsar_storage_backlog_quota_limit",
+            "The quota of the backlog's size, in bytes; -1 is none, or not known.",
+            labels=["cluster", "namespace", "topic"],
+        ),
+        QuotaType.TIME: GaugeMetricFamily(
+            "pulsar_storage_backlog_quota_limit_time",
+            "The quota of the backlog's age, in seconds; -1 is none, or not known.",
+            labels=["cluster", "namespace", "topic"],
+        ),
+    }
+    if backlogs.by_topic:
+        for number, topic in enumerate(topics[:MAX_TOPICS], 1):
+            view, labels = watch.view(topic), [cluster, _namespace(topic), topic]
+            sizes.add_metric(labels, 0 if view is None else view.size_bytes)
+            for kind, family in limits.items():
+                limit = None if view is None else view.limit_of(kind)
+                family.add_metric(labels, _UNKNOWN if limit is None else limit)
+            age_s = None if view is None else view.age_s
+            ages.add_metric(labels, _UNKNOWN if age_s is None else int(age_s))
+            for kind, ratio in _used(view):
+                used.add_metric([*labels, kind.value], ratio)
+            if not number % _TURN:
+                await asyncio.sleep(0)
+    return [
+        ages,
+        sizes,
+        *limits.values(),
+        used,
+        _evictions(backlogs, cluster, topics),
+        _broker_evictions(backlogs, cluster),
+        _exceedances(backlogs),
+        _durations(watch.checks, cluster),
+        *_own(watch.checks, watch.checked, len(topics[MAX_TOPICS:])),
+        gauge("backlog_blocked_topics", "Topics whose backlog has publishes held or refused.",
+              sum(not action.dry_run for action in backlogs.enforcement.blocked())),
+        counter("backlog_evicted_topics", "Evictions of all types.", sum(evictions.broker.values())),
+    ]  # fmt: skip
+
+
+def _used(view: BacklogView | None) -> Iterator[tuple[QuotaType, float]]:
+    if view is None:
+        return
+    for kind in QuotaType:
+        if view.limit_of(kind):
+            yield kind, view.used(kind)
+
+
+def _evictions(backlogs: Backlogs, cluster: str, topics: Sequence[str]) -> Metric:
+    evictions = backlogs.enforcement.evictions
+    labels = ["cluster", "namespace", "topic", "quota_type"]
+    if not backlogs.by_topic:
+        labels.remove("topic")
+    family = CounterMetricFamily(
+        "pulsar_storage_backlog_quota_exceeded_evictions",
+        "The number of times a backlog was evicted since it has exceeded its quota.",
+        labels=labels,
+    )
+    if backlogs.by_topic:
+        evicted = (topic for topic, _ in evictions.topics)
+        for topic in dict.fromkeys((*topics[:MAX_TOPICS], *evicted)):
+            for kind in QuotaType:
+                name = [cluster, _namespace(topic), topic, kind.value]
+                family.add_metric(name, evictions.topics.get((topic, kind), 0))
+        return family
+    evicted = (namespace for namespace, _ in evictions.namespaces)
+    for namespace in sorted({*map(_namespace, topics), *evicted}):
+        for kind in QuotaType:
+            count = evictions.namespaces[namespace, kind]
+            family.add_metric([cluster, namespace, kind.value], count)
+    return family
+
+
+def _exceedances(backlogs: Backlogs) -> Metric:
+    family = CounterMetricFamily(
+        "pulsar_quota_backlog_exceedances",
+        "Times that a backlog began to exceed its quota.",
+        labels=["namespace", "quota_type"],
+    )
+    for (namespace, kind), count in sorted(
+        backlogs.watch.exceedances.items(), key=lambda item: (item[0][0], item[0][1].value)
+    ):
+        family.add_metric([namespace, kind.value], count)
+    return family
+
+
+def _broker_evictions(backlogs: Backlogs, cluster: str) -> Metric:
+    family = CounterMetricFamily(
+        "pulsar_broker_storage_backlog_quota_exceeded_evictions",
+        "The number of times a backlog was evicted since it has exceeded its quota, in broker level.",
+        labels=["cluster", "quota_type"],
+    )
+    for kind in QuotaType:
+        count = backlogs.enforcement.evictions.broker[kind]
+        family.add_metric([cluster, kind.value], count)
+    return family
+
+
+def _durations(checks: Checks, cluster: str) -> Metric:
+    family = HistogramMetricFamily(
+        "pulsar_storage_backlog_quota_check_duration_seconds",
+        "The duration of the backlog quota check process.",
+        labels=["cluster"],
+    )
+    buckets = list(zip(_BOUNDS, accumulate(checks.counts), strict=True))
+    family.add_metric([cluster], buckets=buckets, sum_value=checks.total_s)
+    return family
+
+
+def _own(checks: Checks, views: Sequence[BacklogView], left_out: int) -> Iterator[Metric]:
+    yield gauge("backlog_topics", "Persistent topics that the broker has loaded.", checks.topics)
+    yield gauge(
+        "backlog_topics_left_out",
+        f"Topics without series: those after the first {MAX_TOPICS} by name.",
+        left_out,
+    )
+    yield counter(
+        "backlog_questions",
+        "Questions to the broker beside those for all topics.",
+        checks.questions,
+    )
+    yield gauge(
+        "backlog_check_failed", "1 when the last check of backlogs failed.", bool(checks.problem)
+    )
+    yield gauge(
+        "backlog_exceeded_topics",
+        "Topics whose backlog exceeds its quota.",
+        sum(view.exceeded is not None for view in views),
+    )
+    yield gauge(
+        "backlog_skewed_topics",
+        "Topics whose oldest message was stamped by a clock that is wrong.",
+        sum(view.skewed or view.implausible for view in views),
+    )
+
+
+def _namespace(topic: str) -> str:
+    name = TopicName.parse(topic)
+    return "" if name is None else f"{name.tenant}/{name.namespace}"

@@ -1,0 +1,68 @@
+"""The metrics of enforcement by the broker's own limiter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from admin_api.metrics.families import counter, gauge
+from coordinator.native.engine.entries import Amounts
+from coordinator.native.engine.views import NativeState
+
+_CODES = (
+    "topic", "admin", "counters", "transport", "interval", "silent", "clock", "stranger", "unsteered",
+    "forgotten", "overflow", "edited",
+    "foreign", "strict", "not-native",
+)  # fmt: skip
+
+
+def native_families(state: NativeState) -> Iterator[Metric]:
+    """Yield all families."""
+    yield gauge("native_connected", "1 when entries can be written.", state.topic.connected)
+    yield counter(
+        "native_entries_written", "Messages of entries that a broker took.", state.topic.written
+    )
+    yield counter(
+        "native_entries_failed", "Messages of entries that no broker took.", state.topic.failed
+    )
+    yield gauge(
+        "native_interval_seconds",
+        "Interval of the broker's resource usage.",
+        state.interval_s,
+        "seconds",
+    )
+    yield gauge(
+        "native_poll_seconds", "From one reading of the broker's counters to the next.", state.poll_s,
+        "seconds",
+    )  # fmt: skip
+    found = {condition.code for condition in state.conditions}
+    conditions = GaugeMetricFamily(
+        "pulsar_quota_native_condition",
+        "1 while this keeps native enforcement from being exact.",
+        labels=["condition"],
+    )
+    for code in _CODES:
+        conditions.add_metric([code], code in found)
+    yield conditions
+    yield _by_group(
+        state, "entry", "This broker's entry, of an interval.", [v.entry for v in state.groups]
+    )
+    yield _by_group(
+        state,
+        "rest",
+        "What is in no broker's name, of an interval.",
+        [v.rest for v in state.groups],
+    )
+    trims = [Amounts(*view.trim_permille) for view in state.groups]
+    yield _by_group(state, "trim_permille", "Of its part that a broker is told.", trims)
+
+
+def _by_group(state: NativeState, name: str, text: str, values: list[Amounts]) -> Metric:
+    family = GaugeMetricFamily(
+        f"pulsar_quota_native_{name}", text, labels=["native_group", "unit_counted"]
+    )
+    for view, value in zip(state.groups, values, strict=True):
+        family.add_metric([view.name, "messages"], value.messages)
+        family.add_metric([view.name, "bytes"], value.bytes)
+    return family

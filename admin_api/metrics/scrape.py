@@ -1,0 +1,270 @@
+"""All metrics for Prometheus, read at the moment of the scrape and not kept.
+
+A scrape must not delay rounds, on whose loop it is gathered: it reads group after group and lets all
+other tasks run in between. Nor may it delay other requests: a thread makes the text. Units are base units
+and part of the name; a rate without a limit has no series, because no number would be true. Cardinality
+is
+bounded: a series per group, class or dimension of this broker only (every sidecar reports its own part),
+for the first `MAX_GROUPS` groups by name; the number of the other groups is a metric itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import exposition
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+    StateSetMetricFamily,
+)
+from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client.registry import Collector
+
+from admin_api.backend import AdminBackend, Telling
+from admin_api.metrics.backlog import backlog_families
+from admin_api.metrics.families import counter, gauge, labelled_counter
+from admin_api.metrics.gate import gate_families
+from admin_api.metrics.groups import GroupFamilies
+from admin_api.metrics.minute import MinuteFamilies
+from admin_api.metrics.native import native_families
+from admin_api.metrics.reconciliation import reconciliation_families
+from coordinator.core.events import ConnectionState
+from coordinator.core.lifecycle import Lifecycle, Trouble
+from coordinator.core.model import Suspicion
+from coordinator.insight.model.alarms import AlarmKind
+from coordinator.insight.model.views import HealthView, SuspectView
+from coordinator.ports import BusHealth, Catalogue, RecorderHealth
+from coordinator.runtime.release import RELEASE
+
+MAX_GROUPS = 1_000
+"""Groups with series of their own, about 25 each."""
+
+_NANOS_PER_SECOND = 1_000_000_000
+
+
+class _Collected(Collector):
+    """Families that were gathered already, in the form that the encoders need."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = tuple(families)
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+async def expose(backend: AdminBackend, accept: str) -> tuple[bytes, str]:
+    """Return all metrics as text, and its media type: OpenMetrics where it is accepted."""
+    collected = _Collected(await backend.coordinator_loop.run(gather(backend)))
+    if "application/openmetrics-text" in accept:
+        body = await asyncio.to_thread(openmetrics.generate_latest, collected)
+        return body, openmetrics.CONTENT_TYPE_LATEST
+    body = await asyncio.to_thread(exposition.generate_latest, collected)
+    return body, exposition.CONTENT_TYPE_PLAIN_0_0_4
+
+
+async def gather(backend: AdminBackend) -> list[Metric]:
+    """Read all metrics."""
+    catalogue = backend.views.catalogue()
+    names = sorted(backend.views.defined())
+    groups = GroupFamilies(backend.views, backend.views.health().broker)
+    minutes = MinuteFamilies(backend.views)
+    for name in names[:MAX_GROUPS]:
+        groups.add(name)
+        minutes.add(name)
+        await asyncio.sleep(0)
+    return [
+        *_sidecar(backend.views.health()),
+        gauge("tasks", "Tasks of the coordinator's event loop.", len(asyncio.all_tasks())),
+        *_store(catalogue, backend.views.connection(), left_out=len(names[MAX_GROUPS:])),
+        *_bus(backend.bus.health()),
+        *_recorder(backend.views.recording()),
+        *_alarms(backend),
+        labelled_counter(
+            "api_refused",
+            "Requests and connections that the admin API refused before reading their subject.",
+            "reason",
+            backend.refusals.counts(),
+        ),
+        *gate_families(
+            await backend.gate.figures(),
+            await backend.gate.holds(),
+            await backend.gate.limits(),
+            await backend.gate.delayed(),
+            await backend.gate.unknown_topics(),
+        ),
+        gauge(
+            "partitions_near_limit",
+            "Partitions of which a second of the last minute used more than 80 % of their limit.",
+            0 if backend.partitions is None else len(backend.partitions.near_limit()),
+        ),
+        *(() if backend.native is None else native_families(backend.native.state())),
+        *(
+            ()
+            if backend.reconciling is None
+            else reconciliation_families(backend.reconciling.state())
+        ),
+        *groups,
+        *minutes,
+        *(() if backend.backlogs is None else await backlog_families(backend.backlogs)),
+    ]
+
+
+def _sidecar(health: HealthView) -> Iterator[Metric]:
+    yield InfoMetricFamily(
+        "pulsar_quota_sidecar",
+        "The sidecar that answers.",
+        value={"version": RELEASE, "broker": health.broker},
+    )
+    yield StateSetMetricFamily(
+        "pulsar_quota_lifecycle",
+        "The lifecycle state of the sidecar.",
+        value={state.value: state is health.state for state in Lifecycle},
+    )
+    yield StateSetMetricFamily(
+        "pulsar_quota_trouble",
+        "Why the sidecar is DEGRADED; several can hold at once.",
+        value={trouble.name: trouble in health.troubles for trouble in Trouble},
+    )
+    yield gauge("ready", "1 when limits follow from what is known of all members.", health.ready)
+    yield gauge(
+        "members", "Live sidecars that this one knows, itself included.", len(health.members)
+    )
+    yield counter("rounds", "Rounds closed since the start.", health.round)
+    ages = GaugeMetricFamily(
+        "pulsar_quota_report_age_seconds",
+        "Time since a member's last report arrived; no series before the first.",
+        labels=["peer"],
+        unit="seconds",
+    )
+    for member in health.members:
+        if member.report_age_ns is not None and member.broker != health.broker:
+            ages.add_metric([member.broker], member.report_age_ns / _NANOS_PER_SECOND)
+    yield ages
+    yield _disagreements(health)
+    yield _suspects(health)
+    yield labelled_counter(
+        "foreign_reports",
+        "Reports in a member's name that it did not send; all of them were dropped.",
+        "peer",
+        # From 0 on, or the first one would not show as an increase.
+        {member.broker: 0 for member in health.members}
+        | {each.broker: each.count for each in health.suspects if _is_foreign(each)},
+    )
+    yield labelled_counter(
+        "task_failures",
+        "Failures of parts of this sidecar that go on all the same.",
+        "task",
+        {task.task: task.failures for task in health.failed_tasks},
+    )
+    yield labelled_counter(
+        "reports_dropped", "Reports that were not believed.", "reason", health.reports_dropped
+    )
+
+
+def _disagreements(health: HealthView) -> Metric:
+    family = GaugeMetricFamily(
+        "pulsar_quota_view_disagreement_seconds",
+        "Time for which a member has used other definitions, members or usage than this sidecar; "
+        "no series while it agrees.",
+        labels=["peer", "matter"],
+        unit="seconds",
+    )
+    for found in health.disagreements:
+        family.add_metric([found.peer, found.matter.value], found.age_ns / _NANOS_PER_SECOND)
+    return family
+
+
+def _suspects(health: HealthView) -> Metric:
+    family = CounterMetricFamily(
+        "pulsar_quota_implausible",
+        "Rounds or reports of a distrusted member that could not be true.",
+        labels=["peer", "reason"],
+    )
+    for found in itertools.filterfalse(_is_foreign, health.suspects):
+        family.add_metric([found.broker, found.reason.name.lower()], found.count)
+    return family
+
+
+def _is_foreign(found: SuspectView) -> bool:
+    """Return whether the suspect's name was used by another process."""
+    return found.reason is Suspicion.IMPERSONATED
+
+
+def _store(
+    catalogue: Catalogue, connection: ConnectionState | None, *, left_out: int
+) -> Iterator[Metric]:
+    yield StateSetMetricFamily(
+        "pulsar_quota_zookeeper",
+        "The connection to ZooKeeper; all 0 before the first.",
+        value={state.value: state is connection for state in ConnectionState},
+    )
+    yield gauge("groups", "Resource groups in the store.", len(catalogue.groups))
+    yield gauge(
+        "groups_left_out",
+        f"Groups without series: those after the first {MAX_GROUPS} by name.",
+        left_out,
+    )
+    yield gauge(
+        "catalogue_faults", "Entries of the store that cannot be read.", len(catalogue.faults)
+    )
+
+
+def _bus(health: BusHealth) -> Iterator[Metric]:
+    connected = GaugeMetricFamily(
+        "pulsar_quota_bus_connected", "1 when the bus topic is connected.", labels=["topic"]
+    )
+    for topic, is_connected in sorted(health.connected.items()):
+        connected.add_metric([topic], is_connected)
+    yield connected
+    yield counter("bus_sent", "Reports sent, counted per bus topic.", health.sent)
+    yield counter("bus_received", "Payloads received, the own ones included.", health.received)
+    yield counter(
+        "bus_dropped", "Reports not sent while a bus topic was not connected.", health.dropped
+    )
+
+
+def _recorder(health: RecorderHealth | None) -> Iterator[Metric]:
+    recording = GaugeMetricFamily(
+        "pulsar_quota_recording",
+        "1 while rows can be written, 0 while they cannot; no series = recording is off.",
+    )
+    if health is not None:
+        recording.add_metric([], health.recording)
+    yield recording
+    told = health or RecorderHealth(recording=False)
+    yield counter("recorder_failures", "Attempts to write rows that failed.", told.failures)
+    yield counter("recorder_rows_written", "Rows written to files.", told.rows_written)
+    yield counter(
+        "recorder_rows_dropped", "Rows dropped because the buffer was full.", told.rows_dropped
+    )
+    yield gauge("recorder_rows_waiting", "Rows that wait to be written.", told.rows_waiting)
+    yield counter("recorder_files_written", "Files written.", told.files_written)
+    yield counter("recorder_written_bytes", "The size of these files.", told.bytes_written)
+
+
+def _alarms(backend: AdminBackend) -> Iterator[Metric]:
+    alarms = backend.watching.alarms
+    firing = Counter(alarm.sighting.kind for alarm in alarms.firing().values())
+    family = GaugeMetricFamily(
+        "pulsar_quota_alarms_firing", "Alarms of each kind that fire now.", labels=["alarm"]
+    )
+    for kind in AlarmKind:
+        family.add_metric([kind.value], firing[kind])
+    yield family
+    yield gauge(
+        "alarms_overlooked", "Alarms dropped: more than 200 of one kind.", alarms.overlooked
+    )
+    yield from _told("alarm_messages", "Messages to the alarms' receiver", backend.alarming)
+    yield from _told("otlp_pushes", "Pushes of metrics to OpenTelemetry's collector", backend.otlp)
+
+
+def _told(name: str, what: str, telling: Telling | None) -> Iterator[Metric]:
+    delivered, failed = (0, 0) if telling is None else (telling.delivered, telling.failed)
+    yield counter(f"{name}_delivered", f"{what} that were accepted; 0 without one.", delivered)
+    yield counter(f"{name}_failed", f"{what} that were not accepted.", failed)

@@ -1,0 +1,1 @@
+"""The checks of a request: its host, caller, rate, names, body and conditions."""

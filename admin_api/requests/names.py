@@ -1,0 +1,84 @@
+"""Accepted names, checked before any other step of a request.
+
+Pulsar stores a group under any name. A name with an encoded slash then becomes a child node of another
+group's node in ZooKeeper, and every broker that restarts fails to load its resource groups. Here groups
+are named by Pulsar's rule for tenants and namespaces (its `NamedEntity`), which the store has too, and
+without names of dots only, which have another meaning in a path.
+
+A group's bad name is a bad request (400); for a tenant's or namespace's, Pulsar says 412.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+from urllib.parse import unquote
+
+from fastapi import Depends
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from admin_api.errors import ApiError
+from coordinator.core.topics import TopicName, names_scalable
+
+_NAME = re.compile(r"[-=:.\w]{1,255}", re.ASCII)
+_HOW_TO_NAME = "use 1 to 255 letters, digits and -=:._, and not dots alone"
+_KEPT = re.compile(r"%(2[fF]|0[aA])")
+
+
+class KeepEncodedSeparators:
+    """Leaves an encoded slash or line feed encoded, so that it stays visible in its name.
+
+    A server decodes the whole path before it splits it. Then ``a%2Fb`` looks like two names, and a line
+    feed ends the text that the router's patterns match.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass everything through, with another path where a separator must stay encoded."""
+        raw = bytes(scope.get("raw_path") or b"").decode("ascii", "replace")
+        if _KEPT.search(raw):
+            scope = {**scope, "path": unquote(_KEPT.sub(r"%25\1", raw))}
+        await self._app(scope, receive, send)
+
+
+def decoded(name: str) -> str:
+    """Return a topic's local name without the encoding that `KeepEncodedSeparators` left."""
+    return _KEPT.sub(lambda found: unquote(found[0]), name)
+
+
+def is_name(name: str) -> bool:
+    """Return whether this is a valid name of a group, tenant or namespace."""
+    return bool(_NAME.fullmatch(name) and name.strip("."))
+
+
+def _checked(name: str, status: int, subject: str) -> str:
+    if not is_name(name):
+        raise ApiError(status, f"{subject} name is not valid: {_HOW_TO_NAME}")
+    return name
+
+
+async def _group_name(name: str) -> str:
+    return _checked(name, 400, "ResourceGroup")
+
+
+async def _limited_name(name: str) -> str:
+    plain = decoded(name)
+    topic = TopicName.parse(plain) if names_scalable(plain) else None
+    return _checked(name, 400, "ResourceGroup") if topic is None else str(topic)
+
+
+async def _tenant_name(tenant: str) -> str:
+    return _checked(tenant, 412, "Tenant")
+
+
+async def _namespace_name(namespace: str) -> str:
+    return _checked(namespace, 412, "Namespace")
+
+
+GroupName = Annotated[str, Depends(_group_name)]
+LimitedName = Annotated[str, Depends(_limited_name)]
+"""The name of a group or of a scalable topic, which is limited as a group is."""
+TenantName = Annotated[str, Depends(_tenant_name)]
+NamespaceName = Annotated[str, Depends(_namespace_name)]

@@ -1,0 +1,327 @@
+"""The JSON of definitions, and the forms of bodies and answers.
+
+Rates are per second and for the whole cluster unless a field says otherwise. -1 is "not limited" and
+becomes None here, on the way in and on the way out; 0 lets nothing pass. Names are Pulsar's, in camel
+case; times end in their unit; shares run from 0 to 1.
+
+A definition is read as Pulsar's Jackson reads it ("12" is 12, null is absent) except where that would
+store another value than was meant: 1.5 (Pulsar stores 1), -5 (Pulsar stores it, and takes it for
+unlimited), our own settings under a name that does not exist, and an unknown field, which Pulsar ignores:
+a limit under a mistaken name is no limit. Rates go by any of the spellings that PIP-82 has for them
+(``PublishRateInbytes``), and Pulsar's rates of replication, which nothing here limits, may be -1.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
+from typing import Annotated, ClassVar, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from admin_api.errors import ApiError, sentence_of
+from admin_api.requests.names import is_name
+from coordinator.core.allocation.laws import LAWS
+from coordinator.core.allocation.splitting import WEIGHTS
+from coordinator.core.demand.observing import ENFORCEMENTS, OBSERVE, is_observed
+from coordinator.core.model import Attachments, Rates, ResourceGroup
+from coordinator.core.transfer.policies import PARTITION_POLICIES, POLICIES
+from coordinator.insight.model.answer import UNLIMITED, from_wire
+from coordinator.insight.model.views import RatesView
+from coordinator.ports import Versioned
+
+MAX_INT32 = 2**31 - 1
+MAX_INT64 = 2**63 - 1
+
+_MISTAKES_TOLD = 5
+"""The most unknown fields of one body that are named; a hostile one has thousands."""
+
+_WHOLE_NUMBER = re.compile(r"\s*-?[0-9]{1,19}\s*", re.ASCII)
+_DEFAULTS = ResourceGroup("defaults", Rates())
+
+
+def _whole_number(value: object) -> int | None:
+    """Return a number that tools may write as 12, 12.0 or "12"; None for any other value."""
+    match value:
+        case bool():
+            return None
+        case int():
+            return value
+        case float() if value.is_integer():
+            return int(value)
+        case str() if _WHOLE_NUMBER.fullmatch(value):
+            return int(value)
+        case _:
+            return None
+
+
+def _rate_up_to(maximum: int) -> BeforeValidator:
+    def parse(value: object) -> int | None:
+        if value is None:
+            return None
+        number = _whole_number(value)
+        if number is None or not UNLIMITED <= number <= maximum:
+            shown = json.dumps(value)[:40]
+            raise PydanticCustomError(
+                "rate",
+                "must be a whole number from 0 to {maximum}, or -1 for not limited, but is {shown}",
+                {"maximum": maximum, "shown": shown},
+            )
+        return number
+
+    return BeforeValidator(parse)
+
+
+def _one_of(names: Collection[str]) -> BeforeValidator:
+    def parse(value: object) -> str | None:
+        if value is None or (isinstance(value, str) and value in names):
+            return value
+        raise PydanticCustomError(
+            "name",
+            "must be one of {names}, but is {shown}",
+            {"names": ", ".join(sorted(names)), "shown": json.dumps(value)[:40]},
+        )
+
+    return BeforeValidator(parse)
+
+
+def _group_or_none(value: object) -> str | None:
+    if value is None or value == "" or (isinstance(value, str) and is_name(value)):
+        return value
+    raise PydanticCustomError(
+        "name", "must be a group's name or empty, but is {shown}", {"shown": json.dumps(value)[:40]}
+    )
+
+
+MessageRate = Annotated[int | None, _rate_up_to(MAX_INT32)]
+ByteRate = Annotated[int | None, _rate_up_to(MAX_INT64)]
+
+
+class CamelModel(BaseModel):
+    """Fields in snake case here, in camel case on the wire."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        alias_generator=to_camel, validate_by_name=True, frozen=True
+    )
+
+
+class RequestBody(CamelModel):
+    """A request's body; mistakes in it are reported field by field."""
+
+    #: Further names of fields, in small letters; the case of these does not matter.
+    spellings: ClassVar[Mapping[str, str]] = {}
+    #: Fields that may only be null or -1, and why.
+    not_limited: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def parse(cls, body: dict[str, object]) -> Self:
+        """Read a request's body.
+
+        Raises:
+            ApiError: 400, naming every field that cannot be accepted and what would be.
+        """
+        fields: dict[str, object] = {}
+        mistakes = list(cls._sort(body, fields))
+        more = len(mistakes) - _MISTAKES_TOLD
+        if more > 0:
+            mistakes[_MISTAKES_TOLD:] = [f"and {more} more fields"]
+        try:
+            read = cls.model_validate(fields)
+        except ValidationError as error:
+            mistakes.insert(0, sentence_of(error.errors()))
+        else:
+            if not mistakes:
+                return read
+        raise ApiError(400, "; ".join(mistakes))
+
+    @classmethod
+    def _sort(cls, body: dict[str, object], fields: dict[str, object]) -> Iterator[str]:
+        """Collect every field under its own name; yield the faults of the others."""
+        names = {field.alias or name: name for name, field in cls.model_fields.items()}
+        for given, value in body.items():
+            name = given if given in names else cls.spellings.get(given.lower(), given)
+            if name in fields:
+                yield f"{name}: stands twice, also as {given:.80}; send it once"
+            elif name in names:
+                fields[name] = value
+            elif name in cls.not_limited:
+                if value is not None and _whole_number(value) != UNLIMITED:
+                    yield f"{name}: {cls.not_limited[name]}; leave it out, or send -1"
+            elif value is not None:
+                yield f"{given:.80}: unknown field; known are {', '.join(names)}"
+
+
+_RATES = ("publishRateInMsgs", "publishRateInBytes", "dispatchRateInMsgs", "dispatchRateInBytes")
+_REPLICATION_RATES = ("replicationDispatchRateInMsgs", "replicationDispatchRateInBytes")
+
+
+class GroupPatch(RequestBody):
+    """The body of a group's PUT: a field that is absent or null keeps its value."""
+
+    # PIP-82 writes `PublishRateInbytes` in requests, and `PublishRatelimitinbytes` in answers.
+    spellings: ClassVar[Mapping[str, str]] = {
+        spelling.lower(): name
+        for name in (*_RATES, *_REPLICATION_RATES)
+        for spelling in (name, name.replace("RateIn", "RateLimitIn"))
+    }
+    not_limited: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        _REPLICATION_RATES, "replication is exempt here, so no limit of it would hold"
+    )
+
+    publish_rate_in_msgs: MessageRate = Field(None, description="messages/s; -1 = not limited")
+    publish_rate_in_bytes: ByteRate = Field(None, description="bytes/s; -1 = not limited")
+    dispatch_rate_in_msgs: MessageRate = Field(None, description="messages/s; -1 = not limited")
+    dispatch_rate_in_bytes: ByteRate = Field(None, description="bytes/s; -1 = not limited")
+    law: Annotated[str | None, _one_of(LAWS)] = Field(None, description="how a limit is shared")
+    weights: Annotated[str | None, _one_of(WEIGHTS)] = Field(
+        None, description="how many times a broker counts: once, or once per active topic"
+    )
+    overshoot_policy: Annotated[str | None, _one_of(POLICIES)] = Field(
+        None, description="how a new share becomes a limit"
+    )
+    partition_policy: Annotated[str | None, _one_of(PARTITION_POLICIES)] = Field(
+        None, description="what happens past the end of the ZooKeeper session"
+    )
+    enforcement: Annotated[str | None, _one_of(ENFORCEMENTS)] = Field(
+        None, description="observe = count what would be held back, and hold back nothing"
+    )
+    observes: Annotated[str | None, BeforeValidator(_group_or_none)] = Field(
+        None,
+        description="with enforcement observe: the group whose traffic counts; empty = its own",
+    )
+
+    def applied_to(self, group: ResourceGroup) -> ResourceGroup:
+        """Return the definition after this change."""
+        limits = group.limits
+        return replace(
+            group,
+            limits=Rates(
+                publish_messages=_changed(limits.publish_messages, self.publish_rate_in_msgs),
+                publish_bytes=_changed(limits.publish_bytes, self.publish_rate_in_bytes),
+                dispatch_messages=_changed(limits.dispatch_messages, self.dispatch_rate_in_msgs),
+                dispatch_bytes=_changed(limits.dispatch_bytes, self.dispatch_rate_in_bytes),
+            ),
+            law=self.law or group.law,
+            weights=self.weights or group.weights,
+            overshoot_policy=self.overshoot_policy or group.overshoot_policy,
+            partition_policy=self.partition_policy or group.partition_policy,
+            enforcement=self.enforcement or group.enforcement,
+            observes=group.observes if self.observes is None else self.observes,
+        )
+
+
+def check_observing(group: ResourceGroup) -> None:
+    """Refuse a definition that observes in a way that makes no sense.
+
+    Raises:
+        ApiError: 400, naming the field.
+    """
+    if group.observes == group.name:
+        raise ApiError(400, "observes: must name another group; leave it empty for the own traffic")
+    if group.observes and not is_observed(group):
+        raise ApiError(400, f"observes: needs enforcement {OBSERVE}, or must be empty")
+
+
+def _changed(current: int | None, sent: int | None) -> int | None:
+    return current if sent is None else from_wire(sent)
+
+
+class RatesBody(CamelModel):
+    """Four rates per second; -1 = not limited."""
+
+    publish_rate_in_msgs: int
+    publish_rate_in_bytes: int
+    dispatch_rate_in_msgs: int
+    dispatch_rate_in_bytes: int
+
+    @classmethod
+    def limits(cls, rates: Rates) -> Self:
+        """Write limits: None is -1."""
+        return cls(**asdict(RatesView.limits(rates)))
+
+
+class PulsarGroup(RatesBody):
+    """A group as Pulsar's tools read it.
+
+    Our own settings are written only where they differ from the default: a group without them looks
+    exactly as Pulsar would show it, and a tool that reads a group and puts it back loses nothing.
+    """
+
+    law: str | None = None
+    weights: str | None = None
+    overshoot_policy: str | None = None
+    partition_policy: str | None = None
+    enforcement: str | None = None
+    observes: str | None = None
+
+    @classmethod
+    def of(cls, group: ResourceGroup) -> Self:
+        """Write one definition."""
+        rates = RatesBody.limits(group.limits)
+        return cls(
+            **rates.model_dump(),
+            law=_unless_default(group.law, _DEFAULTS.law),
+            weights=_unless_default(group.weights, _DEFAULTS.weights),
+            overshoot_policy=_unless_default(group.overshoot_policy, _DEFAULTS.overshoot_policy),
+            partition_policy=_unless_default(group.partition_policy, _DEFAULTS.partition_policy),
+            enforcement=_unless_default(group.enforcement, _DEFAULTS.enforcement),
+            observes=_unless_default(group.observes, _DEFAULTS.observes),
+        )
+
+
+def _unless_default(value: str, default: str) -> str | None:
+    return None if value == default else value
+
+
+class AttachmentsBody(CamelModel):
+    """The owners that belong to a group; namespaces as ``tenant/namespace``."""
+
+    tenants: list[str]
+    namespaces: list[str]
+
+    @classmethod
+    def by_group(cls, attachments: Attachments, groups: Iterable[str]) -> dict[str, Self]:
+        """Return the attachments of each of these groups, in one pass over all attachments."""
+        found = {group: cls(tenants=[], namespaces=[]) for group in groups}
+        for tenant in sorted(attachments.tenants):
+            if (body := found.get(attachments.tenants[tenant])) is not None:
+                body.tenants.append(tenant)
+        for namespace in sorted(attachments.namespaces):
+            if (body := found.get(attachments.namespaces[namespace])) is not None:
+                body.namespaces.append(namespace)
+        return found
+
+
+class Definition(RatesBody):
+    """A group in full. ``configurationVersion`` grows with every change; reports name it."""
+
+    name: str
+    law: str
+    weights: str
+    overshoot_policy: str
+    partition_policy: str
+    enforcement: str
+    observes: str = Field(description="the group whose traffic counts; empty = its own")
+    configuration_version: int
+    attachments: AttachmentsBody
+
+    @classmethod
+    def of(cls, found: Versioned, attachments: AttachmentsBody) -> Self:
+        """Write one definition together with its attachments."""
+        group = found.group
+        return cls(
+            **RatesBody.limits(group.limits).model_dump(),
+            name=group.name,
+            law=group.law,
+            weights=group.weights,
+            overshoot_policy=group.overshoot_policy,
+            partition_policy=group.partition_policy,
+            enforcement=group.enforcement,
+            observes=group.observes,
+            configuration_version=group.configuration_version,
+            attachments=attachments,
+        )

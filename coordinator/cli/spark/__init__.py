@@ -1,0 +1,1 @@
+"""The commands that run a Spark job on recordings: the only modules of the command that know Spark."""

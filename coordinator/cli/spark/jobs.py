@@ -1,0 +1,74 @@
+"""The common part of the commands that start Spark: options, failures, and the report of days.
+
+Spark is an extra and takes seconds to load, so a command imports its job within ``spark_job``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from coordinator.cli.failures import CommandFailed, WrongUse
+from coordinator.cli.output import echo, print_json
+from coordinator.cli.session import session_of
+
+if TYPE_CHECKING:
+    from spark_jobs.days import DaysOutcome, Job
+
+Recorded = Annotated[Path, typer.Argument(help="Recording of the sidecars.", metavar="DIR")]
+Hours = Annotated[Path, typer.Option(help="Directory of the hours, as Parquet.", metavar="DIR")]
+Cluster = Annotated[str | None, typer.Option(help="This cluster's files only.", show_default=False)]
+Cores = Annotated[int, typer.Option(help="Cores to use.", min=1)]
+
+
+@contextmanager
+def spark_job(out: Path | None) -> Iterator[None]:
+    """Turn a job's refusals and failures into those of a command.
+
+    Args:
+        out: the directory that the job writes to, if any.
+
+    Raises:
+        WrongUse: the input or the request cannot be used.
+        CommandFailed: Spark is not installed, or the output cannot be written.
+    """
+    try:
+        with _refusals():
+            yield
+    except ModuleNotFoundError as error:
+        raise CommandFailed(
+            f"Spark is not installed ({error.name} is missing): pip install 'pulsar-quota[spark]'"
+        ) from error
+    except OSError as error:
+        told = str(error) if out is None else f"{out}: cannot be written: {error}"
+        raise CommandFailed(told) from error
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    from spark_jobs.changes import BadChange  # noqa: PLC0415
+    from spark_jobs.intake import RefusedInput  # noqa: PLC0415
+    from spark_jobs.prices import BadPrices  # noqa: PLC0415
+    from spark_jobs.targets import BadCondition  # noqa: PLC0415
+
+    try:
+        yield
+    except (BadChange, BadCondition, BadPrices, RefusedInput) as error:
+        raise WrongUse(str(error)) from error
+
+
+def tell(context: typer.Context, job: Job, outcome: DaysOutcome, key: str) -> None:
+    """Print the forecast of written days, under this key where JSON was asked for, and exit."""
+    if session_of(context).as_json:
+        rows = [
+            row | {"reached": row["reached"] and row["reached"].isoformat()}
+            for row in map(dict, outcome.rows)
+        ]
+        print_json({"days": outcome.days, key: rows, "warnings": outcome.warnings})
+    else:
+        echo(job.text(outcome))
+    raise typer.Exit(outcome.exit_code)

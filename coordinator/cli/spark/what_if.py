@@ -1,0 +1,52 @@
+"""``pulsar-quota what-if``: recorded demand under other settings, before anyone applies them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coordinator.cli.output import echo
+from coordinator.cli.session import session_of
+from coordinator.cli.spark.jobs import Cluster, Cores, Recorded, spark_job
+
+
+def what_if(
+    context: typer.Context,
+    directory: Recorded,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="Changed setting, e.g. orders.publishRateInMsgs=6000 or orders.law=static.",
+            metavar="GROUP.SETTING=VALUE",
+        ),
+    ] = None,
+    interval: Annotated[
+        float | None, typer.Option(help="Another report interval, in seconds.", min=0.1, max=300)
+    ] = None,
+    seconds: Annotated[
+        int, typer.Option(help="Last seconds of each group that are replayed.", min=10)
+    ] = 3_600,
+    cluster: Cluster = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory of all rows, as Parquet.", metavar="DIR")
+    ] = None,
+    cores: Cores = 2,
+) -> None:
+    """Replay recorded traffic with a change, and show its effect."""
+    with spark_job(out):
+        from spark_jobs.what_if import as_json, produce, text  # noqa: PLC0415
+
+        outcome = produce(
+            directory,
+            settings or [],
+            cluster=cluster,
+            interval=interval,
+            seconds=seconds,
+            cores=cores,
+            out=out,
+        )
+    echo(as_json(outcome) if session_of(context).as_json else text(outcome))
+    raise typer.Exit(outcome.exit_code)

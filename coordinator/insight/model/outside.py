@@ -1,0 +1,96 @@
+"""The ports for operations and alarms, as protocols; adapters implement them.
+
+The rules are those of ``coordinator.ports``: answer or raise, no type of a library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from coordinator.insight.model.alarms import AlarmCondition
+from coordinator.insight.model.operations import Operation
+
+OPERATIONS_LENGTH = 1_000
+"""Ended operations that the store keeps; the oldest are dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedOperation:
+    """An operation as it was written last, and when it was accepted.
+
+    Args:
+        operation: the operation.
+        at_ms: when it was accepted, in milliseconds since 1970, by the store's own clock.
+    """
+
+    operation: Operation
+    at_ms: int
+
+
+class OperationStore(Protocol):
+    """The durable record of operations, open ones and ended ones.
+
+    Open ones are few and are listed as a whole; of the ended ones the last `OPERATIONS_LENGTH` are kept.
+    """
+
+    async def open(self, operation: Operation) -> RecordedOperation:
+        """Record a change that was accepted; the store gives it its id.
+
+        Raises:
+            StoreUnreachable: the store did not answer.
+        """
+        ...
+
+    async def end(self, recorded: RecordedOperation) -> None:
+        """Record how an open one ended.
+
+        Raises:
+            NotFound: it is not open; another sidecar has ended it.
+            StoreUnreachable: the store did not answer.
+        """
+        ...
+
+    async def opened(self) -> tuple[RecordedOperation, ...]:
+        """All open ones, oldest first; raises StoreUnreachable."""
+        ...
+
+    async def ended(self, limit: int) -> tuple[RecordedOperation, ...]:
+        """The newest ended ones, newest first; raises StoreUnreachable."""
+        ...
+
+
+class OperationRecorder(Protocol):
+    """Keeps the stages of operations for later analysis; it does not block or raise."""
+
+    def operation_changed(self, operation: Operation, at_ms: int, now_ns: int) -> None:
+        """An operation, accepted `at_ms` milliseconds after 1970, came to another stage."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One alarm, as a receiver gets it.
+
+    Args:
+        sighting: the condition as it was last.
+        began_ms: when it was first true, in milliseconds since 1970.
+        ended_ms: when it ceased to be true; None while it fires.
+    """
+
+    sighting: AlarmCondition
+    began_ms: int
+    ended_ms: int | None = None
+
+
+class AlarmReceiver(Protocol):
+    """Takes notices; the same one may come again, by another sidecar or after a failure."""
+
+    async def tell(self, notices: Sequence[Notice]) -> None:
+        """Hand notices over; returns when they were taken.
+
+        Raises:
+            ReceiverUnreachable: they were not taken, or the outcome is unknown.
+        """
+        ...

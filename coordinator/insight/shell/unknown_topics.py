@@ -1,0 +1,56 @@
+"""Raises an alarm while clients use topics whose names the gate does not know."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+from coordinator.insight.model.alarms import AlarmCondition, AlarmKind
+from coordinator.insight.model.gate_views import UnknownTopicsView
+
+ASKED_EVERY_S: Final = 2.0
+_NAMED: Final = 3
+
+
+class CountingGate(Protocol):
+    """The gate, as the counter of unknown topics."""
+
+    async def unknown_topics(self) -> UnknownTopicsView:
+        """Return the counts."""
+        ...
+
+
+class UnknownTopicsWatch:
+    """Ask the gate, and tell what it said.
+
+    Args:
+        gate: counts.
+        broker: the name of its broker.
+    """
+
+    def __init__(self, gate: CountingGate, broker: str) -> None:
+        self._gate = gate
+        self._broker = broker
+        self._seen = UnknownTopicsView()
+
+    async def run(self) -> None:
+        """Ask for ever."""
+        while True:
+            await self.look()
+            await asyncio.sleep(ASKED_EVERY_S)
+
+    async def look(self) -> None:
+        """Ask once."""
+        self._seen = await self._gate.unknown_topics()
+
+    def sightings(self, _now_ns: int) -> Iterator[AlarmCondition]:
+        """Yield the condition, while a producer or consumer of such a topic is connected."""
+        if self._seen.participants:
+            names = ", ".join(self._seen.names[-_NAMED:])
+            yield AlarmCondition(
+                AlarmKind.UNKNOWN_TOPICS,
+                self._broker,
+                f"{self._seen.participants} producers and consumers at {self._broker} use topics of "
+                f"unknown names, such as {names}; {self._seen.messages:,} messages have passed",
+            )

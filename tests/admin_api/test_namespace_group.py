@@ -1,0 +1,117 @@
+"""The group in a namespace's own PUT: attached once the broker has made the namespace."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from admin_api.routes import namespace_group
+from tests.admin_api.keys import access, token
+from tests.admin_api.relay.test_relay import Broker
+from tests.admin_api.world import World
+
+PATH = "/admin/v2/namespaces/shop/made"
+GROUP = f"{PATH}/resourcegroup"
+
+
+@pytest.fixture
+def broker() -> Broker:
+    """A broker."""
+    return Broker()
+
+
+@pytest.fixture
+async def client(world: World, broker: Broker) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a sidecar with a group, beside the broker."""
+    async with world.client(relay=broker.relay) as client:
+        await client.put("/admin/v2/resourcegroups/orders", json={"publishRateInMsgs": 1})
+        yield client
+
+
+async def attached(client: httpx.AsyncClient) -> str:
+    """Return the group that the namespace is attached to."""
+    return (await client.get(GROUP)).text
+
+
+@pytest.mark.shows("pip-82/group-in-namespace-put")
+async def test_a_group_in_the_body_is_attached_and_kept_from_the_broker(
+    client: httpx.AsyncClient, broker: Broker
+) -> None:
+    """The broker gets all other policies."""
+    policies = {"bundles": {"numBundles": 4}, "resource_group_name": "orders"}
+    answer = await client.put(PATH, json=policies)
+
+    assert answer.status_code == 204
+    assert broker.asked[0].read() == b'{"bundles": {"numBundles": 4}}'
+    assert broker.asked[0].headers["content-length"] == "30"
+    assert await attached(client) == "orders"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x00",
+        b"[1]",
+        b"null",
+        b'{"bundles": {"numBundles": 4}}',
+        b'{"resource_group_name":null}',
+    ],
+)
+async def test_a_body_without_a_group_goes_on_as_it_is(
+    client: httpx.AsyncClient, broker: Broker, content: bytes
+) -> None:
+    """The broker judges it."""
+    assert (await client.put(PATH, content=content)).status_code == 204
+    assert broker.asked[0].read() == content
+
+
+async def test_a_namespace_that_is_not_made_is_not_attached(
+    client: httpx.AsyncClient, broker: Broker, world: World
+) -> None:
+    """It may exist already, and in another group."""
+    broker.answer = lambda _: httpx.Response(409, json={"reason": "Namespace already exists"})
+    answer = await client.put(PATH, json={"resource_group_name": "orders"})
+
+    assert answer.status_code == 409
+    broker.answer = lambda _: httpx.Response(204)
+    groups = (await client.get("/quota/v1/groups")).json()
+    assert groups[0]["attachments"]["namespaces"] == []
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (b'{"resource_group_name": 7}', 400),
+        (b'{"resource_group_name": ""}', 400),
+        (b'{"resource_group_name": "a/b"}', 400),
+        (b'{"resource_group_name": "orders", "resource_group_name": "gold"}', 400),
+        (b'{"resource_group_name": "orders"', 400),
+        (b'{"resource_group_name": "no-such-group"}', 412),
+        (b'{"resource_group_name": "' + b"x" * namespace_group.MAX_POLICIES_BYTES + b'"}', 413),
+    ],
+)
+async def test_a_group_that_cannot_be_attached_makes_no_namespace(
+    client: httpx.AsyncClient, broker: Broker, content: bytes, status: int
+) -> None:
+    """The refusal comes before the broker hears of it, with a reason."""
+    answer = await client.put(PATH, content=content)
+
+    assert answer.status_code == status
+    assert answer.json()["reason"]
+    assert not broker.asked
+
+
+async def test_who_may_not_attach_makes_no_namespace_with_a_group(
+    world: World, broker: Broker
+) -> None:
+    """Without a group the broker decides, as for every other request."""
+    headers: dict[str, Any] = {"Authorization": f"Bearer {token('viewer')}"}
+    async with world.client(relay=broker.relay, access=access()) as client:
+        body = {"resource_group_name": "orders"}
+        assert (await client.put(PATH, json=body, headers=headers)).status_code == 403
+        assert not broker.asked
+        assert (await client.put(PATH, json={}, headers=headers)).status_code == 204

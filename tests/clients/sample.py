@@ -1,0 +1,96 @@
+"""Checks that `make test` runs against brokers of every release; `docs/clients.md` lists them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+import pulsar
+
+from tests.clients.release_world import ReleaseWorld
+from tests.integration.world import eventually
+
+LIMIT = 50
+
+BURST_S = 0.65
+"""A bucket's burst, the time by which counts are late, and a gate that stood still for half a second."""
+
+
+@contextmanager
+def publishing(world: ReleaseWorld, *topics: str) -> Iterator[None]:
+    """One classic client for each topic that publishes ten times the limit."""
+    programs = [
+        subprocess.Popen(
+            [
+                *(sys.executable, "-m", "deploy.demo.load", "--url", world.service_url),
+                *("--topic", topic, "--rate", str(10 * LIMIT)),
+            ],
+            stdout=subprocess.DEVNULL,
+        )
+        for topic in topics
+    ]
+    try:
+        yield
+    finally:
+        for program in programs:
+            program.terminate()
+        for program in programs:
+            program.wait(timeout=60)
+
+
+def a_group_holds_classic_clients(world: ReleaseWorld) -> None:
+    """50/s on the namespace, through both gates: within 2 %, by the brokers' counters."""
+    namespace = world.namespace()
+    world.limit_namespace(namespace, publishRateInMsgs=LIMIT)
+    topics = [f"persistent://{namespace}/parts-partition-{index}" for index in range(3)]
+    with publishing(world, *topics):
+        eventually(partial(world.has_published, namespace), "a message at the brokers")
+        time.sleep(5.0)
+        world.comes_to(namespace, LIMIT, within=0.02)
+
+
+def a_dispatch_limit_loses_nothing(world: ReleaseWorld) -> None:
+    """60 messages at 20/s take a Shared consumer their time, and all of them come."""
+    namespace = world.namespace()
+    world.limit_namespace(namespace, dispatchRateInMsgs=20)
+    logger = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
+    client = pulsar.Client(world.service_url, logger=logger)
+    try:
+        topic = f"persistent://{namespace}/dispatched"
+        producer = client.create_producer(topic, batching_enabled=False)
+        client.subscribe(topic, "s", pulsar.ConsumerType.Shared).close()  # keeps the messages
+        for number in range(60):
+            producer.send(str(number).encode())
+        began_s = time.monotonic()
+        consumer = client.subscribe(topic, "s", pulsar.ConsumerType.Shared)
+        numbers: list[int] = []
+        while len(numbers) < 60:
+            message = consumer.receive(timeout_millis=15_000)
+            consumer.acknowledge(message)
+            numbers.append(int(message.data()))
+        took_s = time.monotonic() - began_s
+    finally:
+        client.close()
+    assert sorted(numbers) == list(range(60))
+    assert took_s >= 60 / 20 - BURST_S
+
+
+def a_limit_is_explained(world: ReleaseWorld) -> None:
+    """Explain has a sentence for each broker, whose parts are not more than the limit."""
+    namespace = world.namespace()
+    world.limit_namespace(namespace, publishRateInMsgs=LIMIT)
+    group = namespace.replace("/", "-")
+
+    assert world.explained(group, "broker-1")["sentence"]
+    assert sum(world.local_limits(group).values()) <= LIMIT
+
+
+SAMPLE: Sequence[Callable[[ReleaseWorld], None]] = (
+    a_group_holds_classic_clients,
+    a_dispatch_limit_loses_nothing,
+    a_limit_is_explained,
+)
