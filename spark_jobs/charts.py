@@ -43,7 +43,7 @@ class ChartMark:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """Where moments and values are drawn, from the first moment to the last and from 0 to the top."""
+    """The area of a chart: from the first second to the last one, and from 0 to the highest value."""
 
     first: float
     last: float

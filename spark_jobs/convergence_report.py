@@ -14,21 +14,28 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import count
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - what Spark's users call it
 
 from spark_jobs import enforcement, quality, timeline
 from spark_jobs import events as eventing
 from spark_jobs import report_data as collecting
+from spark_jobs.buckets import bucket_peaks
 from spark_jobs.figures import DEFINITIONS, event_figures
 from spark_jobs.intake import FileIntake, RefusedInput, examine, read
 from spark_jobs.page import page
+from spark_jobs.progress import Progress
 from spark_jobs.report_data import Peer, ReportData
 from spark_jobs.session import computing, session
 from spark_jobs.summary import headline, overall, text
 from spark_jobs.tables import SCHEMAS
 from spark_jobs.targets import BadCondition, FigureBound, missed, parse
+
+_TABLES = 11
+"""That are written and read again, one after the other."""
 
 FIGURES_VERSION = 1
 """Version of the shape of figures.json."""
@@ -54,6 +61,8 @@ class Frames:
     gaps: DataFrame
     operations: DataFrame
     enforcement: DataFrame
+    escaped: DataFrame
+    buckets: DataFrame
     broker_seconds: DataFrame
 
 
@@ -86,10 +95,12 @@ def frames(tables: Mapping[str, DataFrame], place: Path) -> Frames:
     """
 
     def kept(frame: DataFrame, name: str) -> DataFrame:
+        progress.reached(next(steps), name)
         path = str(place / name)
         frame.write.mode("overwrite").parquet(path)
         return frame.sparkSession.read.schema(frame.schema).parquet(path)
 
+    progress, steps = Progress("tables", _TABLES), count(1)
     limits = kept(timeline.limits_over_time(tables["configuration"]), "limits")
     brokers = kept(timeline.broker_seconds(tables["admitted"], limits), "broker_seconds")
     runs = kept(eventing.runs(tables["lifecycle"], tables["membership"], tables["reports"]), "runs")
@@ -113,6 +124,8 @@ def frames(tables: Mapping[str, DataFrame], place: Path) -> Frames:
         gaps=gaps,
         operations=quality.operations(tables["operations"]),
         enforcement=quality.enforcement(tables["enforcement"]),
+        escaped=quality.escaped(tables["escaped"]),
+        buckets=kept(bucket_peaks(groups).repartition(1), "buckets"),
         broker_seconds=brokers,
     )
 
@@ -136,6 +149,12 @@ def collect(made: Frames) -> ReportData:
         gaps=collecting.rows(made.gaps.orderBy("from_second", "broker"), pairs),
         operations=collecting.rows(made.operations.orderBy("accepted", "operation"), pairs),
         enforcement=collecting.rows(made.enforcement.orderBy("broker", "path"), pairs),
+        escaped=collecting.rows(
+            made.escaped.orderBy(F.desc("messages"), "namespace", "way"), pairs
+        ),
+        buckets=collecting.rows(
+            made.buckets.orderBy("resource_group", "dimension", "length_s"), pairs
+        ),
     )
 
 
@@ -307,11 +326,13 @@ def _figures(
         "events": collected.events,
         "events_left_out": collected.events_left_out,
         "worst_seconds": collected.worst,
+        "buckets": collected.buckets,
         "operations": collected.operations,
         "enforcement": {
             "brokers": collected.enforcement,
             "text": enforcement.sentences(collected.enforcement),
         },
+        "round_the_gates": collected.escaped,
         "quality": {
             "recorded": collected.recorded,
             "gaps": collected.gaps,

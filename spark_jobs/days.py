@@ -124,7 +124,7 @@ def write_days(spark: SparkSession, found: DataFrame, target: Path, measure: str
     kept = _more_complete(spark, place, found, measure)
     new = found.where(~F.col("date").isin(kept)).write.mode("overwrite")
     new.option("partitionOverwriteMode", "dynamic").partitionBy("date").parquet(place)
-    # The schema is given: of no hour at all nothing is written that it could be read from.
+    # The schema is given, as an empty result writes no file to read it from.
     return spark.read.schema(found.schema).parquet(place)
 
 

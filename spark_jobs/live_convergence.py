@@ -158,7 +158,7 @@ def produce(
         RefusedInput: nothing can be made of the directory, or the stream failed.
     """
     intake = examine(directory, cluster)
-    spark = session("pulsar-quota live", cores, quick=True)
+    spark = session("pulsar-quota live", cores, quick=True, endless=True)
     live = Live(directory, out, intake.cluster, late_s, every_s)
     with computing(spark, f"{directory}: the stream failed"):
         query = live.start(spark, told, once=once)

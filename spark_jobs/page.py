@@ -54,7 +54,9 @@ def page(
         *(of_group(curves, collected.events, conditions) for curves in collected.curves),
         left_out("groups without a picture", collected.groups_left_out),
         _operations(collected),
+        _escaped(collected),
         _worst(collected),
+        _buckets(collected),
         _quality(intake, collected),
         _definitions(),
     ]
@@ -173,6 +175,22 @@ def _moved(moved: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
         yield f"{unit_of(dimension)}: {', '.join(parts)}"
 
 
+def _escaped(collected: ReportData) -> str:
+    if not collected.escaped:
+        return ""
+    rows = [
+        {**row, "first": moment(row["first"]), "last": moment(row["last"])}
+        for row in collected.escaped
+    ]
+    columns = ("namespace", "way", "messages", "bytes", "brokers", "first", "last")
+    return (
+        "<h2>Round the gates</h2>"
+        '<p class="soft">Published messages that brokers counted and no gate passed, by the most likely'
+        " way. No limit held them back; a cluster that charges them took them off the gates' part.</p>"
+        + _table(rows, columns)
+    )
+
+
 def _worst(collected: ReportData) -> str:
     rows = "".join(
         f"<tr><td>{moment(row['second'])}</td><td class=l>{escape(row['resource_group'])}</td>"
@@ -191,6 +209,26 @@ def _worst(collected: ReportData) -> str:
         "<th>admitted</th><th>limit</th><th>over</th><th>furthest from its share, of C/N</th>"
         '<th class="l">which broker</th><th class="l">after what</th></tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _buckets(collected: ReportData) -> str:
+    rows = [
+        {
+            "group": row["resource_group"],
+            "limited": unit_of(row["dimension"]),
+            "bucket": f"{row['length_s']} s",
+            "buckets": row["buckets"],
+            "above_the_limit": row["above"],
+            "worst": "-" if row["peak"] is None else f"{row['peak']:+.2%}".replace("%", " %"),
+        }
+        for row in collected.buckets
+    ]
+    return (
+        "<h2>Buckets</h2>"
+        '<p class="soft">What passed in buckets of 1, 5, 10 and 20 seconds, one after the other, over'
+        " what the limit allows in that time; only buckets that were wholly recorded.</p>"
+        + _table(rows, ("group", "limited", "bucket", "buckets", "above_the_limit", "worst"))
     )
 
 

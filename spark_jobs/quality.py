@@ -136,6 +136,23 @@ def enforcement(recorded_paths: DataFrame) -> DataFrame:
     return recorded_paths.groupBy("broker", "path").agg(F.max("interval_s").alias("interval_s"))
 
 
+def escaped(recorded_escapes: DataFrame) -> DataFrame:
+    """One row per namespace and way round the gates: brokers, messages, bytes, first, last second."""
+    return (
+        recorded_escapes.withColumn("namespace", F.concat_ws("/", "tenant", "namespace"))
+        .groupBy("namespace", "way")
+        .agg(
+            F.array_join(F.sort_array(F.collect_set("broker")), ", ").alias("brokers"),
+            F.sum("messages").alias("messages"),
+            F.sum("bytes").alias("bytes"),
+            F.min(F.unix_seconds("since")).alias("first"),
+            F.max(F.unix_seconds("since") + (F.col("observed_us") / 1e6).cast("long")).alias(
+                "last"
+            ),
+        )
+    )
+
+
 def recorded(lifecycle: DataFrame, of_gaps: DataFrame) -> DataFrame:
     """One row per broker: runs, seconds recorded, gaps, seconds missing in them, rows dropped."""
     seconds = (

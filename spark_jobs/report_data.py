@@ -67,6 +67,8 @@ class ReportData:
     gaps: list[Value] = field(default_factory=list)
     operations: list[Value] = field(default_factory=list)
     enforcement: list[Value] = field(default_factory=list)
+    escaped: list[Value] = field(default_factory=list)
+    buckets: list[Value] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

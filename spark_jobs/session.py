@@ -1,11 +1,18 @@
-"""The Spark session of every job, local unless spark-submit says otherwise, and what it fails at."""
+"""The Spark session of every job, local unless spark-submit says otherwise, and what it fails at.
+
+What Spark itself says while it runs locally goes to a log file: a terminal shows the job's own words. The
+file is deleted at the end, unless something failed; then the failure names it.
+"""
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -40,10 +47,14 @@ _LOCAL_SETTINGS = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
 }
 
+_LOG = "spark.pulsar-quota.log"
+"""Spark's setting that says where its log is."""
 _REFUSED = f"{RefusedInput.__module__}.{RefusedInput.__name__}: "
 
 
-def session(name: str, cores: int = 2, *, quick: bool = False, rows: int = 0) -> SparkSession:
+def session(
+    name: str, cores: int = 2, *, quick: bool = False, rows: int = 0, endless: bool = False
+) -> SparkSession:
     """The running session, or a new one.
 
     Under spark-submit its master and memory hold; alone it is local, with these cores and 2 GiB.
@@ -53,10 +64,10 @@ def session(name: str, cores: int = 2, *, quick: bool = False, rows: int = 0) ->
         cores: of a local session.
         quick: a local session for little input: starts sooner, computes slower.
         rows: of the input of a local session, as far as known.
+        endless: the job does not end by itself, so that its log must not grow with time.
     """
     builder = SparkSession.builder.appName(name)
-    # Spark's own progress bar, for people; a log file has no use for it.
-    builder = builder.config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
     for key, value in _SETTINGS.items():
         builder = builder.config(key, value)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not started by spark-submit
@@ -70,9 +81,36 @@ def session(name: str, cores: int = 2, *, quick: bool = False, rows: int = 0) ->
             builder = builder.config("spark.driver.extraJavaOptions", _QUICK)
         for key, value in _LOCAL_SETTINGS.items():
             builder = builder.config(key, value)
+        return _started(builder, "ERROR" if endless else "WARN")
     made = builder.getOrCreate()
     made.sparkContext.setLogLevel("ERROR")
     return made
+
+
+def _started(builder: SparkSession.Builder, level: str) -> SparkSession:
+    """The running session, or a new one whose JVM writes to a log file what it would say on stderr."""
+    if SparkSession.getActiveSession() is not None:
+        return builder.getOrCreate()
+    descriptor, name = tempfile.mkstemp(prefix="pulsar-quota-spark-", suffix=".log")
+    atexit.register(_remove, name)
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    os.dup2(descriptor, 2)  # the JVM inherits it
+    try:
+        made = builder.config(_LOG, name).getOrCreate()
+    except PySparkException:  # Java gives its reason on stderr
+        os.write(terminal, Path(name).read_bytes())
+        raise
+    finally:
+        os.dup2(terminal, 2)
+        os.close(terminal)
+        os.close(descriptor)
+    made.sparkContext.setLogLevel(level)
+    return made
+
+
+def _remove(log: str) -> None:
+    Path(log).unlink(missing_ok=True)
 
 
 @contextmanager
@@ -94,6 +132,9 @@ def computing(spark: SparkSession, failure: str) -> Iterator[None]:
         lines = [line.strip() for line in str(error).splitlines()]
         telling = [line for line in lines if "FAILED_READ_FILE" in line]
         refused = [line.removeprefix(_REFUSED) for line in lines if line.startswith(_REFUSED)]
-        raise RefusedInput(f"{failure}: {[*refused, *telling, *lines][0]}") from error
+        log = spark.sparkContext.getConf().get(_LOG, "")
+        atexit.unregister(_remove)
+        seen = f" (Spark's log is {log})" * bool(log and not refused)
+        raise RefusedInput(f"{failure}: {[*refused, *telling, *lines][0]}{seen}") from error
     finally:
         spark.catalog.clearCache()

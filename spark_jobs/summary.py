@@ -104,6 +104,7 @@ def text(
     more = len(collected.events) - len(shown) + collected.events_left_out
     if more:
         lines.append(f"... and {more} more events, in figures.json and index.html")
+    lines += ["", *_buckets(collected.buckets)]
     gaps = sum(row["gaps"] for row in collected.recorded)
     missing = sum(row["seconds_missing"] for row in collected.recorded)
     lines += [
@@ -143,11 +144,25 @@ def _cells(event: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def _buckets(buckets: Sequence[Value]) -> list[str]:
+    """The worst bucket of each length, of all groups together; nothing when none is whole."""
+    worst: dict[int, float] = {}
+    for row in buckets:
+        if row["peak"] is not None:
+            worst[row["length_s"]] = max(row["peak"], worst.get(row["length_s"], row["peak"]))
+    told = [f"{length} s {_signed(peak)}" for length, peak in sorted(worst.items())]
+    return [f"worst bucket over its limit: {', '.join(told)}"] * bool(told)
+
+
 def _skew(skew: Sequence[Value]) -> str:
     if not skew:
         return "clock skew unknown: no pair of brokers heard each other"
     widest = max(abs(row["skew_s"]) + row["uncertainty_s"] for row in skew)
     return f"clocks within {widest * 1000:.0f} ms of each other"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2%}".replace("%", " %")
 
 
 def _percent(value: float) -> str:

@@ -64,13 +64,16 @@ SCHEMAS: Mapping[str, str] = {
         held_us bigint, throttled_seconds bigint""",
     "enforcement": f"""{_COMMON},
         path string, interval_s bigint""",
+    "escaped": f"""{_COMMON},
+        since timestamp, observed_us bigint, tenant string, namespace string,
+        resource_groups array<string>, way string, messages bigint, bytes bigint""",
 }
 """Every table's columns, as Spark's DDL."""
 
 REQUIRED = ("admitted", "configuration")
 """Without these there is no figure at all; without another one some figures are missing."""
 
-RARE = ("operations", "certificates", "backlogs", "namespaces", "enforcement")
+RARE = ("operations", "certificates", "backlogs", "namespaces", "enforcement", "escaped")
 """Nothing need have happened that would be written there, or it was recorded by an earlier release."""
 
 DIMENSION_COLUMNS: Mapping[str, str] = {
