@@ -15,6 +15,7 @@ import benchmarks.gate_broker
 import benchmarks.gate_sharing
 import benchmarks.law
 import benchmarks.native
+import benchmarks.reconciliation
 import benchmarks.sidecar
 import benchmarks.sim
 import benchmarks.spark
@@ -28,6 +29,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     **benchmarks.gate_broker.MEASUREMENTS,
     **benchmarks.gate_sharing.MEASUREMENTS,
     **benchmarks.native.MEASUREMENTS,
+    **benchmarks.reconciliation.MEASUREMENTS,
     **benchmarks.wire.MEASUREMENTS,
     **benchmarks.api.MEASUREMENTS,
     **benchmarks.sidecar.MEASUREMENTS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from admin_api.backend import AdminBackend
-from admin_api.echo import Echo
+from admin_api.changes.echo import Echo
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.memory.operations import MemoryOperations
 from coordinator.adapters.memory.store import MemoryStore
@@ -21,6 +21,7 @@ from coordinator.app.operation_tracker import OperationTracker
 from coordinator.app.runner import Runner
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
+from coordinator.gate.limits.modes import Modes
 from coordinator.gate.process.service import LocalGate
 from coordinator.gate.server.proxy import Gate
 from coordinator.runtime.logs import LogLevel
@@ -76,7 +77,7 @@ def memory_sidecar(log_level: LogLevel, *, delayed_group: str = "") -> MemorySid
         upstream_port=1,
         listener=runner,
         clock=clock,
-        delayed_group=delayed_group,
+        modes=Modes(delayed_group=delayed_group),
     )
     desk = LocalGate(gate)
     topic_limits = MemoryTopicLimits(store)

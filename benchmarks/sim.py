@@ -12,6 +12,9 @@ Targets are set for ``balanced``, the default, and ``strict``. No fairness is pr
 cannot know of each other (S7, S17), while demand rotates in the rhythm of the reports (S9), and beside a
 liar (S24). ``strict`` is refused where a broker has no gate (S23); its block shows what it would do.
 
+``sim/saturated`` is WSO2's protocol (S25): buckets that stand one after the other, and beside the
+overshoot how much longer a message waits than at one central bucket.
+
 All of it takes half an hour on two cores, half of that the hour of S21; ``ONLY=sim/S3`` is a part.
 """
 
@@ -31,6 +34,7 @@ from coordinator.core.transfer.policies import POLICIES
 from coordinator.simulation.scenarios import SCENARIOS
 from coordinator.simulation.stage import Parameters
 from coordinator.simulation.trials import Summary, Trial, run_all
+from deploy.demo.buckets import TARGETS as BUCKET_TARGETS
 
 OURS: Final = "max-min"
 DEFAULT_POLICY: Final = "balanced"
@@ -70,6 +74,11 @@ FIGURES: Final[Mapping[str, FigureKind]] = {
     ),
 }
 """By the name that stands in a line."""
+
+WSO2: Final[Mapping[int, Mapping[str, float]]] = {
+    1: {"WSO2, in step every 50 ms": 0.131, "WSO2, every 10 ms": 0.037}
+}
+"""Published for the worst bucket of this length, 1,000 requests per second saturated for five minutes."""
 
 _CRASHES: Final = frozenset({"S6"})
 _LOSSLESS: Final = (
@@ -180,7 +189,41 @@ def dimensions() -> Iterator[Figure]:
             yield Figure(name, kind.read(summary), kind.unit, kind.better, target=target)
 
 
+def saturated() -> Iterator[Figure]:
+    """WSO2's protocol under every law and policy: the worst bucket of each length, and the regret."""
+    settings = list(product(ALL_LAWS, POLICIES))
+    trials = [Trial("S25", Parameters(law=law, policy=policy), SEEDS) for law, policy in settings]
+    found = dict(zip(settings, run_all(trials, _processors()), strict=True))
+    yield from saturated_lines(found)
+
+
+def saturated_lines(found: Mapping[tuple[str, str], Summary]) -> Iterator[Figure]:
+    """The figures of WSO2's protocol from the summaries by law and policy."""
+    for policy in dict.fromkeys(policy for _, policy in found):
+        of_policy = {law: summary for (law, other), summary in found.items() if other == policy}
+        for seconds, target in BUCKET_TARGETS.items():
+            peaks = {law: each.bucket_peaks[str(seconds)] for law, each in of_policy.items()}
+            yield Figure(
+                f"sim/saturated/{policy}/bucket-{seconds}s",
+                peaks.pop(OURS),
+                "parts of C",
+                "lower",
+                {**peaks, **WSO2.get(seconds, {})},
+                None if policy == "eager" else target,
+            )
+        regrets = {law: each.latency_regret_ms for law, each in of_policy.items()}
+        yield Figure(
+            f"sim/saturated/{policy}/latency-regret",
+            regrets.pop(OURS),
+            "ms",
+            "lower",
+            regrets,
+            about="mean wait beyond that at one central bucket with the same arrivals",
+        )
+
+
 MEASUREMENTS: Mapping[str, Measurement] = {
+    "sim/saturated/": saturated,
     "sim/loss/": loss,
     "sim/size/": size,
     "sim/dimension/": dimensions,

@@ -9,6 +9,10 @@ A core of one broker gets traffic for 5,000 groups that varies by 2 %, publish a
 publishes is encoded and counted, a complete report as often as one is due. The definitions' versions are
 scattered among a million transactions of the store. The others' reports say the same of other groups,
 drawn from the 100,000; the broker that takes them in follows its own 5,000.
+
+The worst case is that all groups move by a fifth in every round, so that every report is complete.
+Spreading groups over several bus topics by a hash of their names would not help a sidecar there: the
+5,000 groups of its broker fall on all of the topics, so it would read them all.
 """
 
 from __future__ import annotations
@@ -56,6 +60,8 @@ ROUNDS = 10
 TRANSACTIONS = 1_000_000
 FIRST_TRANSACTION = 4 << 32
 """A zxid begins with the number of the ensemble's leader."""
+_MOVE = 1.2
+"""The factor by which all traffic grows in one round, and falls in the next."""
 SENDERS_SAMPLED = 10
 """The number of brokers whose reports are taken in; memory and time are in proportion to it."""
 
@@ -113,6 +119,7 @@ def traffic_at_scale() -> Iterator[Figure]:
         {"PIP-82, one report a minute": PIP_82_REPORT_BYTES * BROKERS * BROKERS / 1e9},
     )
     yield from _intake(definitions, steady.complete)
+    yield from _moving(definitions)
 
 
 MEASUREMENTS: Mapping[str, Measurement] = {"wire/": traffic_at_scale}
@@ -134,7 +141,7 @@ def _definitions() -> list[ResourceGroup]:
     ]
 
 
-def _publish_steadily(groups: list[ResourceGroup]) -> Steady:
+def _publish_steadily(groups: list[ResourceGroup], *, moving: bool = False) -> Steady:
     settings = CoreSettings(broker="broker-001.pulsar.example.com:8080")
     state = CoordinatorState(settings)
     random = np.random.default_rng(seed=82)
@@ -155,7 +162,7 @@ def _publish_steadily(groups: list[ResourceGroup]) -> Steady:
     reports: list[UsageReport] = []
     payloads: list[bytes] = []
     for round_ in range(1, WARM_UP_ROUNDS + ROUNDS + 1):
-        counted = _counted(names, means, random)
+        counted = _counted(names, means * (_MOVE if moving and round_ % 2 else 1.0), random)
         for instruction in state.handle(TrafficCounted(counted), round_ * settings.round_ns):
             if isinstance(instruction, PublishUsageReport):
                 reports.append(instruction.report)
@@ -181,21 +188,8 @@ def _counted(
 
 def _intake(definitions: list[ResourceGroup], complete: UsageReport) -> Iterator[Figure]:
     """Measure the cost of taking in the complete reports of all brokers at one of them."""
-    random = np.random.default_rng(seed=83)
     names = {group.configuration_version: group.name for group in definitions}
-    members = {complete.broker: Member(complete.broker, complete.incarnation)}
-    payloads = []
-    for number in range(SENDERS_SAMPLED):
-        sender = f"broker-{number:03}.pulsar.example.com:8081"
-        members[sender] = Member(sender, complete.incarnation)
-        drawn = random.choice(NAMESPACES, GROUPS, replace=False).tolist()
-        entries = tuple(
-            GroupUsage(group.name, group.configuration_version, entry.usages)
-            for group, entry in zip(
-                [definitions[place] for place in drawn], complete.groups, strict=True
-            )
-        )
-        payloads.append(encode(replace(complete, broker=sender, groups=entries)))
+    members, payloads = _from_others(definitions, complete)
     all_brokers = BROKERS / SENDERS_SAMPLED
     usage = UsageMap(complete.broker)
     usage.set_members(members)
@@ -226,4 +220,56 @@ def _intake(definitions: list[ResourceGroup], complete: UsageReport) -> Iterator
         "lower",
         {"PIP-82, own groups only": PIP_82_MEMORY_MB},
         target=100,
+    )
+
+
+def _from_others(
+    definitions: list[ResourceGroup], report: UsageReport
+) -> tuple[dict[str, Member], list[bytes]]:
+    """Return the members, and a report of each sampled one that says the same of groups of its own."""
+    random = np.random.default_rng(seed=83)
+    members = {report.broker: Member(report.broker, report.incarnation)}
+    payloads = []
+    for number in range(SENDERS_SAMPLED):
+        sender = f"broker-{number:03}.pulsar.example.com:8081"
+        members[sender] = Member(sender, report.incarnation)
+        drawn = random.choice(NAMESPACES, len(report.groups), replace=False).tolist()
+        entries = tuple(
+            GroupUsage(group.name, group.configuration_version, entry.usages)
+            for group, entry in zip(
+                [definitions[place] for place in drawn], report.groups, strict=True
+            )
+        )
+        payloads.append(encode(replace(report, broker=sender, groups=entries)))
+    return members, payloads
+
+
+def _moving(definitions: list[ResourceGroup]) -> Iterator[Figure]:
+    """Measure a round in which all groups of all brokers have moved, at one broker."""
+    moving = _publish_steadily(definitions[:GROUPS], moving=True)
+    names = {group.configuration_version: group.name for group in definitions}
+    others = BROKERS - 1
+    members, payloads = _from_others(definitions, moving.complete)
+    usage = UsageMap(moving.complete.broker)
+    usage.set_members(members)
+    usage.take(moving.complete, 0)
+    for payload in payloads:
+        usage.take(decode(payload, names), 0)
+    started = time.process_time()
+    for payload in payloads:
+        report = decode(payload, names)
+        usage.take(replace(report, sequence=report.sequence + 1), 0)
+    seconds = (time.process_time() - started) * others / SENDERS_SAMPLED
+    yield Figure(
+        "wire/moving-bytes-in",
+        sum(map(len, moving.payloads)) / ROUNDS * others,
+        "B a round into each sidecar while all groups move",
+        "lower",
+        {"PIP-82, once a minute": PIP_82_REPORT_BYTES * others},
+    )
+    yield Figure(
+        "wire/moving-seconds",
+        seconds,
+        "s of processor a round to take them in",
+        "lower",
     )

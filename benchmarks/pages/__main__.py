@@ -1,12 +1,16 @@
-"""``python -m benchmarks.pages simulate [NAME ...]`` makes the data anew, ``... draw`` the charts."""
+"""``python -m benchmarks.pages simulate [NAME ...]`` makes the data anew, ``... draw`` the charts.
+
+``... seeds REPORT`` takes the figures of the evidence page from pytest's JUnit report.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
-from benchmarks.pages import charts, runs
+from benchmarks.pages import charts, runs, seeds
 
 
 def main() -> int:
@@ -22,7 +26,12 @@ def main() -> int:
     )
     simulate.add_argument("--seeds", type=_seeds, default=runs.SEEDS, help="of each scenario")
     tasks.add_parser("draw", help="draw every chart from its data")
+    shown = tasks.add_parser("seeds", help="keep the figures that tests have measured")
+    shown.add_argument("report", type=Path, help="what pytest --junitxml has written")
     arguments = parser.parse_args()
+    if arguments.task == "seeds":
+        sys.stderr.write(f"figures of {seeds.take(arguments.report)} rows\n")
+        return 0
     if arguments.task == "draw":
         charts.draw_all()
         return 0

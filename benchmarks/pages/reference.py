@@ -19,8 +19,8 @@ from prometheus_client.core import Metric
 
 from admin_api.app import create_app
 from admin_api.backend import AdminBackend, Backlogs
-from admin_api.metrics import gather
-from admin_api.metrics_reconciliation import reconciliation_families
+from admin_api.metrics.reconciliation import reconciliation_families
+from admin_api.metrics.scrape import gather
 from benchmarks.memory_sidecar import memory_sidecar
 from coordinator.adapters.clock import MonotonicClock
 from coordinator.adapters.memory.backlog import MemoryBacklogSource

@@ -1,7 +1,7 @@
 """The mishaps: their actions, their excuses, and the time until all must be as before.
 
-Each is a row of `MISHAPS`, so a new one is a row and a function (actions.py). Where the times come from
-(design.md, section 7, and targets.md):
+Each is a row of `MISHAPS`, so a new one is a row and a function (actions.py). The times are those that
+docs/failure-modes.md promises:
 
 - *A sidecar's share* is free when its session has ended, and in use a round later: 4 s and 1 s.
 - *A starting sidecar* serves within a second; clients come back when their back-off is over, which is

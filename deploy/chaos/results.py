@@ -110,7 +110,7 @@ def _read(line: str) -> Result:
 
 
 def table(results: Sequence[Result]) -> Table:
-    """Return all of them for people."""
+    """Return the results as a table for people."""
     drawn = Table(
         "seed",
         "policy",

@@ -20,7 +20,7 @@ from deploy.chaos.testbed import Testbed
 from deploy.local import processes
 
 _PERIOD_S = 0.5
-#: A sidecar that stands still keeps no reader waiting.
+#: How long a sidecar may take to answer; one that stands still does not.
 _TIMEOUT_S = 1.0
 _DIMENSION = "publishRateInMsgs"
 #: The sidecar's task that checks its core, with ``check_invariants``.

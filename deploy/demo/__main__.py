@@ -2,7 +2,8 @@
 
 POLICY in the environment is the group's overshoot policy, balanced if it is not set. ENFORCE=native
 leaves the gates out and steers the brokers' own limiter. PULSAR is the version of the brokers, such as
-5.0.0-M1. PEER=1 plays the same story afterwards on
+5.0.0-M1. STORY=saturated offers more than the limit for five minutes, or MINUTES, and judges what passed
+in buckets of 1, 5, 10 and 20 s. PEER=1 plays the same story afterwards on
 Pulsar's own resource groups. KEEP=1 leaves the cluster, the sidecars and the load running; `--stop` ends
 them. Exit codes: 0 every target met, 1 a target was missed or the story failed, 2 wrong use or a missing
 program.
@@ -25,14 +26,14 @@ from rich.console import Console
 
 from coordinator.core.transfer.policies import STRICT
 from deploy import command_line
-from deploy.demo import play, report, result, summary
+from deploy.demo import play, report, summary
 from deploy.demo.errors import WrongDemoUse
-from deploy.demo.figures import DemoFigures, evaluate
 from deploy.demo.native import NativeSidecars
 from deploy.demo.peer import PulsarGroups
 from deploy.demo.play import Chosen
 from deploy.demo.recording import DemoRecording
 from deploy.demo.sidecars import SidecarCluster, recorded_in
+from deploy.demo.stories import ChosenStory, JudgedRun, chosen_story
 from deploy.demo.system import System
 
 #: What ENFORCE can be, and who enforces then.
@@ -56,23 +57,30 @@ def main(arguments: list[str] | None = None) -> int:
         policy = command_line.policy()
         if kind is NativeSidecars and policy == STRICT:
             raise WrongDemoUse("POLICY=strict: brokers' own limiters cannot keep it; use balanced.")
-        chosen = Chosen(command_line.pulsar(), policy, keep=keep)
-        return _demo(console, kind, options.state_dir, chosen, peer=peer)
+        told = chosen_story()
+        chosen = Chosen(command_line.pulsar(), policy, keep, told.story, told.act_s)
+        return _demo(console, kind, options.state_dir, chosen, told, peer=peer)
 
     return command_line.exit_code(work)
 
 
 def _demo(
-    console: Console, kind: type[System], state_dir: Path, chosen: Chosen, *, peer: bool
+    console: Console,
+    kind: type[System],
+    state_dir: Path,
+    chosen: Chosen,
+    told: ChosenStory,
+    *,
+    peer: bool,
 ) -> int:
     if peer and chosen.keep:
         raise WrongDemoUse("PEER and KEEP: two clusters at once would measure each other.")
-    ours, _ = _play(console, kind, state_dir, chosen, suffix="")
-    tables = [result.table(f"{kind.name}, {chosen.policy}, Pulsar {chosen.pulsar}", ours)]
+    ours, _ = _play(console, kind, state_dir, chosen, told, suffix="")
+    tables = [ours.table(f"{kind.name}, {chosen.policy}, Pulsar {chosen.pulsar}")]
     played: DemoRecording | None = None
     if peer:
-        theirs, played = _play(console, PulsarGroups, state_dir, chosen, suffix="-peer")
-        tables.append(result.table(PulsarGroups.name, theirs))
+        theirs, played = _play(console, PulsarGroups, state_dir, chosen, told, suffix="-peer")
+        tables.append(theirs.table(PulsarGroups.name))
     console.print(Columns(tables))
     console.print("Computing the convergence report of what the sidecars recorded")
     recorded = recorded_in(_directory(state_dir, kind))
@@ -86,10 +94,9 @@ def _demo(
         stop = f"{sys.executable} -m deploy.demo --stop --state-dir {state_dir}"
         # Not broken into lines, so that it can be copied.
         console.print(f"All of it still runs. To stop it: {stop}", soft_wrap=True, highlight=False)
-    missed = result.missed(ours)
-    for line in missed:
+    for line in ours.missed:
         console.print(line, soft_wrap=True, highlight=False)
-    return 1 if missed else 0
+    return 1 if ours.missed else 0
 
 
 def _stop(state_dir: Path) -> int:
@@ -103,14 +110,20 @@ def _stop(state_dir: Path) -> int:
 
 
 def _play(
-    console: Console, kind: type[System], state_dir: Path, chosen: Chosen, *, suffix: str
-) -> tuple[DemoFigures, DemoRecording]:
+    console: Console,
+    kind: type[System],
+    state_dir: Path,
+    chosen: Chosen,
+    told: ChosenStory,
+    *,
+    suffix: str,
+) -> tuple[JudgedRun, DemoRecording]:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     recording = play.play(console, kind, _directory(state_dir, kind), chosen)
-    figures = evaluate(recording)
-    summary.write(figures, recording, _OUTPUT, suffix)
-    return figures, recording
+    verdict = told.judge(recording)
+    summary.write(verdict.summary, recording, _OUTPUT, suffix)
+    return verdict, recording
 
 
 def _directory(state_dir: Path, kind: type[System]) -> Path:

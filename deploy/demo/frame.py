@@ -16,6 +16,9 @@ from deploy.demo.system import System
 HISTORY_S = 30
 #: Two sampling periods: what is younger may still lack a sample behind it.
 _SETTLED_DATA_S = 0.4
+#: How far the screen looks back. To look for the end of settling in minutes of samples takes seconds, for
+#: which the samplers of this process would stand still.
+_LONG_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,8 @@ class FrameMaker:
         stage = self._story.stage
         now_s = time.monotonic()
         until_s = now_s - _SETTLED_DATA_S
-        by_broker = self._recent(min(stage.known_s or now_s, now_s - HISTORY_S) - WINDOW_S)
+        since_s = max(stage.known_s or now_s, now_s - _LONG_S)
+        by_broker = self._recent(min(since_s, now_s - HISTORY_S) - WINDOW_S)
         demands = self._story.demands()
         fair = fair_shares(stage.limit, demands)
         rows = tuple(
@@ -110,6 +114,8 @@ def _settled(
 ) -> str:
     if stage.known_s is None or not demands:
         return f"waiting: {stage.title}"
+    if until_s - stage.known_s > _LONG_S:
+        return f"{stage.title} for {until_s - stage.known_s:.0f} s"
     so_far = Act(
         event=stage.event,
         title=stage.title,

@@ -9,11 +9,12 @@ On standard output stands one JSON object a line. Times are seconds of CLOCK_MON
 processes of a machine share::
 
     {"event": "connected", "at_s": 1.5}                              the producer may send
-    {"event": "receipts", "at_s": 2.5, "receipts": 998, "failed": 0}     since the line before
+    {"event": "receipts", "at_s": 2.5, "receipts": 998, "failed": 0, "latency_s": 1.998}
     {"event": "ended", "at_s": 9.5}
 
-Receipts help to explain a figure; no figure is made from them. The client
-reconnects and sends again by itself when a broker dies.
+Receipts, failures and the mean time from a message to its receipt are those since the line before. What
+passed is counted by the brokers; only how long it waited is told by these lines. The client reconnects
+and sends again by itself when a broker dies.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import signal
 import sys
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,18 +48,27 @@ _BATCH_MS = 100
 
 @dataclass(slots=True)
 class SendOutcomes:
-    """Counts the outcomes of sends; called on the client's own thread."""
+    """Counts the outcomes of sends, which come in the order of the sends, on the client's own thread."""
 
     outcomes: Counter[bool] = field(default_factory=Counter)
+    #: When each message without an outcome was handed to the client; bounded by the client's queue.
+    sent_s: deque[float] = field(default_factory=deque)
+    waited_s: float = 0.0
+
+    def sends(self) -> None:
+        """Note the moment of a send."""
+        self.sent_s.append(time.monotonic())
 
     def __call__(self, result: Any, _message_id: Any) -> None:
         """Take the outcome of one send."""
         self.outcomes[result == pulsar.Result.Ok] += 1
+        self.waited_s += time.monotonic() - self.sent_s.popleft()
 
-    def take(self) -> tuple[int, int]:
-        """Return receipts and failures since the last call."""
+    def take(self) -> tuple[int, int, float]:
+        """Return receipts, failures and the mean time to an outcome since the last call."""
         counted, self.outcomes = self.outcomes, Counter()
-        return counted[True], counted[False]
+        waited_s, self.waited_s = self.waited_s, 0.0
+        return counted[True], counted[False], waited_s / max(1, counted.total())
 
 
 def offer(producer: Any, rate: int, tally: SendOutcomes, stop: threading.Event) -> None:
@@ -69,6 +79,7 @@ def offer(producer: Any, rate: int, tally: SendOutcomes, stop: threading.Event) 
         offered_until = max(offered_until, now - _ARREARS_S)
         due = int((now - offered_until) * rate)
         for _ in range(due):
+            tally.sends()
             producer.send_async(_MESSAGE, tally)
         offered_until += due / rate
 
@@ -96,8 +107,8 @@ def run(url: str, topic: str, rate: int, batch: int = 1) -> None:
     sender = threading.Thread(target=offer, args=(producer, rate, tally, stop), daemon=True)
     sender.start()
     while sender.is_alive() and not stop.wait(1.0):
-        receipts, failed = tally.take()
-        _tell("receipts", receipts=receipts, failed=failed)
+        receipts, failed, latency_s = tally.take()
+        _tell("receipts", receipts=receipts, failed=failed, latency_s=round(latency_s, 6))
     if not stop.is_set():
         raise RuntimeError("sending stopped by itself")
     _tell("ended")
@@ -106,7 +117,7 @@ def run(url: str, topic: str, rate: int, batch: int = 1) -> None:
     os._exit(0)
 
 
-def _tell(event: str, **numbers: int) -> None:
+def _tell(event: str, **numbers: float) -> None:
     print(json.dumps({"event": event, "at_s": time.monotonic(), **numbers}), flush=True)
 
 

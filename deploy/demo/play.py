@@ -18,9 +18,10 @@ from deploy.demo.counters import CounterSampler
 from deploy.demo.errors import WrongDemoUse
 from deploy.demo.frame import FrameMaker
 from deploy.demo.programs import Programs
+from deploy.demo.receipts import read_receipts
 from deploy.demo.recording import DemoRecording
 from deploy.demo.screen import Screen
-from deploy.demo.story import LIMIT, Story
+from deploy.demo.story import LIMIT, Story, load_of
 from deploy.demo.system import System
 from deploy.demo.turns import TurnWitness
 from deploy.demo.warmup import WarmUp
@@ -39,11 +40,15 @@ class Chosen:
         pulsar: version of the brokers.
         policy: how the group's limit is handed from broker to broker; the peer has no choice.
         keep: leave everything running at the end.
+        story: what is told.
+        act_s: how long an act of it lasts after its event is known, in seconds.
     """
 
     pulsar: str
     policy: str
     keep: bool = False
+    story: type[Story] = Story
+    act_s: float = 20.0
 
 
 def play(console: Console, kind: type[System], directory: Path, chosen: Chosen) -> DemoRecording:
@@ -79,7 +84,7 @@ def play(console: Console, kind: type[System], directory: Path, chosen: Chosen) 
         console.print(f"{kind.name}: warming the brokers up")
         warm_up = WarmUp(system)
         warm_up.all_brokers()
-        recording = _tell(console, system, topics, warm_up)
+        recording = _tell(console, system, topics, warm_up, chosen)
         if chosen.keep:
             stack.pop_all()
     return recording
@@ -102,11 +107,11 @@ def ignore_signals() -> None:
 
 
 def _tell(
-    console: Console, system: System, topics: dict[str, str], warm_up: WarmUp
+    console: Console, system: System, topics: dict[str, str], warm_up: WarmUp, chosen: Chosen
 ) -> DemoRecording:
     web_urls = {name: broker.web_url for name, broker in system.brokers.items()}
     with CounterSampler(web_urls, list(topics.values())) as sampler, TurnWitness() as witness:
-        story = Story(system, topics, sampler, warm_up.again)
+        story = chosen.story(system, topics, sampler, warm_up.again, chosen.act_s)
         screen = Screen(
             console,
             FrameMaker(system, story, sampler),
@@ -116,7 +121,8 @@ def _tell(
         )
         with screen:
             recording = story.tell()
-        return dataclasses.replace(recording, waits=witness.waits)
+        logs = {broker: system.programs.log_file(load_of(broker)) for broker in topics}
+        return dataclasses.replace(recording, waits=witness.waits, receipts=read_receipts(logs))
 
 
 def _clear(directory: Path) -> None:

@@ -34,7 +34,7 @@ class Programs:
 
     @property
     def any(self) -> bool:
-        """Whether something runs."""
+        """Whether any program runs."""
         return bool(self._running)
 
     def log_file(self, name: str) -> Path:

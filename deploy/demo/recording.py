@@ -86,10 +86,20 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """From `from_s` to `until_s` the machine had no turn for a process of the demo's priority."""
+    """A span of time in which no process of the demo's priority got a processor."""
 
     from_s: float
     until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Receipts:
+    """The receipts of a broker's load in the second before `at_s`, after `latency_s` on average."""
+
+    broker: str
+    at_s: float
+    receipts: int
+    latency_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +113,7 @@ class DemoRecording:
         limits: in order.
         killed_s: when a broker was killed; None when none was.
         waits: for a processor, in order.
+        receipts: of every load, in order for each.
     """
 
     samples: Sequence[Sample]
@@ -111,3 +122,4 @@ class DemoRecording:
     limits: Sequence[LimitChange]
     killed_s: float | None
     waits: Sequence[Wait] = ()
+    receipts: Sequence[Receipts] = ()

@@ -1,4 +1,7 @@
-"""The story: six acts of about twenty seconds, told by the same code about any `System`.
+"""The stories, told by the same code about any `System`: six acts of twenty seconds, or one long one.
+
+`Story` changes what it can, act by act. `SaturatedStory` changes nothing: all brokers start at once, more
+is wanted than the limit for the whole of its one act, and buckets.py judges what passed.
 
 Every act has an event, and three moments belong to it: when the story makes it *happen*, when it can be
 *known* to those who must react, and when the act *ends*, a fixed time after it was known. A limit is
@@ -9,7 +12,7 @@ as a publisher, a death when the others no longer list the dead broker.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from deploy.demo.counters import CounterSampler
@@ -27,6 +30,11 @@ MORTAL = "broker-2"
 
 #: After the last act, so that every topic has a sample behind its end.
 _LAST_SAMPLES_S = 0.5
+
+
+def load_of(broker: str) -> str:
+    """Name the program that is a broker's load."""
+    return f"load-{broker}"
 
 
 @dataclass(slots=True)
@@ -50,6 +58,10 @@ class StoryProgress:
     limit: int = LIMIT
     began_s: float = field(default_factory=time.monotonic)
     limits: list[LimitChange] = field(default_factory=list)
+
+
+ActPlan = tuple[str, str, Callable[[], float]]
+"""An act's event, its title, and what makes it happen and returns when that was known."""
 
 
 class Story:
@@ -80,14 +92,7 @@ class Story:
         self._offered: dict[str, int] = {}
         self._killed_s: float | None = None
         self.stage = StoryProgress()
-        self._acts: tuple[tuple[str, str, Callable[[], float]], ...] = (
-            ("start", "two brokers start", self._start),
-            ("join", f"{JOINER} joins", self._join),
-            ("double", "limit doubled", lambda: self._change_limit(2 * LIMIT)),
-            ("halve", "limit halved", lambda: self._change_limit(LIMIT)),
-            ("kill", f"{MORTAL} killed", self._kill),
-            ("return", f"{MORTAL} returns", self._return),
-        )
+        self._acts = self._plan()
 
     @property
     def acts(self) -> int:
@@ -138,6 +143,16 @@ class Story:
                 offered[sample.broker] = offered.get(sample.broker, 0) + rate
         return offered
 
+    def _plan(self) -> tuple[ActPlan, ...]:
+        return (
+            ("start", "two brokers start", self._start),
+            ("join", f"{JOINER} joins", self._join),
+            ("double", "limit doubled", lambda: self._change_limit(2 * LIMIT)),
+            ("halve", "limit halved", lambda: self._change_limit(LIMIT)),
+            ("kill", f"{MORTAL} killed", self._kill),
+            ("return", f"{MORTAL} returns", self._return),
+        )
+
     def _all_demands(self, title: str) -> dict[str, int]:
         demands = self.demands()
         if sum(demands.values()) != sum(self._offered.values()):
@@ -145,10 +160,12 @@ class Story:
         return demands
 
     def _start(self) -> float:
-        first = [broker for broker in DEMANDS if broker != JOINER]
-        for broker in first:
+        return self._start_each([broker for broker in DEMANDS if broker != JOINER])
+
+    def _start_each(self, brokers: Sequence[str]) -> float:
+        for broker in brokers:
             self._add_load(broker)
-        return max(self._until_published(self._topics[broker], broker) for broker in first)
+        return max(self._until_published(self._topics[broker], broker) for broker in brokers)
 
     def _join(self) -> float:
         self._add_load(JOINER)
@@ -179,7 +196,7 @@ class Story:
 
     def _add_load(self, broker: str) -> None:
         topic, rate = self._topics[broker], DEMANDS[broker]
-        self._system.start_load(f"load-{broker}", topic, rate)
+        self._system.start_load(load_of(broker), topic, rate)
         self._offered[topic] = rate
 
     def _until_published(self, topic: str, broker: str) -> float:
@@ -198,3 +215,10 @@ class Story:
         self._system.programs.check()
         if not self._sampler.alive:
             raise DemoError("The brokers' counters are no longer sampled.")
+
+
+class SaturatedStory(Story):
+    """WSO2's protocol: every broker's clients want more than its share, and nothing else happens."""
+
+    def _plan(self) -> tuple[ActPlan, ...]:
+        return (("start", "all brokers saturated", lambda: self._start_each(list(DEMANDS))),)

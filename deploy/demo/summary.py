@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +32,13 @@ def summary(figures: DemoFigures) -> dict[str, Any]:
     }
 
 
-def write(figures: DemoFigures, recording: DemoRecording, directory: Path, suffix: str) -> Path:
+def write(told: Mapping[str, Any], recording: DemoRecording, directory: Path, suffix: str) -> Path:
     """Write ``summary<suffix>.json`` and ``counters<suffix>.json``; return the summary's path."""
     directory.mkdir(parents=True, exist_ok=True)
     raw = directory / f"counters{suffix}.json"
     raw.write_text(json.dumps(dataclasses.asdict(recording)) + "\n")
     file = directory / f"summary{suffix}.json"
-    file.write_text(json.dumps(summary(figures), indent=2) + "\n")
+    file.write_text(json.dumps(told, indent=2) + "\n")
     return file
 
 

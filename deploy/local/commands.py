@@ -112,6 +112,19 @@ def broker(runtime: JavaRuntime, conf: Path, java_options: Sequence[str]) -> tup
     )
 
 
+def proxy(runtime: JavaRuntime, conf: Path) -> tuple[str, ...]:
+    """Return the command of Pulsar's proxy."""
+    memory = ["-Xmx256m", "-XX:MaxDirectMemorySize=128m", _QUICK]
+    main = "org.apache.pulsar.proxy.server.ProxyServiceStarter"
+    return runtime.command(memory, main, ["--config", str(conf)])
+
+
+def websocket(runtime: JavaRuntime, conf: Path) -> tuple[str, ...]:
+    """Return the command of the WebSocket service as a process of its own."""
+    main = "org.apache.pulsar.websocket.service.WebSocketServiceStarter"
+    return runtime.command(["-Xmx256m", _QUICK], main, [str(conf)])
+
+
 def admin(runtime: JavaRuntime, conf: Path, arguments: Sequence[str]) -> tuple[str, ...]:
     """Return the command of one call of pulsar-admin."""
     main = "org.apache.pulsar.admin.cli.PulsarAdminTool"

@@ -20,6 +20,9 @@ from pathlib import Path
 CLUSTER_NAME = "local"
 HOST = "127.0.0.1"
 
+TLS_SUFFIX = "+ssl"
+"""Ends the name of a further listener that is the address with TLS of the listener before it."""
+
 #: How long ZooKeeper waits for a silent broker or bookie before its topics go elsewhere.
 _SESSION_TIMEOUT_MS = 5000
 
@@ -152,7 +155,7 @@ def broker(
 def _broker_identity(zookeeper_connect: str, ports: BrokerPorts) -> dict[str, object]:
     internal = f"internal:pulsar://{HOST}:{ports.broker_port}"
     external = f"external:pulsar://{HOST}:{ports.gate_port}"
-    further = [f"{name}:pulsar://{HOST}:{port}" for name, port in ports.listener_ports.items()]
+    further = [_advertised(name, port) for name, port in ports.listener_ports.items()]
     return {
         "clusterName": CLUSTER_NAME,
         "metadataStoreUrl": f"zk:{zookeeper_connect}",
@@ -166,6 +169,11 @@ def _broker_identity(zookeeper_connect: str, ports: BrokerPorts) -> dict[str, ob
         "bindAddresses": f"external:pulsar://{HOST}:{ports.gate_upstream_port}",
         "internalListenerName": "internal",
     }
+
+
+def _advertised(name: str, port: int) -> str:
+    scheme = "pulsar+ssl" if name.endswith(TLS_SUFFIX) else "pulsar"
+    return f"{name.removesuffix(TLS_SUFFIX)}:{scheme}://{HOST}:{port}"
 
 
 def _broker_sizing() -> dict[str, object]:

@@ -39,6 +39,26 @@ _NEWER_LIBRARIES = {
 #: A compiler that needs no more than a Java Runtime.
 _COMPILER = "3.42.0"
 
+#: The only release of Pulsar's proxy whose artifact is published.
+PROXY = "4.0.8"
+_PROXY_LOG4J = "2.23.1"
+#: By version, the libraries of Pulsar that it needs: some of its own release are not published.
+_PROXY_LIBRARIES = {
+    PROXY: (
+        "bouncy-castle-bc",
+        "pulsar-broker-common",
+        "pulsar-client-admin-api",
+        "pulsar-client-api",
+        "pulsar-client-original",
+        "pulsar-common",
+        "pulsar-config-validation",
+        "pulsar-metadata",
+        "pulsar-websocket",
+    ),
+    "4.0.7": ("pulsar-client-messagecrypto-bc", "pulsar-docs-tools", "pulsar-opentelemetry"),
+}
+_PROXY_TABLE = "4.0.7"
+
 _TOOLS = "4.0.8"
 _TOOLS_LIBRARIES = "4.0.7"
 _TOOLS_LIBRARY_ARTIFACTS = (
@@ -49,6 +69,12 @@ _TOOLS_LIBRARY_ARTIFACTS = (
     "pulsar-client-messagecrypto-bc",
     "pulsar-cli-utils",
 )
+
+_ALONE = (
+    "<exclusions><exclusion><groupId>org.apache.pulsar</groupId>"
+    "<artifactId>*</artifactId></exclusion></exclusions>"
+)
+"""Leaves out an artifact's own Pulsar libraries."""
 
 _POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -91,6 +117,11 @@ def tool_jars(root: Path) -> Path:
     return _ensure(root / f"pulsar-tools-{_TOOLS}", _tools_pom())
 
 
+def proxy_jars(root: Path) -> Path:
+    """Return the directory with the jars of Pulsar's proxy; raises as above."""
+    return _ensure(root / f"pulsar-proxy-{PROXY}", _proxy_pom())
+
+
 def compiler_jars(root: Path) -> Path:
     """Return the directory with the jar of a Java compiler; raises as above."""
     compiler = _dependency("ecj", _COMPILER, group="org.eclipse.jdt")
@@ -127,12 +158,24 @@ def _newer_libraries(version: str) -> str:
     )
 
 
-def _tools_pom() -> str:
-    alone = (
-        "<exclusions><exclusion><groupId>org.apache.pulsar</groupId>"
-        "<artifactId>*</artifactId></exclusion></exclusions>"
+def _proxy_pom() -> str:
+    table = _dependency("pulsar", _PROXY_TABLE, "<type>pom</type><scope>import</scope>")
+    proxy = _dependency("pulsar-proxy", PROXY, _ALONE)
+    libraries = "".join(
+        _dependency(artifact, version, _ALONE)
+        for version, artifacts in _PROXY_LIBRARIES.items()
+        for artifact in artifacts
     )
-    tools = [_dependency(a, _TOOLS, alone) for a in ("pulsar-client-tools", "pulsar-testclient")]
+    # The proxy's own pom leaves it to the image to bring one.
+    log = _dependency("log4j-slf4j2-impl", _PROXY_LOG4J, group="org.apache.logging.log4j")
+    return _POM.format(
+        body=f"<dependencyManagement><dependencies>{table}</dependencies></dependencyManagement>\n"
+        f"<dependencies>{proxy}{libraries}{log}</dependencies>"
+    )
+
+
+def _tools_pom() -> str:
+    tools = [_dependency(a, _TOOLS, _ALONE) for a in ("pulsar-client-tools", "pulsar-testclient")]
     libraries = [_dependency(a, _TOOLS_LIBRARIES) for a in _TOOLS_LIBRARY_ARTIFACTS]
     # Maven takes the nearest and then the first: the order decides whose transitive versions win.
     everything = "\n".join([libraries[0], *tools, *libraries[1:]])

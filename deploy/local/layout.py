@@ -42,7 +42,7 @@ class ClusterOptions:
         broker_settings: broker.conf settings that win over ours.
         listeners: names of further listeners. Each broker advertises a port of its own for each of
             them, on which another program listens, such as a proxy; a client that asks lookups for
-            the listener is sent there.
+            the listener is sent there. A name that ends in "+ssl" is a listener's address with TLS.
         broker_java_options: options for the brokers' Java that win over ours. By default Java
             compiles in full, as a benchmark needs it. `-XX:TieredStopAtLevel=1` halves the
             processor time of a start (4.9 to 2.6 s), and adds 40 % to that of a message.
