@@ -43,6 +43,7 @@ TENANT = "sequences"
 GROUPS = {f"{TENANT}/one": "one", f"{TENANT}/two": "two"}
 _SETTLES_S = 6.0
 _UNTOLD = (3, 9, 18, 19, 22, 24, 30, 33, 35)
+_ENDS_A_REQUEST = (13, 14)
 _NOWHERE = "persistent://nowhere/nowhere/t"
 
 
@@ -106,6 +107,8 @@ class Life:
         self._came = 0
         self._answers: Counter[int] = Counter()
         self._asked: dict[int, int] = {}
+        #: Requests for a subscription that have no answer yet.
+        self._subscribing: set[int] = set()
         #: Producer ids that are open, as far as a client can tell.
         self._open: set[int] = set()
         self._news = asyncio.Event()
@@ -135,6 +138,9 @@ class Life:
         name = self._dice.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
         if name == "unload":
             topic = self._dice.choice(self._site.topics)
+            # A broker (4.2.4, asked directly) that unloads a topic while a subscription to it is made may
+            # answer SUCCESS, close nothing, and keep the consumer's id, though no topic has the consumer.
+            await self._pause(lambda: not self._subscribing, seconds=5.0)
             self.said.append(f"unload {topic}")
             await self._site.unload(topic)
             return
@@ -152,9 +158,9 @@ class Life:
         with suppress(OSError):
             self._writer.write(frame)
 
-    async def _pause(self, condition: Callable[[], bool]) -> None:
+    async def _pause(self, condition: Callable[[], bool], seconds: float = 0.3) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(0.3):
+            async with asyncio.timeout(seconds):
                 while not condition() and not self.closed:
                     self._news.clear()
                     await self._news.wait()
@@ -169,6 +175,8 @@ class Life:
                 self.said.append(f"< {command.name}{numbers}")
             if command.kind == 18:
                 self._writer.write(peer.PONG)
+            elif command.kind in _ENDS_A_REQUEST:
+                self._subscribing.discard(command.number(1) or 0)
             elif command.kind == 17:
                 self._open.add(self._asked.get(command.number(1) or 0, 0))
             elif command.kind == 15:
@@ -215,6 +223,7 @@ class Life:
     def _subscribe(self) -> tuple[bytes, tuple[object, ...]]:
         topic, number, request = self._topic(), self._id(), self._request()
         subscription, kind = self._dice.choice("ab"), self._dice.choice((0, 1, 1, 1))
+        self._subscribing.add(request)
         frame = peer.subscribe(topic, number, request, subscription, kind)
         return frame, (topic, number, request, subscription, kind)
 

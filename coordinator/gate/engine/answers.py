@@ -211,12 +211,12 @@ class BrokerAnswers:
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
     ) -> Decision:
         producer_id = commands.read_first_id(data, body, command_end)
-        self._ended(self._participants.producers.get(producer_id))
+        self._ended(self._participants.closed_producer(producer_id))
         return self._addresses.without_internal(CLOSE_PRODUCER, data, body, command_end)
 
     def _on_consumer_closed(
         self, data: bytes, _start: int, body: int, command_end: int, _frame_end: int
     ) -> Decision:
         consumer_id = commands.read_first_id(data, body, command_end)
-        self._ended(self._participants.consumers.get(consumer_id))
+        self._ended(self._participants.closed_consumer(consumer_id))
         return self._addresses.without_internal(CLOSE_CONSUMER, data, body, command_end)

@@ -15,6 +15,9 @@ id (pulsar-common's PulsarDecoder, broker's ServerCnx). The gate believes the br
 * An answered close ends the participant that exists, and no request that is still under way: a broker may
   answer the close of a producer that it is about to make, and make it afterwards. A request that it never
   answers keeps its id for the same participant until the connection ends.
+* A repeated PRODUCER or SUBSCRIBE that is granted after its participant has ended can mean either: the
+  broker found the first one and answered late, or it made another. The gate cannot know which, so the
+  connection ends. Clients that wait for an answer, or close before they ask again, never get there.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from coordinator.gate.engine.producer import Producer
 from coordinator.gate.limits.groups import GroupTable
 from coordinator.gate.limits.namespaces import NOWHERE
 from coordinator.gate.protocol.commands import PERMITS_MAX, ProducerCommand, SubscribeCommand
+from coordinator.gate.protocol.frames import FrameFault, MalformedFrame
 from coordinator.gate.protocol.own_frames import SERVICE_NOT_READY, TOO_MANY_REQUESTS
 from coordinator.gate.protocol.refusals import RefusalReason, RequestRefused
 
@@ -61,6 +65,7 @@ class _Slot:
     Args:
         command: the request that opened it.
         opening: requests under way that open it, in order.
+        doubtful: those of them that were sent before the end of the participant that they repeat.
         closing: number of requests under way that close it.
         permits: permits that its consumer was given before the broker accepted it.
         exempt: whether it counts against no group.
@@ -69,6 +74,7 @@ class _Slot:
     command: _Command
     exempt: bool
     opening: list[int] = field(default_factory=list)
+    doubtful: set[int] = field(default_factory=set)
     closing: int = 0
     permits: int = 0
 
@@ -79,10 +85,12 @@ class _Request(NamedTuple):
     Args:
         does: the meaning of its answer for the id.
         slot: the id; None if the request concerns no id, or one that is not in use.
+        repeats: requests to open the id that were under way when a request to close it was sent.
     """
 
     does: _Does
     slot: _Slot | None = None
+    repeats: frozenset[int] = frozenset()
 
 
 class Participants:
@@ -185,7 +193,8 @@ class Participants:
 
     def _close(self, key: _Key, request_id: int, does: _Does) -> None:
         slot = self._slots.get(key)
-        self._requests.open(request_id, _Request(does, slot))
+        repeats = frozenset(slot.opening) if slot is not None else frozenset[int]()
+        self._requests.open(request_id, _Request(does, slot, repeats))
         if slot is not None:
             slot.closing += 1
 
@@ -224,7 +233,11 @@ class Participants:
     # Answers of the broker
 
     def succeeded(self, request_id: int, now_ns: int) -> Producer | Consumer | None:
-        """Take an answer that grants a request; return the participant that it ends."""
+        """Take an answer that grants a request; return the participant that it ends.
+
+        Raises:
+            MalformedFrame: it is not clear whether the broker made a participant.
+        """
         request = self._requests.succeeded(request_id)
         if request is None or request.slot is None:
             return None
@@ -248,6 +261,7 @@ class Participants:
             return self._end(request)
         if request.does is _Does.OPEN:
             request.slot.opening.remove(request_id)
+            request.slot.doubtful.discard(request_id)
         else:
             request.slot.closing -= 1
         self._tidy(request.slot)
@@ -257,10 +271,14 @@ class Participants:
         """Count a participant from now on, unless it exists already."""
         slot.opening.remove(request_id)
         command = slot.command
+        if self._participant(command) is not None:
+            slot.doubtful.discard(request_id)
+            return
+        if request_id in slot.doubtful:
+            raise MalformedFrame(FrameFault.DOUBTFUL_ANSWER, f"request {request_id}")
         if isinstance(command, ProducerCommand):
-            if command.producer_id not in self.producers:
-                self._accept_producer(command, now_ns, exempt=slot.exempt)
-        elif command.consumer_id not in self.consumers:
+            self._accept_producer(command, now_ns, exempt=slot.exempt)
+        else:
             consumer = self._accept_consumer(command, now_ns)
             if slot.permits:
                 consumer.withhold(slot.permits)
@@ -296,8 +314,29 @@ class Participants:
         slot = request.slot
         assert slot is not None
         slot.closing -= 1
+        participant = self._participant(slot.command)
+        if participant is not None:
+            slot.doubtful |= request.repeats.intersection(slot.opening)
         self._tidy(slot)
-        command = slot.command
+        return participant
+
+    def closed_producer(self, producer_id: int) -> Producer | None:
+        """Take the broker's close of a producer by itself; return the producer if it exists."""
+        self._doubt((ProducerCommand, producer_id))
+        return self.producers.get(producer_id)
+
+    def closed_consumer(self, consumer_id: int) -> Consumer | None:
+        """Take the broker's close of a consumer by itself; return the consumer if it exists."""
+        self._doubt((SubscribeCommand, consumer_id))
+        return self.consumers.get(consumer_id)
+
+    def _doubt(self, key: _Key) -> None:
+        slot = self._slots.get(key)
+        if slot is not None and self._participant(slot.command) is not None:
+            slot.doubtful |= set(slot.opening)
+
+    def _participant(self, command: _Command) -> Producer | Consumer | None:
+        """Return the participant that a request opens, if the broker has accepted it."""
         if isinstance(command, ProducerCommand):
             return self.producers.get(command.producer_id)
         return self.consumers.get(command.consumer_id)
@@ -323,14 +362,11 @@ class Participants:
     def _tidy(self, slot: _Slot) -> None:
         """Free an id that is no longer in use."""
         command = slot.command
-        if isinstance(command, ProducerCommand):
-            key: _Key = (ProducerCommand, command.producer_id)
-            is_there = command.producer_id in self.producers
-        else:
-            key = (SubscribeCommand, command.consumer_id)
-            is_there = command.consumer_id in self.consumers
-        if not is_there and not slot.opening and not slot.closing:
-            self._slots.pop(key, None)
+        if self._participant(command) is None and not slot.opening and not slot.closing:
+            if isinstance(command, ProducerCommand):
+                self._slots.pop((ProducerCommand, command.producer_id), None)
+            else:
+                self._slots.pop((SubscribeCommand, command.consumer_id), None)
 
 
 def _id_in_use(command: _Command) -> RequestRefused:

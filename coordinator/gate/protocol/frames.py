@@ -153,6 +153,7 @@ class FrameFault(Enum):
     CONNECTED_TWICE = "a second CONNECT"
     UNASKED_RESPONSE = "an authentication response without a challenge"
     REQUEST_IN_USE = "a request id that is in use"
+    DOUBTFUL_ANSWER = "an answer that leaves open whether a producer or consumer exists"
     REQUESTS = "too many requests under way"
     UNKNOWN_PRODUCER = "a publish without a producer"
     FOREIGN_BROKER = "asks for a broker that is not ours"

@@ -130,6 +130,53 @@ def test_a_close_that_overtakes_ends_nothing_that_is_under_way(bench: Bench, kin
     assert (traffic.group, traffic.participants) == ("limited", 1)
 
 
+@kinds
+def test_a_repeat_that_is_granted_after_the_close_ends_the_connection(
+    bench: Bench, kind: str
+) -> None:
+    """The broker may have found the first participant, or have made another."""
+    client = bench.client()
+    client.opens(OPENS[kind](TOPIC, 1, 1))
+    repeat = OPENS[kind](TOPIC, 1, 2)
+    client.sends(repeat, CLOSES[kind](1, 3))
+    client.is_sent(peer.success(3))
+
+    with pytest.raises(MalformedFrame) as raised:
+        client.is_sent(peer.granted(repeat))
+
+    assert raised.value.fault is FrameFault.DOUBTFUL_ANSWER
+
+
+@kinds
+def test_a_repeat_that_is_granted_after_the_broker_has_closed_ends_the_connection(
+    bench: Bench, kind: str
+) -> None:
+    """As after a client's close."""
+    client = bench.client()
+    client.opens(OPENS[kind](TOPIC, 1, 1))
+    repeat = OPENS[kind](TOPIC, 1, 2)
+    client.sends(repeat)
+    client.is_sent(CLOSES[kind](1, 0))
+
+    with pytest.raises(MalformedFrame) as raised:
+        client.is_sent(peer.granted(repeat))
+
+    assert raised.value.fault is FrameFault.DOUBTFUL_ANSWER
+
+
+@kinds
+def test_a_repeat_after_the_close_opens_the_id_again(bench: Bench, kind: str) -> None:
+    """The broker takes requests in order, so it answers the close before it makes another."""
+    client = bench.client()
+    client.opens(OPENS[kind](TOPIC, 1, 1))
+    repeat = OPENS[kind](TOPIC, 1, 3)
+    client.sends(CLOSES[kind](1, 2), repeat)
+    client.is_sent(peer.success(2))
+    client.is_sent(peer.granted(repeat))
+
+    assert count(client) == 1
+
+
 def test_ids_of_producers_and_of_consumers_are_apart(bench: Bench) -> None:
     """The broker keeps them apart, too."""
     client = bench.client()
