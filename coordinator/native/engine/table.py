@@ -41,6 +41,16 @@ _STRANGER_TOLD_NS: Final = 60_000_000_000
 _ROWS_MAX: Final = 4_096
 """A producer on the topic can invent names; those that were silent longest are forgotten."""
 
+_UNKNOWN_MAX: Final = 20_000
+"""Amounts of groups that are not known here, in all rows together; further ones are not kept.
+
+They are kept because a group may become known after its entries. Those that were not are written again
+within a second by sidecars, and within `SPEAKS_WITHIN` intervals by brokers.
+"""
+
+_NAME_MAX: Final = 1_024
+"""Characters of the name of a group that is not known here and kept."""
+
 
 @dataclass(frozen=True, slots=True)
 class Statement:
@@ -103,18 +113,21 @@ class Table:
         self._strangers: dict[tuple[str, str], int] = {}
         self._members: frozenset[str] = frozenset()
         self._groups: frozenset[str] = frozenset()
+        #: The broker and group of each amount of a group that is not known here.
+        self._unknown: set[tuple[str, str]] = set()
 
     def take(self, said: Statement, interval_s: int, now_ns: int) -> None:
         """Take a message of the topic."""
         row = self._rows.get(said.broker)
         if row is None:
             row = self._add(said.broker, now_ns)
-        row.amounts.update(said.amounts)
+        amounts_by_group = self._kept(said)
+        row.amounts.update(amounts_by_group)
         row.seen_ns = now_ns
         if said.sidecar:
             if said.broker != REST and not said.stands_in:
                 row.sidecar, row.had_sidecar = said.sidecar, True
-                row.entries.update(said.amounts)
+                row.entries.update(amounts_by_group)
                 row.written_ns = now_ns
             return
         # A broker has one producer; while that one reports, another one is a stranger's.
@@ -127,11 +140,30 @@ class Table:
             return
         row.spoke_ns, row.producer = now_ns, said.producer
         row.named = said.named & self._groups
-        row.reported.update((group, (amounts, now_ns)) for group, amounts in said.amounts.items())
+        row.reported.update(
+            (group, (amounts, now_ns)) for group, amounts in amounts_by_group.items()
+        )
+
+    def _kept(self, said: Statement) -> dict[str, Amounts]:
+        """Return the amounts of known groups, and of others as far as there is room."""
+        kept = {}
+        for group, amounts in said.amounts.items():
+            if group not in self._groups and (said.broker, group) not in self._unknown:
+                if len(self._unknown) >= _UNKNOWN_MAX or len(group) > _NAME_MAX:
+                    continue
+                self._unknown.add((said.broker, group))
+            kept[group] = amounts
+        return kept
 
     def set_groups(self, names: frozenset[str]) -> None:
-        """Take the names of all native groups; others that reports name are not kept."""
+        """Take the names of all native groups; of others that reports name a bounded number is kept."""
         self._groups = names
+        self._unknown = {
+            (broker, group)
+            for broker, row in self._rows.items()
+            for group in row.amounts
+            if group not in names
+        }
 
     @property
     def members(self) -> int:
@@ -289,7 +321,9 @@ class Table:
 
     def _add(self, broker: str, now_ns: int) -> _Row:
         if len(self._rows) >= _ROWS_MAX:
-            del self._rows[min(self._rows, key=lambda name: self._rows[name].seen_ns)]
+            oldest = min(self._rows, key=lambda name: self._rows[name].seen_ns)
+            for group in self._rows.pop(oldest).amounts:
+                self._unknown.discard((oldest, group))
         row = self._rows[broker] = _Row(seen_ns=now_ns, began_ns=now_ns)
         return row
 

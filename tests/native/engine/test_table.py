@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from coordinator.core.model import NANOS_PER_SECOND
+from coordinator.native.engine import table as table_module
 from coordinator.native.engine.entries import NOTHING, Amounts
 from coordinator.native.engine.table import REST, Statement, Table
 
@@ -163,3 +166,28 @@ def test_a_broker_that_reports_and_that_no_sidecar_steers_is_named() -> None:
         named = table.unsteered(1, second * S)
         assert named == (() if second <= 6 else (B,))
     assert table.unsteered(1, 14 * S) == ()
+
+
+def test_invented_groups_are_kept_in_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Known groups have their amounts in any number; room comes back when a group becomes known."""
+    monkeypatch.setattr(table_module, "_UNKNOWN_MAX", 3)
+    table = Table()
+    table.set_groups(frozenset({"g", "h"}))
+    invented = {f"x{number}": Amounts(1) for number in range(10)}
+    table.take(Statement(A, {**invented, "g": Amounts(5)}, producer="p"), 1, 0)
+    table.take(Statement(B, {**invented, "h": Amounts(6)}, sidecar="b"), 1, 1)
+
+    assert table.of(A, "g") == Amounts(5)
+    assert table.of(B, "h") == Amounts(6)
+    assert len(table.groups_of(A)) + len(table.groups_of(B)) == 2 + 3
+
+    table.set_groups(frozenset({"g", "h", "x0"}))
+    table.take(Statement(B, {"later": Amounts(7)}, sidecar="b"), 1, 2)
+    assert table.of(B, "later") == Amounts(7)
+
+
+def test_a_name_too_long_is_not_kept() -> None:
+    """A message may hold five megabytes of it."""
+    table = Table()
+    table.take(Statement(A, {"x" * 2_000: Amounts(1)}, producer="p"), 1, 0)
+    assert table.groups_of(A) == ()
