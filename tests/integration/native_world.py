@@ -33,6 +33,8 @@ class Native:
 
     def __init__(self, cluster: Cluster, sidecars: Sidecars, http: httpx.Client) -> None:
         self.cluster, self.sidecars = cluster, sidecars
+        #: The brokers whose clients come through a gate, unless `load` is told otherwise.
+        self.gated: frozenset[str] = frozenset()
         self.brokers = {broker.name: broker for broker in cluster.brokers}
         self.http = http
         self.topics = Topics(cluster.brokers)
@@ -93,13 +95,13 @@ class Native:
             client.close()
 
     @contextmanager
-    def load(self, rates: Mapping[str, int]) -> Iterator[None]:
-        """Clients that go straight to their brokers."""
+    def load(self, rates: Mapping[str, int], *, past_gates: bool = False) -> Iterator[None]:
+        """Clients that go to their brokers: through the gate where there is one, or past it."""
         clients = [
             subprocess.Popen(
                 [
                     sys.executable, "-m", "deploy.demo.load",
-                    "--url", f"pulsar://127.0.0.1:{self.brokers[name].broker_port}",
+                    "--url", f"pulsar://127.0.0.1:{self._door(name, past_gates)}",
                     "--topic", self.by_broker[name], "--rate", str(rate),
                 ],
                 stdout=subprocess.DEVNULL,
@@ -113,6 +115,11 @@ class Native:
                 client.terminate()
             for client in clients:
                 client.wait()
+
+    def _door(self, name: str, past_gates: bool) -> int:
+        broker = self.brokers[name]
+        is_gated = name in self.gated and not past_gates
+        return broker.gate_port if is_gated else broker.broker_port
 
     def counts(self) -> dict[str, int]:
         """Messages that each broker has taken, by its own counters."""
