@@ -20,7 +20,7 @@ from coordinator.adapters.pulsar.native_topic import TOPIC
 from coordinator.native.engine.entries import Amounts
 from deploy.local.cluster import Cluster
 from deploy.local.layout import ClusterOptions
-from deploy.local.sidecars import PROGRAM, Sidecars
+from deploy.local.sidecars import PROGRAM, Sidecars, configuration, write_configuration
 from deploy.local.topics import Topics
 from tests.pulsar_version import pulsar_version
 
@@ -43,6 +43,14 @@ class Native:
         self.by_broker = self.topics.one_for_each_broker(NAMESPACE, "t", "persistent")
         self._api("PUT", "/admin/v2/resourcegroups/native", {"publishRateInMsgs": LIMIT})
         self._api("POST", f"/admin/v2/namespaces/{NAMESPACE}/resourcegroup/native")
+
+    def configure(self, settings: Mapping[str, object], *names: str) -> None:
+        """Write the configuration of these brokers' sidecars, or all, anew, for their next start."""
+        for name in names or tuple(self.brokers):
+            native = {"enforcement_path": "native", **settings}
+            topics = self.sidecars.bus_topics
+            keys = configuration(self.brokers[name], self.cluster, topics, native)
+            write_configuration(self.sidecars.configuration_file(name), keys)
 
     def _api(self, method: str, path: str, body: object = None) -> None:
         url = f"{self.sidecars.admin_url('broker-1')}{path}"

@@ -15,12 +15,30 @@ pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster]
 _OFFERED = 2_000
 """Per second and broker: more than any part, and little more, as the machine has the clients, too."""
 
+_GATED = "broker-1"
+_MARGIN = 0.2
+
 
 @pytest.fixture(scope="module")
 def native(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Native]:
     """Three brokers with the two lines in broker.conf, and their sidecars."""
     with opened(tmp_path_factory.mktemp("native")) as world:
         yield world
+
+
+@pytest.fixture
+def mixed(native: Native) -> Iterator[Native]:
+    """The same brokers; the first one has a gate and its own limiter behind it, the others that alone."""
+    native.configure({"native_margin": _MARGIN})
+    native.configure({"native_margin": _MARGIN, "enforcement_path": "gate+native"}, _GATED)
+    native.sidecars.stop()
+    native.sidecars.start()
+    native.gated = frozenset({_GATED})
+    yield native
+    native.gated = frozenset()
+    native.configure({})
+    native.sidecars.stop()
+    native.sidecars.start()
 
 
 def test_the_limit_holds_and_is_shared(native: Native) -> None:
@@ -86,3 +104,20 @@ def test_given_back_pulsars_own_groups_go_on(native: Native) -> None:
     assert "Nothing" in native.off().stdout or "rest" in native.off().stdout
     native.sidecars.start()
     eventually(lambda: native.record() == LIMIT // 2, "the record is native again")
+
+
+def test_a_gate_and_brokers_without_one_share_a_limit(mixed: Native) -> None:
+    """Each broker has its third, by its gate or by its own limiter, and the sum is the limit."""
+    fair = dict.fromkeys(mixed.by_broker, LIMIT / 3)
+    with mixed.load(dict.fromkeys(mixed.by_broker, _OFFERED)):
+        mixed.comes_to(fair, within=0.05)
+        shares = mixed.rates(20.0)
+    assert min(shares.values()) >= 0.95 * LIMIT / 3, shares
+    assert sum(shares.values()) <= 1.02 * LIMIT, shares
+
+
+def test_clients_past_the_gate_find_the_brokers_own_limiter(mixed: Native) -> None:
+    """They pass no more than the margin above what the gate's clients may."""
+    with mixed.load({_GATED: 2 * LIMIT}, past_gates=True):
+        past = mixed.rates(15.0)
+    assert past[_GATED] <= 1.05 * (1 + _MARGIN) * LIMIT, past
