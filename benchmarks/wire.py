@@ -33,6 +33,7 @@ from coordinator.core.events import (
     GroupsChanged,
     MembersChanged,
     MembershipJoined,
+    Tick,
     TrafficCounted,
 )
 from coordinator.core.instructions import Instruction, JoinMembership, PublishUsageReport
@@ -163,7 +164,8 @@ def _publish_steadily(groups: list[ResourceGroup], *, moving: bool = False) -> S
     payloads: list[bytes] = []
     for round_ in range(1, WARM_UP_ROUNDS + ROUNDS + 1):
         counted = _counted(names, means * (_MOVE if moving and round_ % 2 else 1.0), random)
-        for instruction in state.handle(TrafficCounted(counted), round_ * settings.round_ns):
+        state.handle(TrafficCounted(counted), round_ * settings.round_ns)
+        for instruction in state.handle(Tick(), round_ * settings.round_ns):
             if isinstance(instruction, PublishUsageReport):
                 reports.append(instruction.report)
                 if round_ > WARM_UP_ROUNDS:

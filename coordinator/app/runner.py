@@ -7,13 +7,13 @@ wait until the limits that were set before are in force at the gate. Slow work (
 membership, draining the gate) runs as a task whose outcome comes back as an event; a failure is logged
 and the core asks again. A failure stops nothing else (coordinator.runtime.supervision): an event that the
 core cannot handle costs no other event, and failures of the journal or the recorder do not reach the
-core. Only if the core fails at every count for `_FAILED_COUNTS_MAX` in a row the sidecar ends, to begin
+core. Only if the core fails at counts or Ticks `_FAILURES_MAX` times in a row the sidecar ends, to begin
 with a new core.
 
 All other work on that loop (samples of groups and backlogs, questions of requests) goes in small steps
 with turns in between. Traffic does not wait for it, being in another process; but counts do, which are
-due every `COLLECTED_EVERY_S`, and with them rounds and urgent reports. If the coordinator is silent for a
-second, even its gate stands still (coordinator.gate.process).
+due every `COLLECTED_EVERY_S`, and with them Ticks, which bring rounds and urgent reports. If the
+coordinator is silent for a second, even its gate stands still (coordinator.gate.process).
 
 The bus carries bytes from any sender; coordinator.app.reception verifies them before the core sees them.
 The watch's journal and the recorder keep the history; events themselves are not kept, since a report is
@@ -23,7 +23,7 @@ as large as there are groups.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
@@ -47,6 +47,7 @@ from coordinator.core.events import (
     MembershipJoined,
     ParticipantsChanged,
     SessionConfirmed,
+    Tick,
     TrafficCounted,
     UsageReportReceived,
 )
@@ -96,7 +97,8 @@ from coordinator.wire.intake import ReceivedReport
 
 _BROKER_CHECK_S = 1.0
 _BROKER_FAILURES = 3
-_FAILED_COUNTS_MAX = 100
+_TIME_PASSES = frozenset({TrafficCounted, Tick})
+_FAILURES_MAX = 100
 """Counts come twenty times a second while traffic passes, and twice while none does."""
 
 log = structlog.get_logger(__name__)
@@ -158,7 +160,8 @@ class Runner:
         )
         self._handling = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self._failed_counts = 0
+        #: Failures in a row, by event.
+        self._failures: Counter[type[Event]] = Counter()
         #: The present state, for readers.
         self.views = SidecarViews(state, clock, self.supervisor)
         #: The check of the payloads from the bus.
@@ -290,6 +293,8 @@ class Runner:
             self.post(TrafficCounted(counted))
             for accused in self.reception.look():
                 self.post(accused)
+            if self._state.tick_due_ns <= self._clock.now_ns():
+                self.post(Tick())
             self._counts_wanted.clear()
             quiet = all(traffic.is_quiet for traffic in counted)
 
@@ -297,9 +302,10 @@ class Runner:
         loop = asyncio.get_running_loop()
         due_s = loop.time() + COLLECTED_EVERY_S
         if quiet:
-            rests_s = self._state.rests_ns(self._clock.now_ns()) / NANOS_PER_SECOND
+            due_ns = self._state.tick_due_ns - self._clock.now_ns()
+            rests_s = min(due_ns / NANOS_PER_SECOND, self._collected_quietly_every_s)
             with suppress(TimeoutError):
-                async with asyncio.timeout(min(rests_s, self._collected_quietly_every_s)):
+                async with asyncio.timeout(rests_s):
                     await self._counts_wanted.wait()
         await asyncio.sleep(due_s - loop.time())
 
@@ -321,17 +327,17 @@ class Runner:
     # From instructions to calls.
 
     def _handle_safely(self, event: Event) -> None:
-        counts = isinstance(event, TrafficCounted)
+        kind = type(event)
         try:
             self._handle(event)
         except Exception as error:
-            self.supervisor.failed(f"core, {type(event).__name__}", error)
-            self._failed_counts += counts
-            if self._failed_counts >= _FAILED_COUNTS_MAX:
-                log.exception("the sidecar ends: its core fails at every count")
+            self.supervisor.failed(f"core, {kind.__name__}", error)
+            self._failures[kind] += 1
+            if kind in _TIME_PASSES and self._failures[kind] >= _FAILURES_MAX:
+                log.exception("the sidecar ends: its core fails every time", at=kind.__name__)
                 self.stopped.set()
         else:
-            self._failed_counts = 0 if counts else self._failed_counts
+            self._failures[kind] = 0
 
     def _handle(self, event: Event) -> None:
         now_ns = self._clock.now_ns()
@@ -354,7 +360,7 @@ class Runner:
         if self._recorder is not None:
             with self.supervisor.guard("recorder"):
                 self._recorder.handled(event, self._state, now_ns)
-        if not self._state.rests_ns(now_ns):
+        if self._state.tick_due_ns <= now_ns:
             self._counts_wanted.set()
         if self._state.lifecycle is Lifecycle.STOPPED:
             self.stopped.set()

@@ -82,10 +82,18 @@ class EscrowChanged:
 class TrafficCounted:
     """The gate's counts since the last event; groups without traffic may be left out.
 
-    Arrives several times a round, also with empty counts: this is how time passes in the core.
+    It changes facts and nothing else: a Tick after it decides.
     """
 
     traffic: tuple[Traffic, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed; sent when ``CoordinatorState.tick_due_ns`` is reached, after fresh counts.
+
+    The only event that ends rounds, trouble and leases.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +154,7 @@ Event = (
     | GroupsChanged
     | EscrowChanged
     | TrafficCounted
+    | Tick
     | ParticipantsChanged
     | UsageReportReceived
     | ReporterAccused

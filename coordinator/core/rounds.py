@@ -1,7 +1,7 @@
 """Rounds: the time from one report of every broker to the next, as the gate's counts divide it.
 
-Time passes in the core with the gate's counts. A sample must cover exactly the time that was counted, so
-a round closes with a count and never between two; it may be a little longer than ``round_ns``.
+A Tick closes the round once counts cover it. A sample must cover exactly the time that was counted, so a
+round lasts to the last count before that Tick; it may be a little longer than ``round_ns``.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class Rounds:
         elapsed_ns, self._counted_ns = now_ns - self._counted_ns, now_ns
         return elapsed_ns
 
-    def close(self, now_ns: int) -> bool:
-        """Close the present round and begin the next one, if it is long enough."""
-        if now_ns < self.ends_ns:
+    def close(self) -> bool:
+        """Close the present round and begin the next one, if counts cover it."""
+        if self._counted_ns < self.ends_ns:
             return False
         assert self._began_ns is not None
-        self.elapsed_ns, self._began_ns = now_ns - self._began_ns, now_ns
+        self.elapsed_ns, self._began_ns = self._counted_ns - self._began_ns, self._counted_ns
         self.closed += 1
         return True

@@ -4,15 +4,19 @@
 call has the same five steps:
 
 1. *facts*: the event changes them (members, groups, usage map, meters, troubles);
-2. *round*: a count that ends a round closes it: the meters become samples, the reporter marks changes;
+2. *round*: a Tick that ends a round closes it: the meters become samples, the reporter marks changes;
 3. *lifecycle*: it follows from the facts (lifecycle.py has the table);
 4. *decision*: the limits of every group whose facts changed are decided anew (allocation/splitting.py,
    transfer/policies.py, trouble.py); changed ones become SetLocalLimits;
 5. *report*: the news for the other brokers becomes one PublishUsageReport.
 
+The gate's counts are facts that come too often to decide on each: they take the first step alone. Time
+passes with Ticks. ``tick_due_ns`` says when the core needs the next one: at once while facts wait for a
+decision or news for a report, otherwise at the end of the round or of a term, such as the lease's.
+
 The own report is a fact, too, from the moment when it is sent, as a peer's is from the moment when it
 arrives. It changes the facts after the decision, because it announces the limits that were decided; the
-next event, at the latest the next count, decides on it. To decide on the new samples at once was tried in
+next event, at the latest the next Tick, decides on it. To decide on the new samples at once was tried in
 the simulator: S2 settles a round sooner, and in S4 and S10 more passes above the limit.
 
 Limits come before reports: a report announces the limits in force and the grants, so a limit is lowered
@@ -51,6 +55,7 @@ from coordinator.core.events import (
     ParticipantsChanged,
     ReporterAccused,
     SessionConfirmed,
+    Tick,
     TrafficCounted,
     UsageReportReceived,
 )
@@ -119,6 +124,8 @@ class CoordinatorState:
         self._reporter = Reporter(settings, self.escrow, self._raises)
         self._rounds = Rounds(settings.round_ns)
         self._registration = Registration(settings.broker)
+        #: The time of the last event that took all five steps.
+        self._decided_ns = 0
 
     def handle(self, event: Event, now_ns: int) -> list[Instruction]:
         """Take one event in and return the instructions, in order.
@@ -131,27 +138,27 @@ class CoordinatorState:
         self._rounds.begin(now_ns)
         instructions = self._apply(event, now_ns)
         if isinstance(event, TrafficCounted):
-            if self._rests(now_ns):
-                return []
-            self._close_round(now_ns)
+            return instructions
+        self._decided_ns = now_ns
         instructions += self._follow_lifecycle(now_ns)
         limits = self._decide(now_ns)
         if self.lease.ask(now_ns):
             instructions.append(ConfirmSession(now_ns))
         return [*limits, *instructions, *self._write_escrow(now_ns), *self._report(now_ns)]
 
-    def rests_ns(self, now_ns: int) -> int:
-        """Return the time until the core next needs a count if no event arrives."""
+    @property
+    def tick_due_ns(self) -> int:
+        """Return when the core next needs a Tick if no event arrives; "at once" is in the past."""
         if (
             self.lifecycle is not Lifecycle.ACTIVE
             or self.decider.is_marked
             or self._reporter.is_pending()
         ):
-            return 0
-        until_ns = self._rounds.ends_ns
+            return self._decided_ns
+        terms_ns = [self._rounds.ends_ns]
         if self.lease.needed:
-            until_ns = min(until_ns, self.lease.next_ns)
-        return max(0, until_ns - now_ns)
+            terms_ns += [self.lease.next_ns, *self.escrow.fences_ns(self._decided_ns)]
+        return min(terms_ns)
 
     @property
     def round(self) -> int:
@@ -221,6 +228,8 @@ class CoordinatorState:
         match event:
             case TrafficCounted():
                 self._handle_traffic_counted(event, now_ns)
+            case Tick():
+                self._close_round(now_ns)
             case UsageReportReceived():
                 self._handle_usage_report_received(event.report, now_ns)
             case ReporterAccused(broker, suspicion, detail, count):
@@ -383,16 +392,8 @@ class CoordinatorState:
 
     # Step 2: rounds.
 
-    def _rests(self, now_ns: int) -> bool:
-        """Return whether nothing is due before the round ends: counts come far more often than that.
-
-        Counts and time bring about either a report that is due now, or one at the end of the round;
-        except for troubles and leases, which may begin and end at any time.
-        """
-        return not self.lease.needed and self.rests_ns(now_ns) > 0
-
     def _close_round(self, now_ns: int) -> None:
-        if not self._rounds.close(now_ns):
+        if not self._rounds.close():
             return
         elapsed_ns = self._rounds.elapsed_ns
         self.meters.close_round(elapsed_ns, self.limits(), self.groups or {}, len(self.members))

@@ -19,6 +19,7 @@ from coordinator.core.events import (
     Event,
     MembersChanged,
     ParticipantsChanged,
+    Tick,
     TrafficCounted,
     UsageReportReceived,
 )
@@ -235,6 +236,8 @@ class Host:
         elapsed_ns = now_ns - self._counted_ns
         self._counted_ns = now_ns
         self.receive(TrafficCounted(self._counted(elapsed_ns, now_ns)))
+        if self.state.tick_due_ns <= now_ns:
+            self.receive(Tick())
 
     def _counted(self, elapsed_ns: int, now_ns: int) -> tuple[Traffic, ...]:
         """Let the traffic of a step pass, and return what is counted of it."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from coordinator.core.allocation.splitting import reserve_of
-from coordinator.core.events import Event, TrafficCounted, UsageReportReceived
+from coordinator.core.events import Event, Tick, UsageReportReceived
 from coordinator.core.instructions import Instruction, SetLocalLimits
 from coordinator.core.invariants import InvariantBroken
 from coordinator.core.lifecycle import Lifecycle
@@ -278,7 +278,7 @@ class World:
     def handled(self, host: Host, event: Event, instructions: Sequence[Instruction]) -> None:
         """Hold the core to its invariants: in all groups, or where what comes often changed a limit."""
         limits = host.state.limits()
-        often = isinstance(event, TrafficCounted | UsageReportReceived)
+        often = isinstance(event, Tick | UsageReportReceived)
         changed = [each.group for each in instructions if isinstance(each, SetLocalLimits)]
         try:
             host.state.validate(changed if often else limits.keys())

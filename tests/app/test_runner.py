@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from coordinator.app import runner
 from coordinator.backlog.rules.views import BacklogView
 from coordinator.core.decisions import Decision
-from coordinator.core.events import Event, UsageReportReceived
+from coordinator.core.events import Event, Tick, TrafficCounted, UsageReportReceived
 from coordinator.core.instructions import Instruction
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import (
@@ -101,10 +101,10 @@ async def test_counts_are_collected_at_once_when_something_passes_or_is_to_be_do
 
     async with World().sidecar("b1") as sidecar:
         await eventually(lambda: sidecar.runner.views.health().ready, "ready")
-        monkeypatch.setattr(CoordinatorState, "rests_ns", lambda *_: 10**12)
+        monkeypatch.setattr(CoordinatorState, "tick_due_ns", 10**30)
         for _ in range(3):  # the first may be the end of the last short rest
             await collects_after(sidecar.gate.resumed)
-        monkeypatch.setattr(CoordinatorState, "rests_ns", lambda *_: 0)
+        monkeypatch.setattr(CoordinatorState, "tick_due_ns", 0)
         await collects_after(lambda: sidecar.runner.participants_changed("orders", PUBLISH, 1))
 
 
@@ -214,7 +214,7 @@ async def test_a_recorder_sees_all_that_happens() -> None:
         await eventually(lambda: "received b2" in recorder.told, "received")
         await eventually(lambda: recorder.limits == one.gate.limits["orders"], "limits")
 
-        await eventually(lambda: "TrafficCounted" in recorder.told, "counts")
+        await eventually(lambda: {"TrafficCounted", "Tick"} <= set(recorder.told), "counts")
 
         assert {"GroupsChanged", "MembersChanged"} <= set(recorder.told)
         assert "empty" not in recorder.told
@@ -252,17 +252,21 @@ async def test_what_the_core_cannot_handle_costs_nothing_else(
     ]
 
 
-async def test_a_core_that_fails_at_every_count_ends_the_sidecar(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("failing_at", [TrafficCounted, Tick])
+async def test_a_core_that_fails_at_every_count_or_tick_ends_the_sidecar(
+    monkeypatch: pytest.MonkeyPatch, failing_at: type[Event]
 ) -> None:
     """A new one begins with a new core; until then nothing is known of any round."""
-    monkeypatch.setattr(runner, "_FAILED_COUNTS_MAX", 3)
+    monkeypatch.setattr(runner, "_FAILURES_MAX", 3)
+    handle = CoordinatorState.handle
+
+    def failing(state: CoordinatorState, event: Event, now_ns: int) -> list[Instruction]:
+        if isinstance(event, failing_at):
+            raise MemoryError  # noqa: TRY004  # as any bug
+        return handle(state, event, now_ns)
+
     async with World().sidecar("b1") as one:
         await eventually(lambda: one.runner.views.health().ready, "ready")
-
-        def failing(*_: object) -> None:
-            raise MemoryError
-
         monkeypatch.setattr(CoordinatorState, "handle", failing)
         await eventually(one.runner.stopped.is_set, "stopped")
 

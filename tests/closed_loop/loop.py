@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from coordinator.core.events import ParticipantsChanged, TrafficCounted
+from coordinator.core.events import ParticipantsChanged
 from coordinator.core.instructions import Instruction, SetLocalLimits
 from coordinator.core.model import MonitoringClass
 from coordinator.gate.limits.admission import AdmissionQueue
@@ -67,7 +67,7 @@ class Loop(Cluster):
             for gate in self.gates.values():
                 gate.step(self.now_ns)
         for broker, gate in self.gates.items():
-            self.send(broker, TrafficCounted(gate.table.collect(self.now_ns)))
+            self.count(broker, gate.table.collect(self.now_ns))
 
     def _carry_out(self, broker: str, instructions: list[Instruction]) -> None:
         gate = self.gates[broker]

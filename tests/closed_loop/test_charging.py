@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from coordinator.core.events import TrafficCounted
 from coordinator.core.instructions import Instruction, SetLocalLimits
 from coordinator.core.model import Rates
 from coordinator.gate.limits.metering import WAKE_INTERVAL_NS
@@ -39,7 +38,7 @@ class ChargedLoop(Loop):
         for broker, gate in self.gates.items():
             counted = gate.table.collect(self.now_ns)
             charged = self._charges(broker).charge(counted, self.now_ns)
-            self.send(broker, TrafficCounted(charged))
+            self.count(broker, charged)
 
     def _carry_out(self, broker: str, instructions: list[Instruction]) -> None:
         super()._carry_out(

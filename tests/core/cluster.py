@@ -22,6 +22,7 @@ from coordinator.core.events import (
     MembershipJoined,
     ParticipantsChanged,
     SessionConfirmed,
+    Tick,
     TrafficCounted,
     UsageReportReceived,
 )
@@ -60,6 +61,14 @@ def activate(state: CoordinatorState) -> None:
     state.handle(MembershipJoined(7), 0)
     state.handle(MembersChanged((Member("b1", 7),)), 0)
     assert state.lifecycle is Lifecycle.ACTIVE
+
+
+def count(state: CoordinatorState, traffic: tuple[Traffic, ...], now_ns: int) -> list[Instruction]:
+    """Bring counts to a core, and a Tick if it is due, as the runner does."""
+    instructions = state.handle(TrafficCounted(traffic), now_ns)
+    if state.tick_due_ns <= now_ns:
+        instructions += state.handle(Tick(), now_ns)
+    return instructions
 
 
 @dataclass
@@ -198,6 +207,12 @@ class Cluster:
         self.handled(broker, event)
         self._carry_out(broker, instructions)
 
+    def count(self, broker: str, traffic: tuple[Traffic, ...]) -> None:
+        """Bring counts to a broker's core, and a Tick if it is due."""
+        self.send(broker, TrafficCounted(traffic))
+        if self.states[broker].tick_due_ns <= self.now_ns:
+            self.send(broker, Tick())
+
     def handled(self, broker: str, event: Event) -> None:
         """Called with every event that a core has handled; does nothing."""
 
@@ -245,7 +260,7 @@ class Cluster:
                 participants=1 if demand else 0,
                 topics=self.topics.get(broker, 1) if demand else 0,
             )
-            self.send(broker, TrafficCounted((traffic,) if demand else ()))
+            self.count(broker, (traffic,) if demand else ())
         self.admitted.append(admitted)
 
     def _messages_of_bytes(self, broker: str, size: int) -> int:

@@ -24,6 +24,7 @@ from coordinator.core.events import (
     MembershipJoined,
     ParticipantsChanged,
     SessionConfirmed,
+    Tick,
     TrafficCounted,
     UsageReportReceived,
 )
@@ -251,6 +252,8 @@ class StrictWorld:
                 process.noticed = True
                 self._handle(broker, ConnectionChanged(ConnectionState.SUSPENDED))
             self._handle(broker, TrafficCounted((self._traffic(process),)))
+            if process.state.tick_due_ns <= self.now_ns:
+                self._handle(broker, Tick())
 
     def _exchange(self, broker: str, process: Process) -> None:
         """Pings and confirmations between a process, its follower, and the leader."""

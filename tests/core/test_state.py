@@ -19,11 +19,13 @@ from coordinator.core.events import (
     MembersChanged,
     MembershipJoined,
     ParticipantsChanged,
+    Tick,
     TrafficCounted,
     UsageReportReceived,
 )
 from coordinator.core.instructions import (
     DrainGate,
+    Instruction,
     JoinMembership,
     LeaveMembership,
     PublishUsageReport,
@@ -32,6 +34,7 @@ from coordinator.core.instructions import (
 )
 from coordinator.core.lifecycle import IllegalTransition, Lifecycle, Trouble
 from coordinator.core.model import (
+    Dimension,
     Member,
     MonitoringClass,
     Rates,
@@ -41,7 +44,7 @@ from coordinator.core.model import (
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
 from coordinator.core.usage.map import Verdict
-from tests.core.cluster import GROUP, ORDERS, SECOND_NS, STEP_NS, activate
+from tests.core.cluster import GROUP, ORDERS, SECOND_NS, STEP_NS, activate, count
 
 PUBLISH = MonitoringClass.PUBLISH
 
@@ -158,7 +161,7 @@ def test_a_drain_leaves_before_the_gate_is_closed(state: CoordinatorState) -> No
     ]
     assert state.handle(DrainCompleted(), 2) == []
     assert stands(state) is Lifecycle.STOPPED
-    assert state.handle(TrafficCounted(()), 10 * SECOND_NS) == []
+    assert state.handle(Tick(), 10 * SECOND_NS) == []
 
 
 def test_a_registration_that_comes_back_during_a_drain_is_taken_back(
@@ -183,7 +186,7 @@ def test_a_lost_session_is_noticed_by_the_own_timer(state: CoordinatorState) -> 
     activate(state)
     state.handle(ConnectionChanged(ConnectionState.SUSPENDED), SECOND_NS)
     assert state.troubles.all() == (Trouble.ZOOKEEPER_SUSPENDED,)
-    state.handle(TrafficCounted(()), 5 * SECOND_NS)
+    state.handle(Tick(), 5 * SECOND_NS)
 
     assert state.troubles.all() == (Trouble.ZOOKEEPER_LOST,)
     assert stands(state) is Lifecycle.DEGRADED
@@ -207,7 +210,7 @@ def test_a_registration_that_arrives_in_trouble_starts_from_the_reserve_all_the_
     """The earlier incarnation may still hold an unknown share."""
     activate(state)
     state.handle(ParticipantsChanged(GROUP, PUBLISH, 1), SECOND_NS // 2)
-    state.handle(TrafficCounted(()), SECOND_NS // 2)
+    count(state, (), SECOND_NS // 2)
     state.handle(ConnectionChanged(ConnectionState.LOST), SECOND_NS)
     state.handle(ConnectionChanged(ConnectionState.CONNECTED), 2 * SECOND_NS)
     state.handle(ConnectionChanged(ConnectionState.SUSPENDED), 2 * SECOND_NS)
@@ -253,7 +256,7 @@ events: st.SearchStrategy[Event] = st.one_of(
         learning=st.booleans(),
         leaving=st.booleans(),
     ).map(UsageReportReceived),
-    st.sampled_from([DrainRequested(), DrainCompleted()]),
+    st.sampled_from([DrainRequested(), DrainCompleted(), Tick()]),
 )
 
 
@@ -273,43 +276,85 @@ def test_every_state_survives_every_event(story: list[tuple[Event, int]]) -> Non
         state.validate()
 
 
-class Restless(CoordinatorState):
-    """A core that goes through all its steps at every count."""
-
-    def _rests(self, _now_ns: int) -> bool:
-        return False
-
-
 pauses = st.sampled_from([SECOND_NS // 100, STEP_NS, SECOND_NS // 3, SECOND_NS, 3 * SECOND_NS])
 counts = st.just(TrafficCounted(()))
 
 
 @settings(max_examples=300)
 @given(st.lists(st.tuples(counts | counts | events, pauses), max_size=40), st.booleans())
-def test_a_core_that_rests_says_what_one_without_a_rest_says(
+def test_a_tick_that_is_not_due_changes_nothing(
     story: list[tuple[Event, int]],
     strict: bool,
 ) -> None:
-    """To rest saves work; not one instruction is another, or comes later."""
+    """A core that gets a Tick with all counts gives the instructions of one that gets those due."""
     group = replace(ORDERS, overshoot_policy="strict") if strict else ORDERS
-    resting, restless = (kind(CoreSettings(broker="b1")) for kind in (CoordinatorState, Restless))
-    for state in (resting, restless):
+    by_need, always = (CoordinatorState(CoreSettings(broker="b1")) for _ in range(2))
+    for state in (by_need, always):
         activate(state)
         state.handle(GroupsChanged((group,)), 0)
     now = 0
     for event, pause_ns in story:
         now += pause_ns
-        assert outcome(resting, event, now) == outcome(restless, event, now)
-        assert resting.lifecycle is restless.lifecycle
-        assert resting.limits() == restless.limits()
+        assert outcome(by_need, event, now) == outcome(always, event, now, always=True)
+        assert by_need.lifecycle is always.lifecycle
+        assert by_need.limits() == always.limits()
 
 
-def outcome(state: CoordinatorState, event: Event, now_ns: int) -> object:
-    """Return the core's instructions, or the fact that the event is illegal."""
+def outcome(
+    state: CoordinatorState, event: Event, now_ns: int, *, always: bool = False
+) -> list[Instruction] | None:
+    """Return the instructions of an event and, after counts, of a Tick; None if it is illegal."""
+    try:
+        instructions = state.handle(event, now_ns)
+    except IllegalTransition:
+        return None
+    if isinstance(event, TrafficCounted) and (always or state.tick_due_ns <= now_ns):
+        instructions += state.handle(Tick(), now_ns)
+    return instructions
+
+
+@settings(max_examples=100)
+@given(st.lists(st.tuples(counts | events, pauses), max_size=20))
+def test_counts_are_facts_alone(story: list[tuple[Event, int]]) -> None:
+    """They change neither limits nor lifecycle and give no instruction; the Tick after them does."""
+    state = CoordinatorState(CoreSettings(broker="b1"))
+    activate(state)
+    now = 0
+    for event, pause_ns in story:
+        now += pause_ns
+        limits, lifecycle, round_ = dict(state.limits()), state.lifecycle, state.round
+        instructions = outcome_of_one(state, event, now)
+        if isinstance(event, TrafficCounted):
+            assert not instructions
+            assert (state.limits(), state.lifecycle, state.round) == (limits, lifecycle, round_)
+
+
+def outcome_of_one(state: CoordinatorState, event: Event, now_ns: int) -> list[Instruction]:
+    """Return the instructions of an event; none if it is illegal."""
     try:
         return state.handle(event, now_ns)
     except IllegalTransition:
-        return IllegalTransition
+        return []
+
+
+def test_a_round_covers_what_was_counted_and_ends_with_a_tick(state: CoordinatorState) -> None:
+    """A Tick later than the last count adds no time to the sample, and one without counts ends none."""
+    activate(state)
+    state.handle(Tick(), 2 * SECOND_NS)
+    assert state.round == 0
+    passed = Traffic(GROUP, PUBLISH, messages=500, participants=1)
+    state.handle(TrafficCounted((passed,)), 2 * SECOND_NS)
+    assert state.tick_due_ns <= 2 * SECOND_NS
+    (report,) = (
+        told.report
+        for told in state.handle(Tick(), 3 * SECOND_NS)
+        if isinstance(told, PublishUsageReport)
+    )
+
+    assert (state.round, report.elapsed_ns) == (1, 2 * SECOND_NS)
+    row = state.usage.row("b1", GROUP, PUBLISH)
+    assert row is not None
+    assert row.rate_of(Dimension.PUBLISH_MESSAGES) == 250
 
 
 @settings(max_examples=300)
@@ -318,29 +363,30 @@ def outcome(state: CoordinatorState, event: Event, now_ns: int) -> object:
     st.booleans(),
     st.integers(0, 999),
 )
-def test_while_nothing_happens_a_core_has_nothing_to_do_for_as_long_as_it_says(
+def test_while_nothing_happens_a_core_has_nothing_to_do_before_its_tick_is_due(
     story: list[tuple[Event, int]],
     strict: bool,
     permille: int,
 ) -> None:
-    """The shell need not send counts of nothing, most of the work of an idle sidecar."""
+    """The shell need not send Ticks before, which saves most of the work of an idle sidecar."""
     group = replace(ORDERS, overshoot_policy="strict") if strict else ORDERS
-    state = Restless(CoreSettings(broker="b1"))
+    state = CoordinatorState(CoreSettings(broker="b1"))
     activate(state)
     state.handle(GroupsChanged((group,)), 0)
     now = 0
     for event, pause_ns in [*story, (TrafficCounted(()), STEP_NS)]:
         now += pause_ns
-        outcome(state, event, now)
-    rests_ns = state.rests_ns(now)
-    if state.lifecycle is Lifecycle.ACTIVE and rests_ns:
-        assert state.handle(TrafficCounted(()), now + rests_ns * permille // 1000) == []
+        outcome(state, event, now, always=True)
+    rests_ns = state.tick_due_ns - now
+    if state.lifecycle is Lifecycle.ACTIVE and rests_ns > 0:
+        then = now + rests_ns * permille // 1000
+        assert outcome(state, TrafficCounted(()), then, always=True) == []
 
 
 def test_between_rounds_a_core_without_news_does_not_even_look_for_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Twenty times a second it is told that nothing passed: that must cost next to nothing."""
+    """It is told twenty times a second that nothing passed, which costs no decision."""
     state = CoordinatorState(CoreSettings(broker="b1"))
     activate(state)
     state.handle(ParticipantsChanged(GROUP, PUBLISH, 1), 0)
@@ -352,8 +398,8 @@ def test_between_rounds_a_core_without_news_does_not_even_look_for_work(
         return decide(*facts)
 
     monkeypatch.setattr(state.decider, "decide", noting)
-    silence = TrafficCounted((Traffic(GROUP, PUBLISH, participants=1, topics=1),))
+    silence = (Traffic(GROUP, PUBLISH, participants=1, topics=1),)
     for now in range(STEP_NS, 10 * SECOND_NS + 1, STEP_NS):
-        state.handle(silence, now)
+        count(state, silence, now)
     # At the end of each of the ten rounds; and once more, when it has taken in its own report.
     assert 10 <= len(decided_ns) <= 20

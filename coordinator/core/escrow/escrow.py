@@ -18,7 +18,7 @@ reports.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from coordinator.core.escrow.books import NOTHING, Books, BooksBroken, add, claim
@@ -227,6 +227,10 @@ class Escrow:
                 self._asked[name] = self._round
                 wanted.append(record)
         return wanted
+
+    def fences_ns(self, now_ns: int) -> Iterator[int]:
+        """Yield the ends of all fences to come; records may be due to be written then."""
+        return (kept.fence_ns for kept in self._kept.values() if kept.fence_ns > now_ns)
 
     def leftovers(self, groups: Mapping[str, ResourceGroup]) -> list[EscrowRecord]:
         """Return the records that this broker, as the heir, must remove: their groups are deleted."""

@@ -31,6 +31,7 @@ from coordinator.core.events import (
     ParticipantsChanged,
     ReporterAccused,
     SessionConfirmed,
+    Tick,
     TrafficCounted,
     UsageReportReceived,
 )
@@ -174,7 +175,7 @@ class StimulusLog:
     def handled(self, event: Event, state: CoordinatorState, now_ns: int) -> None:
         """Note an event that the core has handled."""
         decisions = self._new_decisions(state)
-        if isinstance(event, TrafficCounted):
+        if isinstance(event, TrafficCounted | Tick):
             if state.round != self._round:
                 self._round = state.round
                 self._compare_backlogs(state, now_ns)

@@ -31,6 +31,7 @@ from coordinator.core.events import (
     GroupsChanged,
     MembersChanged,
     MembershipJoined,
+    Tick,
     TrafficCounted,
 )
 from coordinator.core.model import (
@@ -87,7 +88,8 @@ class Core:
     def count(self, seconds: float, messages: int, participants: int = 1) -> None:
         self.recording.clock.advance(seconds)
         self.send(
-            TrafficCounted((Traffic("orders", PUBLISH, messages, participants=participants),))
+            TrafficCounted((Traffic("orders", PUBLISH, messages, participants=participants),)),
+            Tick(),
         )
 
 

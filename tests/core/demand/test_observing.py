@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from coordinator.core.demand.observing import OBSERVE, Observer
-from coordinator.core.events import GroupsChanged, TrafficCounted
+from coordinator.core.events import GroupsChanged
 from coordinator.core.instructions import Instruction, SetLocalLimits
 from coordinator.core.model import Dimension, MonitoringClass, Rates, ResourceGroup, Traffic, Unit
 from coordinator.core.settings import CoreSettings
@@ -107,7 +107,7 @@ def observed_cluster() -> Observed:
     for _ in range(200):
         cluster.now_ns += STEP_NS
         for broker in ("b1", "b2"):
-            cluster.send(broker, TrafficCounted((passed(125),)))
+            cluster.count(broker, (passed(125),))
     return cluster
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.core.events import GroupsChanged, TrafficCounted
+from coordinator.core.events import GroupsChanged
 from coordinator.core.instructions import PublishUsageReport
 from coordinator.core.lifecycle import Lifecycle
 from coordinator.core.model import (
@@ -17,7 +17,7 @@ from coordinator.core.model import (
 from coordinator.core.reports.reporting import MANY
 from coordinator.core.settings import CoreSettings
 from coordinator.core.state import CoordinatorState
-from tests.core.cluster import GROUP, Cluster, activate
+from tests.core.cluster import GROUP, Cluster, activate, count
 
 PUBLISH = MonitoringClass.PUBLISH
 
@@ -77,7 +77,7 @@ def test_a_repeat_says_the_same_rate_whatever_time_its_report_covers() -> None:
     for elapsed_ms, messages in *[(1_000, 1_000)] * 9, (1_000, 1_100), (1_040, 1_100):
         now_ns += elapsed_ms * 1_000_000
         traffic = Traffic(GROUP, PUBLISH, messages=messages, participants=1)
-        state.handle(TrafficCounted((traffic,)), now_ns)
+        count(state, (traffic,), now_ns)
         row = state.usage.row("b1", GROUP, PUBLISH)
         assert row is not None
         rates.append(row.rate_of(Dimension.PUBLISH_MESSAGES))
@@ -142,7 +142,7 @@ def test_a_report_of_many_changes_is_complete_if_most_groups_changed(
             Traffic(name, PUBLISH, count, count, participants=1)
             for name, count in zip(names, counts, strict=True)
         )
-        told = state.handle(TrafficCounted(traffic), round_ * NANOS_PER_SECOND)
+        told = count(state, traffic, round_ * NANOS_PER_SECOND)
         reports += [each.report for each in told if isinstance(each, PublishUsageReport)]
 
     assert not reports[-2].complete
