@@ -23,6 +23,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.own_cluster, pytest.mark.timeout(
 
 (CLIENT,) = (each for each in all_releases() if each.family == "java-v5")
 (PULSAR,) = JAVA_V5
+_BROKERS = 2
+"""Of `world_of`."""
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +43,8 @@ def test_what_every_release_does(
     holds(world)
 
 
-def hold_together(world: ReleaseWorld) -> None:
-    """Hold a namespace with a group of 50/s to it, within 2 %.
+def hold_together(world: ReleaseWorld, least: int = LIMIT) -> None:
+    """Hold a namespace with a group of 50/s to it, within 2 %, or to the least that passes.
 
     The client of Pulsar 5 publishes to a scalable and a classic topic, and a classic client to another.
     """
@@ -53,7 +55,7 @@ def hold_together(world: ReleaseWorld) -> None:
         for domain in ("segment", "persistent"):
             eventually(partial(world.has_published, namespace, domain), f"a message to {domain}://")
         time.sleep(5.0)
-        world.comes_to(namespace, LIMIT, within=0.02)
+        world.comes_to(namespace, LIMIT, within=0.02, least=least)
         outcomes = playing.result()
     assert [each.why for each in outcomes if each.failed] == []
 
@@ -66,9 +68,13 @@ def test_a_group_holds_scalable_and_classic_topics_together(world: ReleaseWorld)
 def test_brokers_hold_scalable_and_classic_topics_together_natively(
     world: ReleaseWorld, tmp_path: Path
 ) -> None:
-    """The same by the brokers' own limiters, with nothing between them and the clients."""
+    """The same by the brokers' own limiters, with nothing between them and the clients.
+
+    Pulsar has whole quotas, so each of two brokers has 12 of 12.5 an interval; with the bucket that it
+    fills anew at each interval, which forgets the last token, it passes 23 messages a second of 25.
+    """
     with world.natively(tmp_path):
-        hold_together(world)
+        hold_together(world, least=_BROKERS * (2 * (LIMIT // (2 * _BROKERS)) - 1))
 
 
 def test_one_segment_gets_the_whole_limit_if_the_others_want_nothing(world: ReleaseWorld) -> None:
