@@ -132,61 +132,6 @@ def test_every_law_splits_as_its_authors_say(worlds: MakeWorld, figure: Figure) 
         comes_to(world, (333.3, 333.3, 333.3), "a third for each")
 
 
-@pytest.mark.shows(
-    "pip-82/steal-half-way",
-    "pip-82/steal-gives-way",
-    "pip-82/not-under-utilised",
-    "pip-82/fair-allocation",
-)
-def test_stealing_comes_to_equal_parts_as_max_min_does(worlds: MakeWorld, figure: Figure) -> None:
-    """80 and 20 of 100, then 70 and 30, then all that they get, fivefold; max-min stands beside it."""
-    steal, max_min = worlds(), worlds()
-    steal.limit(publishRateInMsgs=500, law="steal", overshootPolicy="eager")
-    max_min.limit(publishRateInMsgs=500)
-    both = {"steal": steal, "max-min": max_min}
-    # A producer at the third broker would make it take part, though it sends nothing.
-    topics = [world.topic_of[name] for world in both.values() for name in BROKERS[:2]]
-
-    def offer(first: int, second: int) -> None:
-        load.offers({world.topic_of["broker-1"]: first for world in both.values()})
-        load.offers({world.topic_of["broker-2"]: second for world in both.values()})
-
-    def both_pass(expected: Sequence[float], what: str) -> str:
-        """Wait for both, and return what each has passed."""
-        rates = all_pass(list(both.values()), expected, what)
-        told = zip(both, rates, strict=True)
-        return "; ".join(f"{written(each[:2])} under {law}" for law, each in told)
-
-    with Steady(steal.sidecars.service_url, dict.fromkeys(topics, 100)) as load:
-        offer(700, 100)
-        comes_to(steal, (400, 250, 0), "half-way for the lower broker, which uses 100")
-        told = both_pass((400, 100, 0), "400 and 100 of 500")
-        figure("pip-82/steal-half-way", f"limits 400 / 250 of 500, passed {told}")
-
-        offer(700, 150)
-        comes_to(steal, (350, 250, 0), "the dominant broker giving way")
-        told = both_pass((350, 150, 0), "350 and 150 of 500")
-        figure("pip-82/steal-gives-way", f"limits 350 / 250 of 500, passed {told}")
-
-        # Allotted 70 and 30 until now. What the second does not use, the first one does at once.
-        offer(700, 100)
-        told = both_pass((400, 100, 0), "80 and 20, though 70 and 30 were allotted")
-        figure("pip-82/not-under-utilised", f"of 500, after 350 / 150: passed {told}")
-
-        # A load of 70 each, where 80 and 20 are allotted.
-        offer(350, 350)
-        began_s = time.monotonic()
-        took_s: dict[str, float] = {}
-        while len(took_s) < len(both):
-            assert time.monotonic() < began_s + 60, "never equal parts"
-            for law, world in both.items():
-                if local_limits(world)[:2] == pytest.approx([250, 250], rel=0.03):
-                    took_s.setdefault(law, time.monotonic() - began_s)
-        told = both_pass((250, 250, 0), "equal parts")
-        slowest = "; ".join(f"{law} after {seconds:.1f} s" for law, seconds in took_s.items())
-        figure("pip-82/fair-allocation", f"of 500, passed {told}; limits within 3 %: {slowest}")
-
-
 @pytest.mark.shows("pip-322/messages-and-bytes")
 def test_messages_and_bytes_are_split_together(worlds: MakeWorld, figure: Figure) -> None:
     """Messages of 1 kB and of 10 kB under both limits: the unit that is used up decides.
