@@ -225,7 +225,10 @@ def _bus(health: BusHealth) -> Iterator[Metric]:
     yield counter("bus_sent", "Reports sent, counted per bus topic.", health.sent)
     yield counter("bus_received", "Payloads received, the own ones included.", health.received)
     yield counter(
-        "bus_dropped", "Reports not sent while a bus topic was not connected.", health.dropped
+        "bus_dropped",
+        "Reports not sent while a bus topic was not connected, and reports that came too late "
+        "(bus_message_age_max_seconds).",
+        health.dropped,
     )
 
 

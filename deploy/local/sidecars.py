@@ -56,9 +56,12 @@ class Sidecars:
         self._brokers = {broker.name: broker for broker in cluster.brokers}
         self._running: dict[str, ProcessIdentity] = {}
         self.bus_topics = bus_topics(cluster.brokers, cluster.brokers[:2])
-        for broker in cluster.brokers:
-            keys = configuration(broker, cluster, self.bus_topics, settings)
-            write_configuration(self.configuration_file(broker.name), keys)
+        self._keys = {
+            broker.name: configuration(broker, cluster, self.bus_topics, settings)
+            for broker in cluster.brokers
+        }
+        for name, keys in self._keys.items():
+            write_configuration(self.configuration_file(name), keys)
 
     def __enter__(self) -> Self:
         return self
@@ -120,6 +123,13 @@ class Sidecars:
         if process is None:
             raise LocalClusterError(f"No process listens at the gate of {name}, port {port}.")
         return process
+
+    def reload(self, name: str, settings: Mapping[str, object]) -> None:
+        """Change these keys of one sidecar's configuration; if it runs, have it read them again."""
+        self._keys[name] |= settings
+        write_configuration(self.configuration_file(name), self._keys[name])
+        if name in self._running:
+            processes.send_signal(self._running[name], signal.SIGHUP)
 
     def end(self, name: str, number: signal.Signals = signal.SIGTERM) -> None:
         """Send one sidecar a deadly signal and wait until it is gone, and what it has started.

@@ -50,6 +50,12 @@ class RawClient:
     ) -> None:
         self.close()
 
+    @property
+    def address(self) -> str:
+        """Where this client connects from, as host:port."""
+        host, port = self._socket.getsockname()
+        return f"{host}:{port}"
+
     def close(self) -> None:
         """Hang up."""
         with contextlib.suppress(OSError):

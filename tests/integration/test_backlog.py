@@ -5,109 +5,46 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
-import httpx
 import pulsar
 import pytest
 
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
-from deploy.local.state import Broker
-from deploy.local.topics import Topics
-from tests.integration.world import TENANT, eventually
+from tests.integration.backlogs import (
+    DRY,
+    NAMESPACE,
+    WATCHED,
+    Bench,
+    Connect,
+    OwnChecks,
+    publish,
+    sample,
+)
+from tests.integration.world import eventually, other_sidecars
 
 pytestmark = pytest.mark.cluster
 
-NAMESPACE = f"{TENANT}/backlog"
-DRY = f"{TENANT}/backlog-dry"
 CHECK_S = 1.0
-Connect = Callable[[str], pulsar.Client]
-
-
-class Bench:
-    """A sidecar beside every broker that looks every second, and topics of a namespace."""
-
-    def __init__(self, cluster: Cluster, sidecars: Sidecars) -> None:
-        self.cluster = cluster
-        self.sidecars = sidecars
-        self.topics = Topics(cluster.brokers)
-        self.http = httpx.Client(trust_env=False, timeout=30.0, follow_redirects=True)
-        self.topics.create_tenant(TENANT)
-        for namespace in (NAMESPACE, DRY):
-            self.topics.create_namespace(namespace, bundles=4)
-
-    def topic(self, name: str, namespace: str = NAMESPACE) -> tuple[str, Broker]:
-        """A new topic and its owner."""
-        topic = f"persistent://{namespace}/{name}-{time.monotonic_ns()}"
-        self.topics.create_topic(topic)
-        return topic, self.topics.owner(topic)
-
-    def path(self, topic: str) -> str:
-        """Below /admin/v2 or /quota/v1."""
-        return topic.replace("://", "/")
-
-    def ours(self, topic: str) -> dict[str, Any]:
-        """Return the answer of the owner's sidecar about a topic."""
-        owner = self.topics.owner(topic)
-        url = f"{self.sidecars.admin_url(owner.name)}/quota/v1/{self.path(topic)}/backlog"
-        answer = self.http.get(url)
-        return dict(answer.json()) if answer.status_code == 200 else {}
-
-    def brokers(self, topic: str, kind: str = "stats") -> dict[str, Any]:
-        """Return the broker's own answer."""
-        url = self.cluster.brokers[0].web_url
-        answer = self.http.get(f"{url}/admin/v2/{self.path(topic)}/{kind}")
-        answer.raise_for_status()
-        return dict(answer.json())
-
-    def metrics(self, broker: Broker) -> tuple[str, str]:
-        """All metrics of a broker's sidecar, and of the broker itself."""
-        ours = self.http.get(f"{self.sidecars.admin_url(broker.name)}/metrics")
-        theirs = self.http.get(f"{broker.web_url}/metrics/")
-        return ours.text, theirs.raise_for_status().text
-
-    def metric(self, topic: str, name: str, **labels: str) -> float | None:
-        """A sample at the owner's sidecar."""
-        owner = self.topics.owner(topic)
-        text = self.http.get(f"{self.sidecars.admin_url(owner.name)}/metrics").text
-        return sample(text, name, topic=topic, **labels)
-
-    def set_quota(self, kind: str, policy: str, limit: int, namespace: str = NAMESPACE) -> None:
-        """A quota of the namespace."""
-        field = "limitSize" if kind == "destination_storage" else "limitTime"
-        url = f"{self.cluster.brokers[0].web_url}/admin/v2/namespaces/{namespace}/backlogQuota"
-        body = {"limitSize": -1, "limitTime": -1, "policy": policy} | {field: limit}
-        self.http.post(f"{url}?backlogQuotaType={kind}", json=body).raise_for_status()
-
-    def drop_quotas(self) -> None:
-        """No quota any more."""
-        for namespace in (NAMESPACE, DRY):
-            url = f"{self.cluster.brokers[0].web_url}/admin/v2/namespaces/{namespace}/backlogQuota"
-            for kind in ("destination_storage", "message_age"):
-                self.http.delete(f"{url}?backlogQuotaType={kind}").raise_for_status()
+Figure = Callable[[str, str], None]
 
 
 @pytest.fixture(scope="module")
 def bench(
     cluster: Cluster, sidecars: Sidecars, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Bench]:
-    """The session's sidecars make room for some that look every second, and come back."""
-    sidecars.stop()
+    """Sidecars that look every second."""
     settings = {
         "backlog_check_seconds": CHECK_S,
         "backlog_enforcement_seconds": 1.0,
         "backlog_enforced_namespaces": [NAMESPACE],
         "backlog_dry_run_namespaces": [DRY],
     }
-    try:
-        with Sidecars(cluster, tmp_path_factory.mktemp("backlog"), settings) as own:
-            own.start()
-            made = Bench(cluster, own)
-            yield made
-            made.http.close()
-    finally:
-        sidecars.start()
+    directory = tmp_path_factory.mktemp("backlog")
+    with other_sidecars(cluster, sidecars, directory, settings) as own:
+        made = Bench(cluster, own)
+        yield made
+        made.http.close()
 
 
 @pytest.fixture(autouse=True)
@@ -116,16 +53,6 @@ def no_quotas(bench: Bench) -> Iterator[None]:
     bench.drop_quotas()
     yield
     bench.drop_quotas()
-
-
-def publish(client: pulsar.Client, topic: str, count: int, size: int = 1000) -> float:
-    """Publish, and return when the first one was, in seconds of the epoch."""
-    producer = client.create_producer(topic, batching_enabled=False)
-    began = time.time()
-    for _ in range(count):
-        producer.send(b"x" * size)
-    producer.close()
-    return began
 
 
 @pytest.mark.shows(
@@ -209,8 +136,7 @@ def test_the_four_fields_agree_with_a_broker_that_has_them(bench: Bench, connect
     name, age = "oldestBacklogMessageSubscriptionName", "oldestBacklogMessageAgeSeconds"
 
     def ages_agree() -> bool:
-        look = bench.http.get(f"{owner.web_url}/admin/v2/brokers/backlog-quota-check")
-        look.raise_for_status()
+        bench.check(owner)
         ours, theirs = bench.ours(topic), bench.brokers(topic)
         same = ours["backlogSize"] == theirs["backlogSize"] and ours[name] == theirs[name] == "a"
         return bool(same and abs(ours[age] - theirs[age]) <= CHECK_S + 1)
@@ -258,15 +184,6 @@ def test_the_four_metrics_have_the_labels_that_the_broker_gives_them(
         return ours == theirs == LABELS
 
     eventually(same, "the metrics look the same at both")
-
-
-def sample(text: str, name: str, **labels: str) -> float | None:
-    """The first sample with these labels; None when there is none."""
-    wanted = [f'{key}="{value}"' for key, value in labels.items()]
-    for line in text.splitlines():
-        if line.startswith(f"{name}{{") and all(part in line for part in wanted):
-            return float(line.rpartition(" ")[2])
-    return None
 
 
 def labels_of(text: str, name: str) -> set[str]:
@@ -439,3 +356,130 @@ def deeds(bench: Bench, topic: str) -> list[str]:
     url = f"{bench.sidecars.admin_url(owner.name)}/quota/v1/backlog/actions"
     rows = reversed(bench.http.get(url).json())
     return [row["deed"] for row in rows if row["topic"] == topic]
+
+
+EVICTIONS = "pulsar_storage_backlog_quota_exceeded_evictions_total"
+
+
+@pytest.mark.shows("pip-323/limit-metrics", "pip-323/usage-time")
+def test_limits_and_size_are_gauges_as_the_brokers_are(
+    bench: Bench, connect: Connect, figure: Figure
+) -> None:
+    """The four gauges agree with the broker's; age by limit is the used part of the quota."""
+    bench.set_quota("destination_storage", "producer_request_hold", 50_000, WATCHED)
+    bench.set_quota("message_age", "producer_request_hold", 60, WATCHED)
+    topic, owner = bench.topic("gauges", WATCHED)
+    client = connect(bench.sidecars.service_url)
+    client.subscribe(topic, "a")
+    published_s = publish(client, topic, 20)
+    names = ("quota_limit", "quota_limit_time", "size")
+
+    def same() -> bool:
+        bench.check(owner)
+        ours, theirs = (
+            [sample(text, f"pulsar_storage_backlog_{name}", topic=topic) for name in names]
+            for text in bench.metrics(owner)
+        )
+        return ours == theirs and ours[:2] == [50_000, 60] and (ours[2] or 0) > 20_000
+
+    eventually(same, "both have the same gauges")
+
+    def used() -> float:
+        return bench.metric(topic, "pulsar_quota_backlog_used_ratio", quota_type="time") or 0.0
+
+    # An age grows from check to check; a quarter of the quota is 15 s.
+    eventually(lambda: used() > 0.1, "a tenth of the quota is used")
+    part, age_s = used(), time.time() - published_s
+    assert part == pytest.approx(age_s / 60, abs=0.03)
+    figure("pip-323/usage-time", f"{100 * part:.0f} % used at {age_s:.1f} s of 60 s")
+
+
+@pytest.mark.shows("pip-323/broker-evicts", "pip-323/times-exceeded")
+def test_what_the_brokers_own_check_does_is_counted(
+    bench: Bench, connect: Connect, figure: Figure
+) -> None:
+    """Evictions by both types, and a quota with another policy that is exceeded and not evicted from."""
+    client = connect(bench.sidecars.service_url)
+    exceeded = exceedances(bench, "size")
+    bench.set_quota("destination_storage", "consumer_backlog_eviction", 20_600, WATCHED)
+    size, owner = bench.topic("by-size", WATCHED)
+    client.subscribe(size, "a")
+    publish(client, size, 40)
+    eventually(
+        lambda: exceedances(bench, "size") > exceeded, "it is seen that the quota is exceeded"
+    )
+    with OwnChecks(bench):
+        eventually(lambda: (bench.metric(size, EVICTIONS, quota_type="size") or 0) > 0, "evictions")
+    agree(bench, size, "size")
+    told = f"{bench.metric(size, EVICTIONS, quota_type='size'):.0f} by size"
+
+    bench.drop_quotas()
+    bench.set_quota("message_age", "consumer_backlog_eviction", 5, WATCHED)
+    age, _ = bench.topic("by-age", WATCHED)
+    client.subscribe(age, "a")
+    publish(client, age, 40)
+    with OwnChecks(bench):
+        eventually(lambda: (bench.metric(age, EVICTIONS, quota_type="time") or 0) > 0, "evictions")
+    agree(bench, age, "time")
+    figure(
+        "pip-323/broker-evicts",
+        f"{told}, {bench.metric(age, EVICTIONS, quota_type='time'):.0f} by age",
+    )
+
+    bench.drop_quotas()
+    before = exceedances(bench, "size")
+    counted = bench.metric(size, EVICTIONS, quota_type="size")
+    bench.set_quota("destination_storage", "producer_exception", 20_600, WATCHED)
+    refused, _ = bench.topic("refused", WATCHED)
+    client.subscribe(refused, "a")
+    publish(client, refused, 40)
+    with OwnChecks(bench):
+        eventually(lambda: exceedances(bench, "size") > before, "the quota is exceeded once more")
+    assert bench.metric(refused, EVICTIONS, quota_type="size") == 0.0
+    other = next(broker for broker in bench.cluster.brokers if broker.name != owner.name)
+    unloaded_at = f"{bench.sidecars.admin_url(owner.name)}/metrics"
+    bench.topics.move(size, other)
+    text = bench.http.get(unloaded_at).text
+    assert sample(text, EVICTIONS, topic=size, quota_type="size") == counted, "it never falls"
+    figure("pip-323/times-exceeded", f"{exceedances(bench, 'size') - exceeded:.0f} times by size")
+
+
+def agree(bench: Bench, topic: str, kind: str) -> None:
+    """Wait until sidecar and broker have counted the same evictions of a topic."""
+
+    def same() -> bool:
+        ours, theirs = bench.metrics(bench.topics.owner(topic))
+        return sample(ours, EVICTIONS, topic=topic, quota_type=kind) == sample(
+            theirs, EVICTIONS, topic=topic, quota_type=kind
+        )
+
+    eventually(same, f"as many evictions by {kind} as the broker says")
+
+
+def exceedances(bench: Bench, kind: str) -> float:
+    """Return how often sidecars have seen a quota of the namespace begin to be exceeded."""
+    name = "pulsar_quota_backlog_exceedances_total"
+    texts = (bench.metrics(broker)[0] for broker in bench.cluster.brokers)
+    return sum(sample(text, name, namespace=WATCHED, quota_type=kind) or 0 for text in texts)
+
+
+@pytest.mark.shows("pip-323/evict-size")
+def test_broker_and_sidecar_that_evict_at_once_evict_no_more_than_one_does(
+    bench: Bench, connect: Connect
+) -> None:
+    """Ten topics, while the broker's own check runs all the time: nine tenths of each quota are left."""
+    bench.set_quota("destination_storage", "consumer_backlog_eviction", 20_600)
+    client = connect(bench.sidecars.service_url)
+    topics = [bench.topic(f"both-{number}")[0] for number in range(10)]
+    for topic in topics:
+        client.subscribe(topic, "a")
+    with OwnChecks(bench, interval_s=0.02):
+        for topic in topics:
+            publish(client, topic, 40)
+
+        def left() -> dict[str, int]:
+            return {topic: bench.brokers(topic)["backlogSize"] for topic in topics}
+
+        eventually(lambda: max(left().values()) <= 20_600, "all are inside their quota")
+    # Whole entries of some 1,030 bytes, and one that the broker evicts besides.
+    assert min(left().values()) >= 0.9 * 20_600 - 2 * 1_060

@@ -13,10 +13,16 @@ import pytest
 
 from deploy.local.cluster import Cluster
 from deploy.local.sidecars import Sidecars
-from deploy.local.topics import Topics
 from tests.attacks.raw import RawClient
 from tests.gate import peer
-from tests.integration.world import TENANT, World, eventually, least_per_second
+from tests.integration.world import (
+    TENANT,
+    World,
+    eventually,
+    least_per_second,
+    make_world,
+    other_sidecars,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -29,20 +35,13 @@ Connect = Callable[[str], pulsar.Client]
 def counting(
     cluster: Cluster, sidecars: Sidecars, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[World]:
-    """The session's sidecars make room for some that count delayed messages apart, and come back."""
-    sidecars.stop()
-    settings = {"delayed_group": GROUP}
-    try:
-        with Sidecars(cluster, tmp_path_factory.mktemp("delayed"), settings) as own:
-            own.start()
-            topics, namespace = Topics(cluster.brokers), f"{TENANT}/delayed"
-            topics.create_tenant(TENANT)
-            topics.create_namespace(namespace, bundles=12)
-            by_broker = topics.one_for_each_broker(namespace, "t")
-            with httpx.Client(trust_env=False, timeout=30.0) as http:
-                yield World(cluster, own, topics, namespace, by_broker, http)
-    finally:
-        sidecars.start()
+    """Sidecars that count delayed messages apart."""
+    directory = tmp_path_factory.mktemp("delayed")
+    with (
+        other_sidecars(cluster, sidecars, directory, {"delayed_group": GROUP}) as own,
+        httpx.Client(trust_env=False, timeout=30.0) as http,
+    ):
+        yield make_world(cluster, own, http, f"{TENANT}/delayed")
 
 
 def counted(world: World, broker: str, topic: str) -> dict[str, Any]:

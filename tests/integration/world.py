@@ -11,6 +11,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -45,9 +47,9 @@ class World:
         if any(self.topics.owner(topic).name != name for name, topic in self.topic_of.items()):
             self.topic_of = self.topics.one_for_each_broker(self.namespace, "t")
 
-    def limit(self, **rates: int) -> None:
+    def limit(self, **settings: int | str) -> None:
         """Create or change the test's group at one sidecar and attach its namespace at another."""
-        self.put(f"/admin/v2/resourcegroups/{self.group}", rates, at="broker-1")
+        self.put(f"/admin/v2/resourcegroups/{self.group}", settings, at="broker-1")
         url = self.sidecars.admin_url("broker-2")
         path = f"/admin/v2/namespaces/{self.namespace}/resourcegroup/{self.group}"
         self.http.post(url + path).raise_for_status()
@@ -208,3 +210,26 @@ def least_per_second(times: Sequence[float]) -> float:
     first, last = min(times), max(times)
     seconds = Counter(int(at - first) for at in times)
     return statistics.median(seconds[second] for second in range(int(last - first)))
+
+
+@contextmanager
+def other_sidecars(
+    cluster: Cluster,
+    sidecars: Sidecars,
+    directory: Path,
+    settings: Mapping[str, object],
+    of_brokers: Mapping[str, Mapping[str, object]] = MappingProxyType({}),
+) -> Iterator[Sidecars]:
+    """The session's sidecars make room for some with other settings, and come back.
+
+    Some settings may be those of single brokers' sidecars.
+    """
+    sidecars.stop()
+    try:
+        with Sidecars(cluster, directory, settings) as own:
+            for name, each in of_brokers.items():
+                own.reload(name, each)
+            own.start()
+            yield own
+    finally:
+        sidecars.start()

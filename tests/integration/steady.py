@@ -1,0 +1,135 @@
+"""Producers of many topics in a process of their own, each with a steady rate that can be changed.
+
+``python -m tests.integration.steady --url URL --sizes '{"topic": bytes}' --queue N`` connects, says so in
+a line, and then reads lines ``{"topic": messages per second}`` on its standard input until that ends. A
+rate is a demand: a message for which a producer's queue has no room is left out, and so is what a process
+that stood still should have sent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import pulsar
+
+_SLICE_S = 0.01
+#: The missed time that is made up for.
+_ARREARS_S = 0.05
+_QUEUE = 200
+"""Messages of each topic that may wait for receipts: half a second of what topics are limited to."""
+
+
+class Steady:
+    """The load, as the test that offers it has it.
+
+    Args:
+        url: where to connect.
+        sizes: topics, and the bytes of content of their messages.
+        queue: messages of each topic that may wait for receipts.
+    """
+
+    def __init__(self, url: str, sizes: Mapping[str, int], queue: int = _QUEUE) -> None:
+        module = ("-m", "tests.integration.steady")
+        options = ("--url", url, "--sizes", json.dumps(dict(sizes)), "--queue", str(queue))
+        self._process = subprocess.Popen(
+            [sys.executable, *module, *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> Self:
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == "connected\n"
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def offers(self, rates: Mapping[str, int]) -> None:
+        """Offer these rates from now on, and those of other topics as before."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(dict(rates)) + "\n")
+        self._process.stdin.flush()
+
+
+class _Topic:
+    """One producer, and what it is to send."""
+
+    def __init__(self, client: Any, topic: str, size: int, queue: int) -> None:
+        self._message = bytes(size)
+        self._producer = client.create_producer(
+            topic,
+            batching_enabled=False,
+            block_if_queue_full=False,
+            max_pending_messages=queue,
+            send_timeout_millis=0,
+        )
+        self._rate = 0
+        self._offered_until_s = 0.0
+
+    def set_rate(self, rate: int) -> None:
+        """Offer another rate from now on."""
+        self._rate, self._offered_until_s = rate, time.monotonic()
+
+    def send(self) -> None:
+        """Send what is due."""
+        now_s = time.monotonic()
+        self._offered_until_s = max(self._offered_until_s, now_s - _ARREARS_S)
+        due = int((now_s - self._offered_until_s) * self._rate)
+        for _ in range(due):
+            self._producer.send_async(self._message, _ignore)
+        if self._rate:
+            self._offered_until_s += due / self._rate
+
+
+def _run(url: str, sizes: Mapping[str, int], queue: int) -> None:
+    client = pulsar.Client(url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    topics = {topic: _Topic(client, topic, size, queue) for topic, size in sizes.items()}
+    sys.stdout.write("connected\n")
+    sys.stdout.flush()
+    threading.Thread(target=_send, args=(tuple(topics.values()),), daemon=True).start()
+    for line in sys.stdin:
+        for topic, rate in json.loads(line).items():
+            topics[topic].set_rate(rate)
+    os._exit(0)  # the client would wait for messages that a limit holds
+
+
+def _send(topics: tuple[_Topic, ...]) -> None:
+    while True:
+        for topic in topics:
+            topic.send()
+        time.sleep(_SLICE_S)
+
+
+def _ignore(*_: object) -> None:
+    """Take a receipt, or a refusal for want of room."""
+
+
+def main() -> None:
+    """Read the command line and publish."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--url", required=True)
+    parser.add_argument("--sizes", required=True, type=json.loads)
+    parser.add_argument("--queue", required=True, type=int)
+    options = parser.parse_args()
+    _run(options.url, options.sizes, options.queue)
+
+
+if __name__ == "__main__":
+    main()

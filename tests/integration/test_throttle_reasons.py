@@ -1,0 +1,389 @@
+"""PIP-322's five reasons to throttle a connection, at a real broker: each alone, and all at once.
+
+Three limits hold back (broker, topic, resource group), and two bounds stop a connection from being read:
+publishes that wait for their receipts, and memory for messages that are held. To have publishes without
+receipts the bookie stands still for a moment.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import httpx
+import pulsar
+import pytest
+
+from deploy.local.cluster import Cluster
+from deploy.local.sidecars import Sidecars
+from tests.attacks.raw import ERROR, SUCCESS, RawClient
+from tests.gate import peer
+from tests.integration.steady import Steady
+from tests.integration.test_topic_limits import in_force, limit_topic
+from tests.integration.world import TENANT, World, eventually, make_world, other_sidecars
+
+pytestmark = pytest.mark.cluster
+
+Connect = Callable[[str], pulsar.Client]
+Figure = Callable[[str, str], None]
+BROKER = "broker-1"
+PENDING = 20
+BUFFER = 8 << 20
+#: Messages of two connections that together do not fit.
+LARGE, LARGE_BYTES = 45, 100_000
+SUBSCRIBES = 2
+SETTINGS: dict[str, object] = {
+    "pending_publish_requests_max": PENDING,
+    "publish_buffer_bytes_max": BUFFER,
+    "subscribe_rate_per_consumer": SUBSCRIBES,
+}
+RECEIPT = 7
+REASONS = {
+    "group": "resource group",
+    "topic": "topic limit",
+    "broker": "broker limit",
+    "bookie": "pending publish requests",
+    "memory": "publish buffer",
+}
+
+
+@pytest.fixture(scope="module")
+def bounded(
+    cluster: Cluster, sidecars: Sidecars, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
+    """Sidecars with small bounds."""
+    directory = tmp_path_factory.mktemp("bounded")
+    with (
+        other_sidecars(cluster, sidecars, directory, SETTINGS) as own,
+        httpx.Client(trust_env=False, timeout=30.0) as http,
+    ):
+        yield make_world(cluster, own, http, f"{TENANT}/reasons")
+
+
+class Client:
+    """A producer on a connection of its own, to a topic of `BROKER`."""
+
+    def __init__(self, world: World, raw: RawClient, topic: str) -> None:
+        self._world, self._raw, self.topic = world, raw, topic
+        assert raw.open_producer(topic)
+        self.sent = 0
+
+    def sends(self, count: int, size: int = 100) -> None:
+        """Publish this many messages, in one piece."""
+        numbers = range(self.sent, self.sent + count)
+        content = b"x" * size
+        frames = (peer.send(1, each, content=content, checksum=False) for each in numbers)
+        assert self._raw.send(b"".join(frames))
+        self.sent += count
+
+    @property
+    def receipts(self) -> int:
+        """Return the number of them that the broker has stored."""
+        return self._raw.counted(RECEIPT)
+
+    @property
+    def at_gate(self) -> Any:
+        """The gate's figures of the connection."""
+        rows = self._world.get("/quota/v1/gate/connections?limit=200", at=BROKER)
+        return next(row for row in rows if row["peer"] == self._raw.address)
+
+    def times(self, reason: str) -> int:
+        """Return how often this reason has held something back."""
+        return int(self.at_gate["throttles"].get(REASONS[reason], 0))
+
+    @property
+    def passed(self) -> int:
+        """Return the broker's count of the topic's messages."""
+        return self._world.topics.counters(self.topic).messages_in
+
+
+@contextmanager
+def client(world: World, topic: str = "") -> Iterator[Client]:
+    """Connect to the gate of `BROKER`."""
+    port = next(each.gate_port for each in world.cluster.brokers if each.name == BROKER)
+    with RawClient(port) as raw:
+        yield Client(world, raw, topic or world.topic_of[BROKER])
+
+
+class Conditions:
+    """The reasons: what brings each about, and what ends it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.begin: dict[str, Callable[[], None]] = {
+            "group": lambda: self._limit_group(0),
+            "topic": lambda: self._limit_topic(0),
+            "broker": lambda: self.limit_broker(0),
+            "bookie": lambda: world.cluster.kill("bookie", signal.SIGSTOP),
+        }
+        self.end: dict[str, Callable[[], None]] = {
+            "group": lambda: self._limit_group(-1),
+            "topic": self._lift_topic,
+            "broker": lambda: self.limit_broker(-1),
+            "bookie": lambda: world.cluster.kill("bookie", signal.SIGCONT),
+        }
+
+    def all_end(self) -> None:
+        """End all, those that are over, too."""
+        for end in self.end.values():
+            with suppress(httpx.HTTPError):
+                end()
+
+    def limit_broker(self, rate: int) -> None:
+        """Have the gate of `BROKER` read another limit."""
+        world = self._world
+        world.sidecars.reload(BROKER, {"broker_publish_rate_in_msgs": rate})
+        eventually(lambda: gate_limits(world)["broker"]["publishRateInMsgs"] == rate, "SIGHUP")
+
+    def _limit_group(self, rate: int) -> None:
+        self._world.limit(publishRateInMsgs=rate)
+        eventually(lambda: self._world.local_limit(BROKER) == rate, "the group's limit")
+        gate_limits(self._world)  # what the gate was told before is in force when it answers
+
+    def _limit_topic(self, rate: int) -> None:
+        topic = self._world.topic_of[BROKER]
+        limit_topic(self._world, topic, rate)
+        eventually(
+            lambda: in_force(self._world, topic, BROKER).get("rate") == rate, "the topic's limit"
+        )
+
+    def _lift_topic(self) -> None:
+        topic = self._world.topic_of[BROKER]
+        path = f"/quota/v1/{topic.replace('://', '/')}/publishRate"
+        url = self._world.sidecars.admin_url(BROKER) + path
+        self._world.http.delete(url).raise_for_status()
+        eventually(lambda: not in_force(self._world, topic, BROKER), "no limit of the topic")
+
+
+def gate_limits(world: World) -> Any:
+    """The gate's own limits, as it enforces them."""
+    return world.get("/quota/v1/gate/limits", at=BROKER)
+
+
+@pytest.fixture
+def conditions(bounded: World) -> Iterator[Conditions]:
+    """The reasons, none of which is left to the next test."""
+    made = Conditions(bounded)
+    made.all_end()
+    yield made
+    made.all_end()
+
+
+@pytest.mark.shows("pip-322/levels", "pip-322/broker-level", "pip-322/pending-requests")
+@pytest.mark.parametrize("reason", ["group", "topic", "broker", "bookie"])
+def test_each_reason_alone_holds_a_producer_back(
+    bounded: World, conditions: Conditions, reason: str
+) -> None:
+    """It is counted under its name, and when it ends everything passes."""
+    with client(bounded) as producer:
+        conditions.begin[reason]()
+        before = producer.passed
+        producer.sends(PENDING + 30)
+        eventually(lambda: producer.times(reason) >= 1, "the reason is counted")
+
+        others = REASONS.keys() - {reason}
+        assert [producer.times(other) for other in others] == [0] * len(others)
+        assert producer.receipts == 0
+        if reason == "bookie":
+            assert producer.at_gate["unanswered"] == PENDING
+            assert producer.at_gate["pausedFor"] == [REASONS[reason]]
+        else:
+            assert producer.passed == before
+            assert producer.at_gate["pausedFor"] == []
+        conditions.end[reason]()
+        eventually(lambda: producer.receipts == producer.sent, "everything passes")
+
+
+def fill(first: Client, second: Client) -> None:
+    """Have two connections hold messages until there is no more room."""
+    first.sends(LARGE, LARGE_BYTES)
+    eventually(lambda: first.at_gate["heldFrames"] == LARGE, "all are held")
+    second.sends(LARGE, LARGE_BYTES)
+    eventually(lambda: second.times("memory") == 1, "no more room")
+    assert first.times("memory") == 0
+
+
+@pytest.mark.shows("pip-322/publish-buffer")
+def test_memory_of_held_messages_is_bounded_for_all_connections_together(
+    bounded: World, conditions: Conditions
+) -> None:
+    """Two connections whose messages are held share it; one that needs none of it passes."""
+    free = make_world(bounded.cluster, bounded.sidecars, bounded.http, f"{TENANT}/unlimited")
+    with (
+        client(bounded) as first,
+        client(bounded) as second,
+        client(free, free.topic_of[BROKER]) as other,
+    ):
+        conditions.begin["group"]()
+        fill(first, second)
+        held = first.at_gate["heldBytes"], second.at_gate["heldBytes"]
+        assert BUFFER - 2 * LARGE_BYTES < sum(held) <= BUFFER
+        assert second.at_gate["pausedFor"] == [REASONS["memory"]]
+        other.sends(10)
+        eventually(lambda: other.receipts == 10, "a connection that needs no memory passes")
+        assert first.receipts == second.receipts == 0
+
+        conditions.end["group"]()
+        eventually(lambda: first.receipts == second.receipts == LARGE, "everything passes")
+
+
+@pytest.mark.shows("pip-322/five-reasons")
+@pytest.mark.parametrize(
+    "order",
+    [("bookie", "topic", "broker", "group"), ("group", "bookie", "broker", "topic")],
+    ids=" ".join,
+)
+def test_all_reasons_at_once_must_all_be_gone(
+    bounded: World, conditions: Conditions, order: tuple[str, ...], figure: Figure
+) -> None:
+    """The 20 publishes that went before get their receipts; of those behind, none passes too early."""
+    other = next_topic(bounded)
+    with (
+        client(bounded) as producer,
+        client(bounded, other) as first,
+        client(bounded, other) as second,
+    ):
+        before = producer.passed
+        conditions.begin["bookie"]()
+        producer.sends(PENDING)
+        eventually(lambda: producer.at_gate["unanswered"] == PENDING, "publishes without receipts")
+        for reason in ("group", "topic", "broker"):
+            conditions.begin[reason]()
+        fill(first, second)
+        producer.sends(30)
+
+        for reason in order:
+            assert producer.receipts in {0, PENDING}
+            conditions.end[reason]()
+            if reason == "bookie":
+                eventually(lambda: producer.receipts == PENDING, "the receipts of those before")
+            if reason != order[-1]:
+                # What the gate was told is in force when it answers; and a broker that had got
+                # one more publish would have counted it.
+                assert producer.at_gate["peer"]
+                assert producer.passed - before in {0, PENDING}
+        eventually(lambda: producer.receipts == PENDING + 30, "everything passes")
+        eventually(lambda: first.receipts == second.receipts == LARGE, "and all others")
+        assert producer.times("bookie") == 1
+        counted = {REASONS[name]: producer.times(name) for name in REASONS}
+    told = ", ".join(f"{name} {count}" for name, count in counted.items() if count)
+    figure("pip-322/five-reasons", f"held by {told}; 0 of 30 passed before the last was gone")
+
+
+def next_topic(world: World) -> str:
+    """Another topic at `BROKER`, in the same namespace."""
+    topics = (f"persistent://{world.namespace}/other-{number}" for number in range(60))
+    return next(topic for topic in topics if world.topics.owner(topic).name == BROKER)
+
+
+@pytest.mark.shows("pip-82/stricter-acts", "pip-322/levels")
+def test_of_all_levels_the_strictest_acts(
+    bounded: World, conditions: Conditions, figure: Figure
+) -> None:
+    """100 of the topic, 200 of the broker, 300 of the group: as one is lifted, the next one acts."""
+    world, topic = bounded, bounded.topic_of[BROKER]
+    world.limit(publishRateInMsgs=300)
+    limit_topic(world, topic, 100)
+    conditions.limit_broker(200)
+    measured = []
+    with Steady(world.sidecars.service_url, {topic: 100}) as load:
+        load.offers({topic: 500})
+        for expected, lift in ((100, "topic"), (200, "broker"), (300, "")):
+            deadline = time.monotonic() + 60
+            while (rate := world.measure(3)[BROKER]) != pytest.approx(expected, rel=0.03):
+                assert time.monotonic() < deadline, f"never {expected}; at last {rate}"
+            measured.append(f"{rate:,.0f}")
+            if lift:
+                conditions.end[lift]()
+    figure("pip-82/stricter-acts", f"{', '.join(measured)} of 100, 200, 300")
+
+
+@pytest.mark.shows("pip-322/subscribe")
+def test_who_subscribes_too_often_is_refused(bounded: World) -> None:
+    """Two in half a minute; the third is refused as Pulsar does it."""
+    port = next(each.gate_port for each in bounded.cluster.brokers if each.name == BROKER)
+    topic = bounded.topic_of[BROKER]
+    with RawClient(port) as raw:
+        for request in range(SUBSCRIBES):
+            assert raw.open_consumer(topic, consumer_id=99, request_id=request)
+            close = peer.command(16, (1, 99), (2, 100 + request))
+            assert raw.ask(close, {SUCCESS}) is not None
+        assert not raw.open_consumer(topic, consumer_id=99, request_id=50)
+        assert raw.counted(ERROR) == 1
+        assert raw.open_consumer(topic, consumer_id=98, request_id=51), "another consumer"
+
+
+@pytest.mark.shows("pip-322/fairness", "pip-322/release")
+def test_producers_that_wait_have_equal_shares(
+    bounded: World, conditions: Conditions, connect: Connect, figure: Figure
+) -> None:
+    """Five clients with 10 to 400 messages in their queues get a fifth each; then all are released."""
+    world, topic = bounded, bounded.topic_of[BROKER]
+    conditions.end["group"]()
+    limit_topic(world, topic, 200)
+    queues = (10, 25, 50, 100, 400)
+    senders = [Sender(connect(world.sidecars.service_url), topic, queue) for queue in queues]
+    for sender in senders:
+        sender.start()
+    try:
+        eventually(
+            lambda: (
+                in_force(world, topic, BROKER).get("rate") == 200
+                and all(sender.receipts > 20 for sender in senders)
+            ),
+            "all of them publish",
+        )
+        deadline = time.monotonic() + 60
+        while True:
+            before = [sender.receipts for sender in senders]
+            time.sleep(5)
+            parts = [sender.receipts - count for sender, count in zip(senders, before, strict=True)]
+            if parts == pytest.approx([sum(parts) / 5] * 5, rel=0.03):
+                break
+            assert time.monotonic() < deadline, f"never equal parts; at last {parts}"
+    finally:
+        for sender in senders:
+            sender.stop()
+    eventually(lambda: all(sender.waiting == 0 for sender in senders), "all are released")
+    shares = " / ".join(f"{100 * part / sum(parts):.1f}" for part in parts)
+    figure("pip-322/fairness", f"{shares} % with queues of {', '.join(map(str, queues))}")
+
+
+class Sender:
+    """A client that always has as many messages waiting as its queue holds."""
+
+    def __init__(self, client: pulsar.Client, topic: str, queue: int) -> None:
+        self._producer = client.create_producer(
+            topic, batching_enabled=False, block_if_queue_full=True, max_pending_messages=queue,
+            send_timeout_millis=0,
+        )  # fmt: skip
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._send)
+        self.sent = 0
+        self.receipts = 0
+
+    @property
+    def waiting(self) -> int:
+        """Messages without a receipt."""
+        return self.sent - self.receipts
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Send no more."""
+        self._stopping.set()
+        self._thread.join(60)
+
+    def _send(self) -> None:
+        while not self._stopping.is_set():
+            self.sent += 1
+            self._producer.send_async(b"x" * 100, self._take)
+
+    def _take(self, _result: pulsar.Result, _id: object) -> None:
+        self.receipts += 1
